@@ -3,13 +3,13 @@
 require_relative "locking/share"
 
 module Plock
-  # What the engine has of a lease; {Lease} is what callers get.
+  # The engine's object for a lease. Callers get a {Lease}.
   #
   # @api private
   class Hold
-    # Leaves the lease to whoever is given the result.
+    # Leaves the lease to the process that adopts the result.
     #
-    # @return [String, false, nil] ASCII; false where it was lost, nil where it is not held any more
+    # @return [String, false, nil] ASCII; false: it was lost; nil: it is not held any more
     def dump
       left = leave or return left
 

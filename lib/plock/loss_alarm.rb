@@ -5,10 +5,9 @@ require_relative "errors"
 module Plock
   # Raises an error in the thread that is inside a block, as long as it is inside.
   #
-  # Around the block, while a lock is acquired and released, the thread puts off every error of that
-  # kind; inside it hears it. Whether it is inside is decided under a mutex, so that none is sent to
-  # a thread that has left; one that was sent while the thread was leaving is taken back before the
-  # mask ends.
+  # The thread masks errors of that kind while it acquires and releases the lock; inside the block
+  # it receives them. A mutex decides whether it is inside, so no error is sent to a thread that
+  # has left. An error that was sent while the thread was leaving is caught before the mask ends.
   #
   # @api private
   class LossAlarm
@@ -21,7 +20,7 @@ module Plock
     end
 
     # @param kind [Class] of the error
-    # @yieldparam error [Exception] that did not arrive inside, when the thread has left
+    # @yieldparam error [Exception] which did not arrive before the thread left the block
     def initialize(kind, &missed)
       @deaf = { kind => :never }.freeze
       @hearing = { kind => :immediate }.freeze
@@ -32,7 +31,7 @@ module Plock
       @reachable = Fiber.current.blocking? # a thread's exception would meet any of its fibers
     end
 
-    # @return [Exception, nil] the first one that was to be raised
+    # @return [Exception, nil] the first one that {#raise_inside} was given
     attr_reader :error
 
     # Around the way in, the block and the way out.
@@ -46,13 +45,13 @@ module Plock
       end
     end
 
-    # Around the block: here it is heard.
+    # Around the block: the error can arrive here.
     #
     # @return [Object] the block's value
     def hearing(&block)
       @thread = Thread.current
       Thread.handle_interrupt(@hearing, &block)
-    rescue StandardError => e # Active Record takes what arrives in the middle of a statement for a failure of that
+    rescue StandardError => e # Active Record wraps an error that arrives during a statement
       raise e.cause && e.cause.equal?(@error) ? @error : e
     ensure
       Thread.handle_interrupt(UNDISTURBED) { @lock.synchronize { @thread = nil } }
@@ -75,8 +74,8 @@ module Plock
 
     private
 
-    # Takes back what was sent and did not arrive inside. What comes with it belongs to a block
-    # further out, and is sent again: it is heard when this thread is there.
+    # Catches the error that did not arrive inside. Other errors that arrive with it belong to outer
+    # blocks, and are raised again: they arrive when this thread is there.
     def clear
       return unless @sent
 

@@ -6,14 +6,14 @@ require_relative "locking"
 
 module Plock
   # Ruby's Monitor among processes and machines: the plain lock of a key ({Locking#acquire}), which
-  # whoever holds it can enter again.
+  # its holder can enter again.
   #
-  # Its owner is the fiber that entered it, not merely the thread; to enter again costs no look at
-  # the store. A forked child owns nothing of its parent's. Where a fiber ends inside, its lease is
-  # released when the garbage collector finds it.
+  # The owner is the fiber that entered, not its thread. To enter again costs no request. A forked
+  # child owns none of its parent's monitors. If a fiber ends inside, its lease is released when it
+  # is garbage collected.
   #
-  # An interrupt that comes just as {#enter} returns leaves the caller inside without his knowing.
-  # {#synchronize} knows.
+  # If an interrupt comes just as {#enter} returns, the caller cannot tell that it is inside. Use
+  # {#synchronize}, which handles that.
   #
   # @example
   #   LEDGER = Plock::Monitor.new("ledger", ttl: 10, wait: 30)
@@ -26,7 +26,7 @@ module Plock
   #     LEDGER.synchronize { account.add(sum) }
   #   end
   class Monitor
-    # What a fiber has of a monitor: the lease, and how often it has entered.
+    # The lease of a fiber that is inside, and how often the fiber has entered.
     Tenure = Struct.new(:lease, :depth)
 
     # As Ruby's says it.
@@ -38,9 +38,9 @@ module Plock
     attr_reader :key
 
     # @param key [String, Symbol]
-    # @param store [Locking, nil] nil: the default one, looked for when it is entered
+    # @param store [Locking, nil] nil: the default store at the time of the call
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`
-    #   (here true, if nothing is said), `max_hold:`, `at_least:`, `on_lost:` a callable, `label:`
+    #   (true by default), `max_hold:`, `at_least:`, `on_lost:` a callable, `label:`
     # @raise [ArgumentError]
     # @raise [UnsupportedError] `on_lost:` in a Ractor
     def initialize(key, store: nil, **options)
@@ -53,10 +53,10 @@ module Plock
       freeze
     end
 
-    # Enters, waiting for whoever is inside, runs the block, and leaves.
+    # Enters, waiting for other holders, runs the block, and leaves.
     #
     # @return [Object] the block's value
-    # @raise [TimeoutError] somebody else was inside until patience ended. The block has not run.
+    # @raise [TimeoutError] another holder was inside until `wait:` was over. The block has not run.
     # @raise [UnsupportedError] this fiber holds the key by {Locking#acquire}, or by another
     #   monitor, and would wait for itself
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
@@ -75,7 +75,7 @@ module Plock
     end
     alias mon_synchronize synchronize
 
-    # Enters, waiting for whoever is inside. Each time is to be followed by an {#exit}.
+    # Enters, waiting for other holders. The caller must call {#exit} once for each {#enter}.
     #
     # @return [nil]
     # @raise (see #synchronize)
@@ -85,7 +85,7 @@ module Plock
     end
     alias mon_enter enter
 
-    # Enters where nobody else is inside.
+    # Enters if there is no other holder.
     #
     # @return [Boolean] is this fiber inside now?
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
@@ -96,8 +96,7 @@ module Plock
     alias mon_try_enter try_enter
     alias try_mon_enter try_enter
 
-    # Leaves. Leaving for the last time releases; what then goes wrong is warned of, as at the end
-    # of a block.
+    # Leaves. The last {#exit} releases the lock; if that fails, it warns, as at the end of a block.
     #
     # @return [nil]
     # @raise [ThreadError] this fiber is not inside
@@ -109,14 +108,14 @@ module Plock
     end
     alias mon_exit exit
 
-    # @return [Boolean] is anybody inside? The store is asked, unless it is this fiber.
+    # @return [Boolean] is there a holder? The store is asked, unless it is this fiber.
     # @raise [Error] the store could not be asked
     def mon_locked?
       mon_owned? || store.status(@key).held?
     end
 
-    # @return [Boolean] is this fiber inside? Also where its lease was lost: then {#enter} raises,
-    #   and {#exit} leaves.
+    # @return [Boolean] is this fiber inside? Even if its lease was lost: then {#enter} raises, and
+    #   {#exit} leaves.
     def mon_owned?
       !own.nil?
     end
@@ -144,7 +143,6 @@ module Plock
       @store || Plock.store
     end
 
-    # Of this fiber.
     def tenures
       Thread.current[:plock_monitors] ||= {}.compare_by_identity
     end
@@ -163,7 +161,7 @@ module Plock
       true
     end
 
-    # The lease is known here before it is granted, so that no interrupt comes between.
+    # The lease is made before it is granted, so that an interrupt in between cannot lose it.
     #
     # @return [Boolean]
     def begin_tenure(way, **options)
@@ -196,7 +194,7 @@ module Plock
       leave(own || raise(ThreadError, NOT_OWNER)) unless inside.lease.hold.inherited?
     end
 
-    # An attempt to enter was interrupted, nobody knows when.
+    # An attempt to enter was interrupted, before or after it entered.
     def back_to(depth)
       tenure = own
       leave(tenure) while tenure && tenure.depth > depth

@@ -20,22 +20,24 @@ module Plock
   # @!method hold(key, ttl_ms, wait, report)
   #   Acquires the lock, runs the block, and releases the lock on every way out of the block.
   #
-  #   A report hears what else happens, as `report.call(event, …)`: `:acquire` and the {Error}, for each attempt that failed
-  #   in the store; `:release` and the {Error}, where the release failed; `:overrun`, key, seconds held and ttl in seconds,
-  #   where the block took longer than the lease lasted.
+  #   A report is told of the following as `report.call(event, …)`: `:acquire` and the {Error}, for
+  #   each attempt that failed in the store; `:release` and the {Error}, if the release failed;
+  #   `:overrun`, key, seconds held and ttl in seconds, if the block took longer than the lease
+  #   lasted.
   #   @param key [String] the key in the store, as it stands
-  #   @param ttl_ms [Integer] milliseconds until the lock frees itself if nobody releases it, 5 to 31_622_400_000 (366 days)
+  #   @param ttl_ms [Integer] milliseconds, 5 to 31_622_400_000 (366 days), after which the lock
+  #     frees itself if it is not released
   #   @param wait [Float] patience in seconds; 0.0 makes exactly one attempt
   #   @param report [#call, nil]
   #   @yieldparam lease [Hold] tells token, fence, key, ttl, held_for and valid?
   #   @return [Object] the block's value
   #   @raise [TimeoutError] not acquired within `wait`; the block has not run
-  #   @raise [Error] without a report, where the store failed: how
+  #   @raise [Error] without a report: the store failed
   #
   # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
-  #   {#hold} for front doors that hash their keys: the key in the store is {Plock.store_key} of the first three. The block
-  #   gets the owner token, and without a lock the answer is {UNACQUIRED}. With a report it tries until patience ends,
-  #   whatever fails. Few objects are made on the way.
+  #   {#hold} for APIs that hash their keys: the key in the store is {Plock.store_key} of the first
+  #   three. The block gets the owner token, and without a lock the answer is {UNACQUIRED}. With a
+  #   report it tries until `wait` is over, even if the store fails. It makes few objects.
   #   @param prefix [String] 64 bytes at most
   #   @param key [String]
   #   @param secret [String, nil]
@@ -50,8 +52,9 @@ module Plock
   #   @param key [String]
   #   @param owner [String]
   #   @param ttl [Integer] seconds
-  #   @return [Boolean] false where somebody holds it
-  #   @raise [Error] the store could not be asked, or did not answer: what it may have granted is taken back
+  #   @return [Boolean] false: the key is held
+  #   @raise [Error] the store could not be asked, or did not answer; then the lock is taken back if
+  #     it was granted
   #
   # @!method lock_release(key, owner)
   #   Releases the lock if, and only if, `owner` holds it.
@@ -77,7 +80,7 @@ module Plock
     include StatusReader
 
     # @!parse
-    #   # What {#hold_digest} answers where the lock was not acquired.
+    #   # The answer of {#hold_digest} if the lock was not acquired.
     #   UNACQUIRED = Object.new.freeze
 
     SECONDS = (0.001..3600.0).freeze
@@ -96,13 +99,13 @@ module Plock
       encoding: :encoding
     }.freeze
 
-    # What a store of this process's memory is opened by.
+    # Opens a store in the memory of this process.
     MEMORY = /\Amemory:(.*)\z/
 
-    # What a store in memcached is opened by.
+    # Opens a store in memcached.
     MEMCACHED = "memcached://"
 
-    # What a store may be given as, for messages.
+    # For messages.
     KNOWN = "give a URL (redis://, rediss://, unix://, local: or memory:) or a client of Redis"
 
     private_constant :MEMORY, :MEMCACHED, :KNOWN, :SECONDS, :FENCE_TTLS, :POOL_SIZES, :DATABASES,
@@ -115,7 +118,7 @@ module Plock
       # `source` is a URL — `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS,
       # `unix:///path/to/socket[?db=N]`, all with percent-encoding — or an existing client, whose
       # address, credentials, TLS settings and database are taken over (see {ClientAddress}).
-      # Options go before what URL or client say; one that is nil is as good as absent.
+      # Options go before what URL or client say; nil means that the option is absent.
       #
       # @param source [String, Object]
       # @param options [Hash{Symbol => Object}]
@@ -140,7 +143,7 @@ module Plock
       # @option options [String, Pathname] :ca_path directory of such
       # @option options [String, Pathname] :cert PEM file of the client's certificate
       # @option options [String, Pathname] :key PEM file of its key
-      # @option options [Symbol] :verify (:peer) `:none` trusts whoever answers, which is warned of
+      # @option options [Symbol] :verify (:peer) `:none` trusts any server, which is warned of
       #   once for each address
       # @option options [String] :server_name the name to ask for and to verify instead of the
       #   host's
@@ -150,12 +153,12 @@ module Plock
       #   `ENV["PLOCK_SECRET"]`
       # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this
       #   application's keys apart
-      # @option options [Numeric] :ttl (10) seconds, where {Locking#acquire} is not told
-      # @option options [Numeric] :wait (5) seconds, where {Locking#acquire} is not told
+      # @option options [Numeric] :ttl (10) seconds, if {Locking#acquire} has no such option
+      # @option options [Numeric] :wait (5) seconds, if {Locking#acquire} has no such option
       # @option options [#warn] :logger hears what cannot be raised, instead of the standard error
       #   stream
       # @option options [Integer] :keys how many keys a local store has room for at a time, 16 to
-      #   1_048_576, where it is made (65_536)
+      #   1_048_576, when it is made (65_536)
       # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and
       #   `local:/path`, which take `keys:` and the five before it; a {Testing::MemoryStore} for
       #   `memory:` and `memory:NAME`, which take those five only; a {Memcached} for
@@ -167,7 +170,8 @@ module Plock
       # @raise [UnavailableError] a pool that has no client to lend at the moment
       #
       # @example
-      #   Plock::Store.open("rediss://locks.example:6380", username: "locks", password: secret, ca_file: "/etc/ssl/our.pem")
+      #   Plock::Store.open("rediss://locks.example:6380", username: "locks", password: secret,
+      #                                                    ca_file: "/etc/ssl/our.pem")
       # @example
       #   Plock::Store.open(Redis.new(url: ENV["REDIS_URL"]), database: 3)
       def open(source, **options)
@@ -232,7 +236,8 @@ module Plock
         return if told[store.url]
 
         told[store.url] = true
-        warn "[Plock] #{store.url} is used without verifying its certificate: whoever answers there is trusted."
+        warn "[Plock] #{store.url} is used without verifying its certificate: any server that " \
+             "answers there is trusted. Use verify: :peer."
       end
 
       def check(options)

@@ -2,14 +2,14 @@
 
 module Plock
   module Locking
-    # The leases that one fiber holds for a block it runs, or for a {Monitor} it is inside of: while
-    # it waits, nothing else can release them. A lease that is over does not count, and neither does
-    # a parent's. Nor does one that was returned: another thread may release it.
+    # The leases that one fiber holds for the blocks and monitors that it is inside: while the fiber
+    # waits, no other code can release them. A lease that has ended or belongs to the parent process
+    # does not count. Neither does a lease that was returned, because another thread may release it.
     #
     # @api private
     class OwnHolds
-      # One of a list: a store, what was taken there, and the next one further out. An Array is what
-      # Ruby makes fastest, and each block that runs with a lease needs one.
+      # An entry of a linked list: the store, the lease or group, and the next outer entry. It is an
+      # Array because Ruby makes these fastest, and each block with a lease needs one.
       STORE, TAKEN, OUTER = 0, 1, 2
       private_constant :STORE, :TAKEN, :OUTER
 
@@ -24,13 +24,11 @@ module Plock
 
       # @param store [Locking]
       # @param taken [Lease, LeaseGroup]
-      # @return [void]
       def add(store, taken)
         @innermost = [store, taken, @innermost]
       end
 
       # @param taken [Lease, LeaseGroup] that may have been added
-      # @return [void]
       def delete(taken)
         held = @innermost
         return if held.nil?
@@ -49,8 +47,8 @@ module Plock
         !limit.nil? && count(store, store_key) >= limit
       end
 
-      # @return [Array<Array(Locking, Lease)>] innermost first; also those that were lost, of which
-      #   somebody is to be told
+      # @return [Array<Array(Locking, Lease)>] innermost first; also lost ones, whose owner must be
+      #   told
       def leases
         leases = []
         each do |store, taken|

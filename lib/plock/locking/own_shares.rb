@@ -2,12 +2,12 @@
 
 module Plock
   module Locking
-    # The leases of read-write locks that one fiber has, so that it need not wait for itself. One
-    # that is over does not count, nor does a parent's.
+    # The leases of read-write locks that one fiber has, so that it need not wait for itself. A
+    # lease that has ended or belongs to the parent process does not count.
     #
-    # They are known weakly: a lease that nobody has any more is to be collected. A WeakMap can then
-    # have another object in its place, after GC.compact on Ruby 3.1, as the torture test has seen,
-    # even one with the same object_id. So a lease knows its place, too.
+    # References are weak, so that an unreferenced lease can be collected. After GC.compact on Ruby
+    # 3.1, a WeakMap can return another object instead, even with the same object_id. So a lease
+    # knows its place, too.
     #
     # @api private
     class OwnShares
@@ -25,16 +25,13 @@ module Plock
         @sweep_at = SWEEP_AT_LEAST
       end
 
-      # @param lock [Object] what is the same for the same lock
+      # @param lock [Object] equal for the same lock
       # @return [Lease, nil]
       def find(lock)
         lease = at(@places[lock])
         lease if lease&.valid?
       end
 
-      # @param lock [Object]
-      # @param lease [Lease]
-      # @return [void]
       def add(lock, lease)
         sweep if @places.size >= @sweep_at
         place = lease.place = Object.new
@@ -51,7 +48,7 @@ module Plock
         lease if Lease === lease && lease.place.equal?(place)
       end
 
-      # Nobody says when a lease is over.
+      # Leases do not say when they end.
       def sweep
         @places.select! { |_lock, place| at(place)&.valid? }
         @sweep_at = [2 * @places.size, SWEEP_AT_LEAST].max

@@ -6,23 +6,25 @@ require_relative "../locking"
 require_relative "../log"
 
 module Plock
-  # Locks among the processes of one host, in a file that all of them map, and what `local:` opens.
-  # There is no server, and nothing to run; what it does takes microseconds.
+  # Locks among the processes of one host, in a file that all of them map. `local:` opens it. There
+  # is no server to run, and a call takes microseconds.
   #
-  # A lease ends with its time as everywhere, and besides with its process: whoever waits has the
-  # key as soon as the holder has died. Only `at_least:` and {Locking#once}, whoever has adopted the
-  # lease, and a lease that nobody has adopted yet end by their time alone.
+  # A lease ends when it expires, and also when its process ends: the next waiter gets the key as
+  # soon as the holder has died. A lease with `at_least:` or of {Locking#once}, an adopted one, and
+  # one that was handed over but not adopted yet end only when they expire.
   #
   # @example
-  #   store = Plock::Store.open("local:")                    # in $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
-  #   store = Plock::Store.open("local:/var/lib/app/locks")  # in a folder of the application's own
+  #   # in $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
+  #   store = Plock::Store.open("local:")
+  #   # in a folder of the application's own
+  #   store = Plock::Store.open("local:/var/lib/app/locks")
   #   store.acquire("import") { import }
   #
   # @!method path
   #   @return [String] of the file
   #
   # @!method close
-  #   Lets go of the file as soon as no lease needs it. A store that is used after that opens it again.
+  #   Unmaps the file as soon as no lease needs it. A store that is used after that opens it again.
   #   @return [nil]
   #
   # @!method closed?
@@ -43,7 +45,7 @@ module Plock
     include Locking
 
     SCHEME = "local:"
-    NOTES = "plock:1:" # what the names of notes begin with
+    NOTES = "plock:1:" # names of notes begin with it
     KEYS = (16..1_048_576).freeze
     MICROSECONDS = 1_000_000.0
 
@@ -124,14 +126,13 @@ module Plock
     end
 
     # @api private
-    # Nothing here takes so long that a budget would matter.
+    # A release takes microseconds, so it needs no budget.
     def release_all(holds, keep, _budget)
       holds.map { |hold| hold.release(keep) }
     end
 
     # @api private
-    # @param heir [String, nil] the dump of a lease whose token it is to have from now on; nil: a
-    #   fresh one
+    # @param heir [String, nil] the dump of a lease whose token is used again; nil: a fresh token
     def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
       key, token = LocalHold.read(dump)
       adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
@@ -155,8 +156,8 @@ module Plock
 
     private
 
-    # A key that is to stay taken does so even if this process dies, and so has to be marked when it
-    # is taken.
+    # With `at_least:` the key must stay taken even if this process dies, so it is marked when it is
+    # taken.
     def fill(lease, store_key, terms, patience, _asking = 0.0)
       lease.hold =
         take_for(
@@ -165,14 +166,13 @@ module Plock
         ) { |hold| lease.hold = hold }
     end
 
-    # The same for several. There is one file, so they are never apart, and nothing that fails here
-    # passes by itself.
-    def fill_together(names, bunch, terms, _deadline)
-      bunch.asks_for(names)
-      bunch.answered(
+    # The same for several. All keys are in one file, and no failure here is temporary.
+    def fill_together(names, group, terms, _deadline)
+      group.asks_for(names)
+      group.answered(
         take_all_for(
           names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least
-        ) { |holds| bunch.granted = holds }
+        ) { |holds| group.granted = holds }
       )
     end
 

@@ -9,22 +9,22 @@ require_relative "support/reach"
 
 module Plock
   class Store
-    # Locks in memcached, through Dalli: for those who have it, and nothing better.
+    # Locks in memcached, through Dalli, for applications that have no other server.
     # `require "plock/store/memcached"`.
     #
-    # What memcached keeps, it may lose at any time: under pressure it evicts locks, and a restart
-    # forgets all of them. A lease that was lost so is noticed when it is extended, renewed or
-    # released, as any other. Fences count up from the clock of whoever took the key first, so that
-    # they grow through a restart too as long as that goes right.
+    # memcached may lose locks at any time: under pressure it evicts them, and a restart forgets all
+    # of them. As with other stores, a holder notices the loss when its lease is extended, renewed
+    # or released. Fences count up from the clock of the first holder, so they also grow through a
+    # restart if that clock is right.
     #
-    # Nobody knows who waits: each process serves its own in order, and looks at the server after 4
-    # ms at first, and then less and less often, down to four times a second, for the first of them
-    # only. There is no order among processes, and {Status#waiters} are those of this one. Time is
-    # told in seconds there, so that a key that nobody releases is free up to two seconds after its
-    # lease has ended. Keys cannot be listed, and nothing can be shared: {UnsupportedError}.
+    # The server has no wait queue. Each process serves its own waiters in order, and polls for the
+    # first of them, with pauses that grow from 4 ms to 250 ms. There is no order among processes,
+    # and {Status#waiters} lists those of this one. memcached counts time in seconds, so a key that
+    # is not released is free up to two seconds after its lease has ended. Keys cannot be listed or
+    # shared: {UnsupportedError}.
     #
-    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a
-    # ttl, they end.
+    # A thread of Ruby renews the leases: if other code lets no thread run for longer than a ttl,
+    # they end.
     #
     # @example
     #   require "plock/store/memcached"
@@ -51,12 +51,12 @@ module Plock
       private_constant :POOL_SIZES, :DAY_S
 
       # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or
-      #   a client, or a pool of such, whose servers and options are taken over. Where a server is
-      #   down, its keys are not looked for on another.
+      #   a client or pool of clients, whose servers and options are copied. If a server is down,
+      #   its keys do not move to another.
       # @param pool_size [Integer] connections at most, 1 to 1024
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up
-      #   that cannot reach memcached at all, however long its patience
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire that
+      #   cannot reach memcached gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name, or no source
@@ -84,10 +84,10 @@ module Plock
       # @!visibility private
       # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
 
-      # Two requests: between them the lease may end, and another holder take the key with a smaller
-      # fence. So the key is read last.
+      # Takes two requests. Between them the lease may end, and another holder may take the key with
+      # a smaller fence. So the key is read last.
       #
-      # @return [Integer, nil] the fence; nil: somebody has it
+      # @return [Integer, nil] the fence; nil: the key is held
       def add(grant, ttl, deadline)
         work(deadline) do |client|
           next unless client.add(grant.key, value(grant, ttl), seconds(ttl))
@@ -128,7 +128,7 @@ module Plock
         false
       end
 
-      # Without an end, though memcached may evict it.
+      # The note does not expire, but memcached may evict it.
       def keep_note(name, note, replace)
         work do |client|
           next client.read(name) if note.empty?
@@ -143,7 +143,7 @@ module Plock
           noted = holder(found, nil)
           grant.relabel(noted.label)
           left = ttl || noted.remaining
-          # somebody has set the clock
+          # a clock was set
           left = granted unless left.positive? && left <= (ttl || granted)
           next unless client.replace(grant.key, value(grant, left), seconds(left), cas)
 
@@ -161,15 +161,15 @@ module Plock
         raise UnsupportedError, "memcached cannot list what it has"
       end
 
-      # All that the block asks is over after `attempt_timeout`, whatever happens.
+      # All requests of the block together end after `attempt_timeout`.
       #
-      # @param reserve [Integer] of connections beyond the pool's size that it can have
+      # @param reserve [Integer] by how many connections it can exceed the pool's size
       def work(deadline = nil, reserve = 0)
         deadline ||= Clock.now + @attempt_timeout
         @pool.with(deadline, reserve) { |client| yield client.by(deadline) }
       end
 
-      # Runs the block with what must not have changed meanwhile, if it is ours.
+      # Runs the block with the value and its version, if the key is ours.
       def change(grant, deadline = nil, reserve = 0, token: grant.token)
         work(deadline, reserve) do |client|
           value, cas = client.read_with_cas(grant.key)
@@ -177,10 +177,10 @@ module Plock
         end
       end
 
-      # A lease's time ends somewhere within memcached's last second, so it is given one more.
+      # memcached may end a key at any time within its last second, so it gets one more.
       def seconds(span) = span.ceil + 1
 
-      # "until, on the clock of whoever took it; who that is, the token last".
+      # "expiry since record": times on the holder's clock, and a {Record} that ends with the token.
       def value(grant, span, token: grant.token)
         now = Process.clock_gettime(Process::CLOCK_REALTIME)
         "#{(now + span).round(6)} #{now.round(6)} #{Record.write(nil, grant.label, token)}"
@@ -189,10 +189,10 @@ module Plock
       def owner(value)
         value && Record.parse(value.split(" ", 3)[2].to_s)&.last
       rescue ArgumentError, TypeError
-        nil # somebody else's
+        nil # another program wrote it
       end
 
-      # Also of somebody who is not plock.
+      # The token, or the whole value if another program wrote it.
       def whose(value) = owner(value) || value
 
       def fence_key(key) = "#{key}:fence"
@@ -221,8 +221,8 @@ module Plock
         @lines.call_first(key)
       end
 
-      # Whoever has it loses it, also where he renews it meanwhile, and nobody who takes it after
-      # him.
+      # Removes the key from its present holder, even if that renews it at the same time, but not
+      # from a later holder.
       #
       # @return [String, nil] the value that was removed
       def remove(client, key)

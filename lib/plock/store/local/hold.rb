@@ -3,15 +3,15 @@
 require_relative "../../hold"
 
 module Plock
-  # What a {LocalStore} hands out for a lease; {Lease} is what callers get.
+  # The object of a {LocalStore} for a lease. Callers get a {Lease}.
   #
   # @api private
   class LocalHold < Hold
     FORMAT = "local"
 
-    # Leaves the lease to whoever is given the result.
+    # Leaves the lease to the process that adopts the result.
     #
-    # @return [String, false, nil] ASCII; false where it was lost, nil where it is not held any more
+    # @return [String, false, nil] ASCII; false: it was lost; nil: it is not held any more
     # @raise [Error] the store could not be used
     def dump
       left = leave or return left

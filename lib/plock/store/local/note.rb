@@ -23,11 +23,11 @@ module Plock
       @path = path
     end
 
-    # Keeps the note where there is none yet, or instead of the one that there is.
+    # Keeps the note if there is none yet, or if it may replace the one that is there.
     #
     # @param note [String] empty: only look
     # @param replace [Boolean]
-    # @return [String, nil] the one that is kept
+    # @return [String, nil] the note that is kept
     # @raise [Error]
     def keep(note, replace)
       open_file(note.empty? ? 0 : File::CREAT) do |file|
@@ -52,7 +52,7 @@ module Plock
         lock(file)
         yield file
       ensure
-        # closing it does not, where a child that was forked meanwhile has it, too
+        # closing it does not unlock it if a forked child has it open, too
         file.flock(File::LOCK_UN)
       end
     rescue Errno::ELOOP
@@ -70,8 +70,7 @@ module Plock
       until file.flock(File::LOCK_EX | File::LOCK_NB)
         if Clock.now > deadline
           raise UnavailableError.new(
-            "another process has had #{@path} for a second: is it stopped?",
-                  code: :silent
+            "another process has had #{@path} for a second: is it stopped?", code: :silent
           )
         end
 
@@ -79,7 +78,7 @@ module Plock
       end
     end
 
-    # The file is never seen empty by those who have its lock: what is longer is cut off last.
+    # Writes first and truncates then, so that no process with the lock sees the file empty.
     def write(file, note)
       text = "#{note}\n"
       file.pwrite(text, 0)
@@ -88,8 +87,7 @@ module Plock
 
     def refuse(why)
       raise ConfigurationError.new(
-        "the local store's note #{@path} cannot be used: #{why}",
-              code: :bad_config
+        "the local store's note #{@path} cannot be used: #{why}", code: :bad_config
       )
     end
   end

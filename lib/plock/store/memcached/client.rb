@@ -8,36 +8,35 @@ require_relative "../support/aside"
 module Plock
   class Store
     class Memcached
-      # One connection to memcached. Values are Strings as they are, and no failure of Dalli's
-      # leaves it.
+      # One connection to memcached. It stores Strings unchanged, and turns Dalli's errors into
+      # those of plock.
       #
       # @api private
       class Client
-        # Nothing that the server answers is made into an object.
+        # No answer of the server is deserialized.
         module Strings
           def self.dump(value) = value
 
           def self.load(value) = value
         end
 
-        # Where a server is down, its keys are nobody else's; and it is tried again soon.
+        # If a server is down, its keys do not move to another. It is tried again soon.
         SETTINGS = {
           protocol: :meta, failover: false, threadsafe: true, compress: false, raw: true,
           serializer: Strings, down_retry_delay: 0.1, socket_max_failures: 1,
           socket_failure_delay: 0.01
         }.freeze
 
-        # What a client that was given is asked for.
+        # The options that are copied from a given client.
         TAKEN_OVER = %i[username password ssl_context digest_class].freeze
 
         NEVER = { Object => :never }.freeze
 
-        # Dalli's time limits need a Ruby whose sockets have them, and it waits in ways that not
-        # every Fiber scheduler knows.
+        # Dalli's time limits need IO#timeout, which older versions of Ruby do not have.
         ASIDE = !IO.method_defined?(:timeout=)
 
-        # A connection on which nothing waits longer for an answer than this. Where a server stops
-        # in the middle of a line, that does not help.
+        # Limits the wait for each answer on a socket. It does not help if the server stops in the
+        # middle of a line.
         module InTime
           attr_accessor :patience
 
@@ -80,7 +79,7 @@ module Plock
           @busy = false
         end
 
-        # Until when all that is asked is to be answered, on {Clock}.
+        # @param deadline [Float] on {Clock}, for all later requests
         def by(deadline)
           @deadline = deadline
           self
@@ -92,12 +91,12 @@ module Plock
         # @param ttl [Integer] 0: it never ends by itself
         def set(key, value, ttl) = ask { @dalli.set(key, value, ttl, raw: true) }
 
-        # @return [Integer] one more than last time, or the number that it begins with
+        # @return [Integer] one more than the last number, or `first`
         def count(key, first, ttl) = ask { @dalli.incr(key, 1, ttl, first) }
 
         def read(key) = ask { @dalli.get(key, raw: true) }
 
-        # @return [Array(String, Integer)] the value, and what it is known by until it changes
+        # @return [Array(String, Integer)] the value and its version
         def read_with_cas(key) = ask { @dalli.get_cas(key) }
 
         # @return [Boolean] had it not changed?
@@ -107,24 +106,24 @@ module Plock
         # @return [Boolean] was it there, and had it not changed?
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
-        # @return [Boolean] is it in the middle of nothing, and has no server hung up?
+        # @return [Boolean] is no request unfinished, and has no server closed its socket?
         def usable? = !@busy && sockets.none? { |socket| socket.wait_readable(0) }
 
         def close
           @dalli.close
         end
 
-        # Dalli sees a fork by itself.
+        # Dalli notices a fork by itself.
         def discard; end
 
         private
 
         def servers = @dalli.__send__(:ring).servers
 
-        # Of TLS, what is to be read need not be an end.
+        # Without those of TLS: data to read on them need not mean that the server closed them.
         def sockets = servers.map(&:sock).grep(BasicSocket)
 
-        # Interrupts wait for the answer: Dalli would take some of them for failures of the server.
+        # Interrupts wait for the answer: Dalli would take some of them for server failures.
         def ask(&block)
           seconds = [@timeout, @deadline - Clock.now].min
           raise late unless seconds.positive?
@@ -151,9 +150,9 @@ module Plock
           yield
         end
 
-        # Whoever has waited long enough leaves a connection behind that is not used any more. When
-        # the process is ending there is no other thread: then a connection that exists waits no
-        # longer for an answer, and none is made, for nothing would end Dalli's greeting.
+        # A caller whose time is over abandons the connection. While the process ends, no other
+        # thread can run: then {InTime} limits the wait, and no connection is opened, because
+        # nothing limits Dalli's handshake.
         def ask_aside(seconds, &block)
           if Background.over?
             raise late unless sockets.size == servers.size

@@ -5,30 +5,31 @@ require_relative "backoff"
 
 module Plock
   class Store
-    # One request for a key of a store that is written in Ruby, from the first attempt to the lease,
-    # or to the end of the caller's patience. All such stores wait here; each adds
+    # One request for a key of a store in Ruby, from the first attempt to the lease or the end of
+    # `wait:`. All such stores wait here; each adds
     #
     # - `ask(request, how, deadline)`, one attempt: `:once` does not wait, `:place` takes or keeps a
     #   place in the wait queue, `:called` follows a call, `:look` a pause. It returns an {Answer},
     #   or nil;
-    # - `line_up(request)`, what the request waits on: a {Place}, or what answers to the same;
-    # - `take_back(grant, seconds, doubt:)`, which undoes whatever the server may have of the
-    #   grant's token, once more later if a request may still arrive, and `take_back_later(grant)`;
+    # - `line_up(request)`, which returns the {Place} that the request waits on;
+    # - `take_back(grant, seconds, doubt:)`, which removes from the server all that the token of the
+    #   grant may have there, once more later if a request may still arrive;
+    # - `take_back_later(grant)`, the same in the background;
     # - `attempt_timeout`, in seconds, and `reach`, a {Reach} or nil.
     #
     # @api private
     class AcquireRequest
-      # What came of an attempt. With a fence it was granted, and `asked_at` dates the lease.
+      # The result of an attempt. If there is a fence, the lease was granted; `asked_at` dates it.
       # Otherwise `left` says for how many seconds the key is still held, and `first` whether this
       # request is the next one; both can be nil.
       Answer = Struct.new(:fence, :asked_at, :left, :first)
 
-      # What a request waits on where nobody calls it, and the server lets it in.
+      # For a request that no other thread calls: it must ask the server again.
       class Place
         # Prepares for calls.
         def ready; end
 
-        # @return [Boolean] may it ask? Others of this process may have to go before.
+        # @return [Boolean] may it ask? An earlier request of this process may have to ask first.
         def first? = true
 
         # @return [Boolean] will it be called?
@@ -40,13 +41,14 @@ module Plock
           false
         end
 
-        # It goes on under a new token.
+        # The request has a new token.
         def renew; end
 
         def leave; end
       end
 
-      # Seconds between two looks of a request that nobody calls, and of one that can be called.
+      # Seconds between two attempts of a request: FIRST_S to LONGEST_S if no other thread can call
+      # it, else CALLED_S.
       FIRST_S = 0.004
       LONGEST_S = 0.25
       CALLED_S = 1.0
@@ -54,14 +56,14 @@ module Plock
       # Seconds between two attempts after the store failed.
       AFTER_FAILURE_S = [0.02, 0.5].freeze
 
-      # The last attempt of a request that waits has this long, though its patience ends. Seconds.
+      # Seconds that the last attempt of a waiting request has beyond the end of `wait:`.
       GRACE_S = 0.05
 
-      # How long a caller waits until nothing is left of its request; after that it is taken back in
-      # the background. Seconds.
+      # Seconds that a caller waits for its request to be taken back. After that, this goes on in
+      # the background.
       AT_ONCE_S = 0.1
 
-      # A request looks so much later than the lease of the holder ends.
+      # A request asks this many seconds after the end of the holder's lease.
       LATE_S = 0.001
 
       attr_reader :grant
@@ -82,11 +84,11 @@ module Plock
       # @return [Boolean] did another caller hold the key, or wait for it?
       def contended? = @contended
 
-      # @return [Float] seconds until the caller's patience ends; 0 or less: it has
+      # @return [Float] seconds until `wait:` is over; 0 or less: it is over
       def left = @patience - Clock.now
 
       # @param wait [Float] seconds
-      # @return [Boolean] has the grant been given?
+      # @return [Boolean] was the lease granted?
       def run(wait)
         @called_at = Clock.now
         @patience = @called_at + wait
@@ -104,8 +106,9 @@ module Plock
         end
       end
 
-      # The request came to nothing, or nobody took its lease: the server is to have nothing of it.
-      # The caller waits for that a moment only, and not at all when the store did not answer.
+      # The request failed, or the caller was interrupted before it had the lease. Removes from the
+      # server all that the request left there. The caller waits for that for AT_ONCE_S at most, and
+      # not at all if the store did not answer.
       def leave
         @place&.leave
         if @grant.fence && @grant.ended.nil?
@@ -132,8 +135,8 @@ module Plock
         true
       end
 
-      # Nothing interrupts between the place in line and the request that has it: one that nobody
-      # leaves would hold up the others.
+      # Interrupts wait until the request has its place: a place that is never left would block the
+      # requests behind it.
       def line_up
         Thread.handle_interrupt(Object => :never) { @place ||= @store.line_up(self) }
         @place.ready
@@ -166,7 +169,7 @@ module Plock
         @doubt = true
         @queued = true unless how == :once
         asked_at = Clock.now
-        # a server that is silent does not use up a long patience
+        # a silent server must not use up a long `wait:`
         limit = asked_at + @store.attempt_timeout
         answer =
           @store.ask(
@@ -185,7 +188,7 @@ module Plock
         false
       end
 
-      # Nobody knows what came of the last attempt: its token is never used again.
+      # The result of the last attempt is unknown: its token is never used again.
       def start_again
         @store.take_back_later(@grant) if @doubt || @queued
         @doubt = @queued = @failed = false

@@ -5,17 +5,18 @@ require_relative "turn"
 
 module Plock
   class Store
-    # Runs what might take too long on a thread of its own: the caller can give it up there, even
-    # one that nothing may interrupt; and a fiber can wait for what its scheduler does not know.
-    # While the process ends, it runs on the caller's thread, for there is no other.
+    # Runs a block that might take too long on a thread of its own. The caller can then abandon the
+    # block, even if it must not be interrupted itself, and a fiber can wait for calls that its
+    # scheduler does not know. While the process ends, no thread can start: then the block runs on
+    # the caller's thread.
     #
     # @api private
     module Aside
       class << self
-        # A caller that is interrupted, or has waited long enough, goes on at once: nothing that the
-        # block uses may be used elsewhere.
+        # If the caller is interrupted, or the time is over, it goes on at once. So no other code
+        # may use the objects that the block uses.
         #
-        # @param lasting [Boolean] does the block run to its end all the same?
+        # @param lasting [Boolean] does the block run to its end in any case?
         # @return [Array(Object), nil] the block's value; nil: it took longer
         def run(seconds, lasting: false)
           thread = nil
@@ -34,7 +35,7 @@ module Plock
           uninterrupted { thread&.kill unless lasting }
         end
 
-        # However long it takes. A caller that is interrupted goes on when the other thread has
+        # Without a time limit. If the caller is interrupted, it goes on when the other thread has
         # ended.
         def wait(&block)
           thread = nil
@@ -44,14 +45,15 @@ module Plock
           thread.kill.join if thread&.alive?
         end
 
-        # Nobody waits for that.
+        # The caller does not wait for the block.
         def start(&block)
           Background.launch(&block) || yield
         end
 
         private
 
-        # Between a thread's beginning and its name's in the caller: nobody could give it up.
+        # An interrupt between the start of a thread and its assignment would leave a thread that no
+        # caller can kill.
         def uninterrupted(&block) = Thread.handle_interrupt(Object => :never, &block)
       end
     end

@@ -2,8 +2,8 @@
 
 module Plock
   class Store
-    # Pauses between attempts, which grow from a first one to a longest one. Each is shortened at
-    # random, by up to a half, so that callers who began together do not stay together.
+    # Pauses between attempts, which grow from `first` to `longest`. Each is shortened at random, by
+    # up to a half, so that callers that began together do not stay together.
     #
     # @api private
     class Backoff

@@ -5,8 +5,8 @@ require_relative "lease_state"
 
 module Plock
   class Store
-    # For front doors that know a key in the store and a name for who holds it, and keep no lease.
-    # Such a store has `check_name`.
+    # For drop-ins that name the holder of a key themselves, and keep no lease. The store must have
+    # `check_name`.
     #
     # @api private
     module ByOwner
@@ -14,11 +14,12 @@ module Plock
       #
       # @param key [String] in the store
       # @param ttl [Numeric] seconds
-      # @return [Boolean] false where somebody holds it
+      # @return [Boolean] false: the key is held
       # @raise [ArgumentError] a key that the store cannot have
       # @raise [Error] the store could not be asked
       def lock_acquire(key, owner, ttl)
-        request_for(LeaseState.new(self, check_name(key), owner), Locking::Arguments.ttl(ttl)).run(0.0)
+        lease_state = LeaseState.new(self, check_name(key), owner)
+        request_for(lease_state, Locking::Arguments.ttl(ttl)).run(0.0)
       end
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.

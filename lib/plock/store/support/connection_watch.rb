@@ -8,14 +8,14 @@ module Plock
     # The thread that notices when a server ends a connection on which a lock depends. It waits for
     # all such connections of the process at once.
     #
-    # What is watched answers to `watched_io`, the IO of its socket or nil, and to `notice_end`,
-    # which looks at the connection and returns `:live`, `:busy` when another thread uses it at the
-    # moment, or `:ended` after it has told whom it concerns.
+    # A watched connection has two methods. `watched_io` returns the IO of its socket, or nil.
+    # `notice_end` checks the connection, and returns `:live`, `:busy` if another thread uses it, or
+    # `:ended` after it has reported the loss.
     #
     # @api private
     class ConnectionWatch
-      # Seconds between two looks at a connection whose socket cannot be waited for, and at one that
-      # another thread uses, or that has something to read and lives.
+      # Seconds between two checks of a connection: LOOK_S if its socket cannot be waited for,
+      # AGAIN_S if another thread uses it, or if it has data to read and is live.
       LOOK_S = 0.1
       AGAIN_S = 0.01
 
@@ -39,7 +39,7 @@ module Plock
         end
       end
 
-      # It is not looked at any more, but perhaps once.
+      # A check that has begun may still end after this.
       def remove(watched)
         change { @watched.delete(watched) }
       end

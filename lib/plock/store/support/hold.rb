@@ -6,8 +6,8 @@ require_relative "../../locking/share"
 
 module Plock
   class Store
-    # What stores that are written in Ruby hand out for a lease: a {LeaseState}, as long as somebody has
-    # it.
+    # The object that a store in Ruby hands out for a lease. The {LeaseState} behind it lives on
+    # when this is collected.
     #
     # @api private
     class StateHold
@@ -15,24 +15,23 @@ module Plock
 
       FORMAT = "ruby"
 
-      # What a dump says: the store, as its class is called, and what {LeaseState} has.
+      # A dump: the kind of the store, and the fields of the lease.
       DUMP = /\A#{FORMAT} (\S+) (\S+) (\d*) (\d+(?:\.\d+)?) (\S+) (\S*)\z/.freeze
 
       private_constant :DUMP
 
-      # For a hold that is collected without having been released: the key is given back, and that
-      # is warned of. It must not know the hold, and takes no mutex itself: whoever it interrupts
-      # may have it.
-      def self.finalizer(grant)
-        proc { Dispatcher.post(-> { abandon(grant) }) if grant.ended.nil? && !grant.inherited? }
+      # Releases the lease of a hold that was collected without a release, and warns. The proc must
+      # not refer to the hold. It takes no mutex: the thread that it interrupts may have it.
+      def self.finalizer(state)
+        proc { Dispatcher.post(-> { abandon(state) }) if state.ended.nil? && !state.inherited? }
       end
 
-      def self.abandon(grant)
-        return if grant.lost?
+      def self.abandon(state)
+        return if state.lost?
 
-        Dispatcher.tell_of_abandoned(grant.key, grant.fence) if grant.release(0.0)
+        Dispatcher.tell_of_abandoned(state.key, state.fence) if state.release(0.0)
       rescue *Locking::Acquisition::STORE_FAILURES
-        Dispatcher.tell_of_abandoned(grant.key, grant.fence) # it ends with its time
+        Dispatcher.tell_of_abandoned(state.key, state.fence) # it expires
       end
       private_class_method :abandon
 
@@ -99,7 +98,8 @@ module Plock
       def dump
         left = @grant.leave or return left
 
-        "#{FORMAT} #{@kind} #{[token].pack("m0")} #{fence} #{ttl} #{[key].pack("m0")} #{@grant.share&.to_str}"
+        name, owner = [key, token].map { |text| [text].pack("m0") }
+        "#{FORMAT} #{@kind} #{owner} #{fence} #{ttl} #{name} #{@grant.share&.to_str}"
       end
 
       # @return [String] without the token

@@ -13,12 +13,14 @@ require_relative "../../record"
 
 module Plock
   class Store
-    # What stores that are written in Ruby have in common: how a lease gets from whoever asked for
-    # it into the hands of the caller, and what its {LeaseState} calls. Besides what {AcquireRequest} and
-    # {Locking} ask for, such a store has `disconnect`; `prolong`, `still?`, `give_back` and
-    # `downgrade`, which return whether the lease was still the grant's; and
-    # `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant, and
-    # returns the fence and the seconds left, or nil.
+    # The base of the stores in Ruby. Such a store has the methods that {AcquireRequest} and
+    # {Locking} require, and also
+    #
+    # - `disconnect`;
+    # - `prolong`, `still?`, `give_back` and `downgrade`, which return whether the lease was still
+    #   held under the grant's token;
+    # - `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant,
+    #   and returns the fence and the seconds left, or nil.
     #
     # @api private
     module InRuby
@@ -27,7 +29,7 @@ module Plock
       # Seconds.
       SPANS = (0.001..3600.0).freeze
 
-      # Closes the connections that nobody uses at the moment. A store that is used after that opens
+      # Closes the connections that are not in use. A store that is used after that opens them
       # again.
       #
       # @return [nil]
@@ -47,10 +49,11 @@ module Plock
         @scheduler.cancel(grant)
       end
 
-      # Renews leases for the same span, one after the other when the store cannot do it at once.
+      # Renews leases for the same span: one after the other, unless the store can do it in one
+      # request.
       #
       # @param span [Float] seconds
-      # @return [Hash{LeaseState => Boolean, nil}] was it ours? nil: the store did not say
+      # @return [Hash{LeaseState => Boolean, nil}] was it ours? nil: the store did not answer
       def prolong_all(grants, span)
         grants.to_h do |grant|
           [grant, prolong(grant, span)]
@@ -62,10 +65,10 @@ module Plock
       # @return [Float] seconds
       attr_reader :attempt_timeout
 
-      # @return [Reach, nil] nil: a request tries until its patience ends
+      # @return [Reach, nil] nil: a request tries until its `wait:` is over
       attr_reader :reach
 
-      # Takes back what may have been granted, when the store has just failed and would hold up the
+      # Takes a grant back in the background, because the store has just failed and would delay the
       # caller.
       def take_back_later(grant)
         grant = stand_in_for(grant)
@@ -75,9 +78,9 @@ module Plock
         end
       end
 
-      # A release that failed, or was interrupted, is tried again until the lease is over.
+      # Repeats a release that failed, or was interrupted, until the lease expires.
       #
-      # @param keep [Float] seconds that the key is to stay taken, from now on
+      # @param keep [Float] seconds from now on that the key stays taken
       def give_back_later(grant, keep)
         kept_until = Clock.now + keep
         @scheduler.retry_until([grant.valid_until, kept_until].max) do
@@ -87,8 +90,8 @@ module Plock
       end
 
       # @api private
-      # One that cannot be released keeps none of the others from it. With a budget, it is seen to
-      # later.
+      # A release that fails does not keep the others from theirs. With a budget, the scheduler
+      # repeats it.
       #
       # @param budget [Float, nil] seconds for all of them
       def release_all(holds, keep, budget)
@@ -109,10 +112,11 @@ module Plock
       end
 
       # @api private
-      # Takes over what another token had. An adoption that is interrupted, or whose answer is
-      # lost, gives back what it may have got, for nothing else knows the new token.
+      # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, it is
+      # taken back: no other code knows the new token.
       #
-      # @param heir [String, nil] the dump of a lease whose token is used again: others know it
+      # @param heir [String, nil] the dump of a lease whose token is used again: other processes
+      #   know it
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
@@ -163,13 +167,13 @@ module Plock
 
       def request_for(grant, ttl) = AcquireRequest.new(self, grant, ttl)
 
-      # The token that is to be taken back, whatever becomes of the grant.
+      # A copy with the present token, which the grant may change.
       def stand_in_for(grant) =
         LeaseState
           .new(self, grant.key, grant.token, share: grant.share)
           .tap { |one| one.ttl = grant.ttl }
 
-      # One after the other, where nothing takes several at once.
+      # nil: the store cannot take several keys at once, so they are taken one after the other.
       def take_all(*)
         nil
       end
@@ -184,14 +188,14 @@ module Plock
         else undo&.call(grant)
         end
       rescue *Locking::Acquisition::STORE_FAILURES
-        nil # the scheduler tries it again, and its time ends it
+        nil # the scheduler repeats the release until the lease expires
       end
 
       def hold_of(grant, waited, contended)
         StateHold.new(grant, kind, waited, contended)
       end
 
-      # What the dumps of this store begin with.
+      # Dumps of this store begin with it.
       def kind
         self.class.name[/\w+\z/].downcase
       end

@@ -5,26 +5,25 @@ require_relative "../../dispatcher"
 
 module Plock
   class Store
-    # One lease of a store that is written in Ruby: what is known of it here, and the bookkeeping of
-    # its renewal. It outlives the {StateHold} that callers have, so that the {Scheduler} can look
-    # after it, and a finalizer report it.
+    # One lease of a store in Ruby, and the bookkeeping of its renewal. It outlives the {StateHold}
+    # that callers have, so that the {Scheduler} can renew it, and a finalizer report it.
     #
-    # One thread at a time asks the store about it.
+    # Only one thread at a time asks the store about it.
     #
     # @api private
     class LeaseState
       # A lease is renewed after a third of its ttl.
       RENEWALS_PER_TTL = 3
 
-      # Seconds for which a lease that is renewed automatically is left alone: most blocks are
-      # shorter, and such a lease costs nothing.
+      # Seconds for which a lease that is renewed automatically is not scheduled. Most blocks are
+      # shorter, so their leases need no thread.
       LATER_S = 0.25
 
-      # How often it is tried again to renew it, until its end.
+      # How often a failed renewal is repeated in the span of a ttl.
       RETRIES_PER_TTL = 20
 
-      # The clocks of two machines may run so differently, as a part of the time, and so many
-      # seconds may be lost otherwise.
+      # Margins for the drift of two machines' clocks, as a part of the ttl, and for rounding, in
+      # seconds.
       DRIFT = 0.01
       SLACK_S = 0.002
 
@@ -42,26 +41,27 @@ module Plock
                   :pid,
                   :watch
 
-      # Before it is given: for how many seconds it is asked for, and under which name, which is
-      # another one each time.
+      # For the request, before the lease is granted. Each attempt may have another token.
       attr_writer :ttl, :token
 
-      # @return [Object, nil] of which transaction of the caller's it is a part; nil: none, or that
-      #   has ended
+      # @return [Object, nil] the caller's open transaction that it belongs to
       attr_accessor :transaction
 
       # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
       attr_reader :ended
 
-      # @return [Float, nil] when the scheduler is to look after it, on {Clock}
+      # @return [Float, nil] when the scheduler must run it, on {Clock}
       attr_reader :due_at
 
-      # By which part of the time between two renewals a renewal can come early, to be sent together
-      # with others.
+      # A renewal can be early by this part of the time between two renewals, so that it is sent
+      # together with others.
       TOGETHER = 0.1
 
-      # @param guarded [Boolean] must the store do something when it is over?
-      def initialize(store, key, token, share: nil, label: nil, renew: false, max_hold: nil, watch: false, guarded: false)
+      # @param guarded [Boolean] must the store act when it is over?
+      def initialize(
+        store, key, token, share: nil, label: nil, renew: false, max_hold: nil, watch: false,
+        guarded: false
+      )
         @store = store
         @key = key
         @token = token
@@ -74,18 +74,17 @@ module Plock
         @guarded = guarded
         @lock = Mutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
-        @renewing = false # by the scheduler's worker, just now
-        @ending = false # what comes after its end is not to begin before it
+        @renewing = false # by the scheduler's worker at the moment
+        @ending = false # its last request has begun, or waits for its turn: no other may begin
         @pid = Process.pid
       end
 
-      # The store has granted it. A lease that is over before its owner knows of it is no lease, and
-      # the server may still have it.
+      # The store has granted it.
       #
       # @param asked_at [Float] on {Clock}, before the request left
       # @param ttl [Float] seconds
-      # @param left [Float] seconds, if it is older than that
-      # @raise [UnavailableError] its time is over by now
+      # @param left [Float] seconds that are left, if it was granted before
+      # @raise [UnavailableError] it has expired by now; the server may still have it
       def given(fence, asked_at, ttl, left = ttl)
         if Clock.now >= end_of(asked_at, ttl, left)
           raise UnavailableError.new(
@@ -101,16 +100,15 @@ module Plock
         self
       end
 
-      # @return [Boolean] does it have something, though it was not given?
+      # @return [Boolean] does it occupy something on the server, though it was not granted?
       def pending? = false
 
-      # It is taken over from somebody who called it so.
+      # For an adopted lease, which keeps the label of its former owner.
       def relabel(label)
         @label = label
       end
 
-      # @return [Integer] by which the dispatcher knows it; negative, as those of the extension are
-      #   not
+      # @return [Integer] the dispatcher's name for it; negative, unlike those of the extension
       def id = -object_id
 
       def inherited? = @pid != Process.pid
@@ -125,12 +123,11 @@ module Plock
       end
 
       # @param ttl [Float] seconds
-      # @return [Boolean, nil] is it ours? Nil: it had been released, or left, before it was asked
-      #   for
+      # @return [Boolean, nil] was it ours? nil: it was released or handed over before
       def extend(ttl)
         asking do
           asked_at = Clock.now
-          # whatever comes of the request
+          # even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) { prolong(asked_at, ttl, ttl) }
         end
@@ -148,7 +145,7 @@ module Plock
           ours
         ensure
           Thread.handle_interrupt(NEVER) do
-            # or its owner may ask again, by its own name
+            # without a date, it has only a name: its owner may release it again
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
         end
@@ -171,7 +168,7 @@ module Plock
         end
       end
 
-      # Another owner adopts it, or its time ends it.
+      # Another owner adopts it, or it expires.
       #
       # @return [Boolean, nil] as {#extend}
       def leave
@@ -181,7 +178,7 @@ module Plock
         end
       end
 
-      # Somebody has seen that it is not ours any more.
+      # The store has answered that it is not ours, or it has expired.
       def lose
         return false if @ended || inherited?
 
@@ -190,20 +187,20 @@ module Plock
         false
       end
 
-      # @return [Boolean] is it to hear at once what becomes of it? Not as long as it is left alone.
+      # @return [Boolean] must it be checked at once after a loss? Not before it is scheduled.
       def attended? = !@left_alone
 
-      # What it would have heard may have been missed.
+      # A notification may have been missed: the scheduler checks it now.
       def ask_soon
         schedule(Clock.now) if @due_at && @ended.nil?
       end
 
-      # The scheduler looks after several at once: see {Renewal}.
+      # The scheduler passes several at once to {Renewal}.
       def together? = true
 
-      # Nothing else is asked about it until {#end_turn}.
+      # No other thread asks the store about it until {#end_turn}.
       #
-      # @return [Boolean] false: another thread is just asking, and the scheduler looks again later
+      # @return [Boolean] false: another thread is asking; the scheduler tries again soon
       def take_turn
         return @renewing = true if @lock.try_lock
 
@@ -216,8 +213,8 @@ module Plock
         @lock.unlock
       end
 
-      # Its time may be over while the store has not answered the renewal. What another thread asks
-      # just now may still prolong it.
+      # It may expire before the store has answered a renewal. A request of another thread may still
+      # prolong it.
       #
       # @return [Boolean] has it ended?
       def expire
@@ -228,10 +225,10 @@ module Plock
         true
       end
 
-      # What the scheduler is to ask about it now.
+      # The request that the scheduler must make for it now.
       #
-      # @return [Float, Symbol, nil] for how many seconds it is to be renewed; `:check`: whether it
-      #   is still there; nil: nothing
+      # @return [Float, Symbol, nil] for how many seconds to renew it; `:check`: whether it is still
+      #   there; nil: no request
       def plan(now)
         @due_at = nil
         return if @ended
@@ -245,14 +242,14 @@ module Plock
         schedule(@valid_until)
       end
 
-      # Another moment is in the schedule, or it has ended, whatever came of what was asked.
+      # It is in the schedule again after this, or it has ended.
       def look_again
         if @due_at.nil? && @ended.nil?
           schedule([Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
         end
       end
 
-      # @param answer [Boolean, nil] was it ours? Nil: the store could not say
+      # @param answer [Boolean, nil] was it ours? nil: the store did not answer
       def renewed(asked_at, span, answer)
         # the answer came too late
         return @store.give_back_later(self, 0.0) if answer && @ended == :lost
@@ -274,8 +271,8 @@ module Plock
 
       private
 
-      # The last thing that is asked. A mutex is not fair: threads that go on asking would keep this
-      # one from its turn.
+      # For its last request. A mutex is not fair: without @ending, threads with further requests
+      # could keep this one from its turn.
       def ending(&block)
         @ending = true
         asking(true, &block)
@@ -293,8 +290,8 @@ module Plock
         end
       end
 
-      # An extension whose answer does not come may have been carried out, or may be yet, at any
-      # time. Until another one is answered, no more is relied on than its span.
+      # If the answer to an extension is lost, the server may carry it out at any time. Until a
+      # later extension is answered, the lease is assumed to last no longer than the shorter span.
       def doubting(ttl)
         answered = false
         ours = yield
@@ -327,7 +324,7 @@ module Plock
         @store.forget(self)
       end
 
-      # The block is a long one: from now on the lease is looked after.
+      # The block is a long one: from now on the lease is scheduled.
       def attend
         @left_alone = false
         schedule([@renew_at, @valid_until].min)
@@ -355,7 +352,7 @@ module Plock
 
       def renewed_after(left) = left / RENEWALS_PER_TTL
 
-      # Leases whose renewals fall into the same part of the time are renewed in one request.
+      # Rounds the moment down, so that leases with similar moments are renewed in one request.
       def with_others(at, pause) = at - (at % (pause * TOGETHER))
 
       # Halfway to its renewal at the latest.

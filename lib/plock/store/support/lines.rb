@@ -8,15 +8,15 @@ require_relative "turn"
 
 module Plock
   class Store
-    # Those of this process who wait, key by key, in order. Only the first of each asks the store.
+    # The waiters of this process, in order for each key. Only the first waiter of a key asks the
+    # store.
     #
     # @api private
     class Lines
-      # A request that waits, and what {Status} tells of it.
+      # A request that waits, and its entry for {Status}.
       Waiter = Struct.new(:turn, :told)
 
-      # What an {AcquireRequest} waits on: only the first one of a key asks the store, the others
-      # are called when they are first.
+      # The place of an {AcquireRequest}. It is called when it becomes the first one of its key.
       class Place < AcquireRequest::Place
         # @param told [Status::Waiter, nil]
         def initialize(lines, key, told = nil)
@@ -54,7 +54,7 @@ module Plock
         waiter
       end
 
-      # Whoever is first then is called.
+      # Calls the next waiter if this was the first one.
       def leave(key, waiter)
         @lines.enter do |lines|
           line = lines[key] or next
@@ -75,14 +75,14 @@ module Plock
 
       def any? = @lines.enter(&:any?)
 
-      # @return [Boolean] does anybody wait for it?
+      # @return [Boolean] was there a waiter?
       def call_first(key)
         first = @lines.enter { |lines| lines[key]&.first }
         first&.turn&.call
         !first.nil?
       end
 
-      # Something may have been missed: the first of each key is called.
+      # A notification may have been missed: calls the first waiter of each key.
       def call_all
         @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
       end

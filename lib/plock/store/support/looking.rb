@@ -5,25 +5,25 @@ require_relative "lines"
 
 module Plock
   class Store
-    # Stores of which nobody tells who waits, and what is free: each process serves its own in
-    # order, and looks at growing intervals for the first of them only. A key has one holder there.
-    # Besides what {InRuby} asks for, such a store has
+    # For servers that have no wait queue, and send no notifications. Each process serves its own
+    # waiters in order, and polls with growing pauses for the first of them. A key has one holder.
+    # In addition to what {InRuby} requires, such a store has
     #
     # - `add(grant, ttl, deadline)`, one attempt, which returns the fence, or nil;
-    # - `undo(grant, within)`, which gives back what the token has of the key: could the store be
-    #   asked?
-    # - `holders(key)`, as {Status} tells them, and `ONE_HOLDER`, which says why nothing can be
+    # - `undo(grant, within)`, which deletes the key if the token holds it, and returns whether the
+    #   store answered;
+    # - `holders(key)`, the holders for {Status}, and `ONE_HOLDER`, which says why a key cannot be
     #   shared.
     #
     # @api private
     module Looking
       include InRuby
 
-      # Seconds after which nothing arrives any more that was sent before.
+      # Seconds after which no earlier request can arrive any more.
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
-      # Callers of this process that wait already come first.
+      # The callers of this process that wait already come first.
       def ask(request, how, deadline)
         return if how == :once && @lines.anybody?(request.key)
 
@@ -34,12 +34,13 @@ module Plock
 
       def line_up(request) = @lines.line_up(request)
 
-      # Takes back what may have been granted, now and once more, for the request may arrive after
-      # that: and again while the store cannot be asked, as long as the lease would have lasted.
+      # Takes back what may have been granted, now and once more, because the request may arrive
+      # later than this. While the store does not answer, it repeats this until the lease would have
+      # expired.
       def take_back(grant, within = attempt_timeout, **)
         key_and_token = stand_in_for(grant)
         over_at = Clock.now + grant.ttl
-        @scheduler.call_later(AFTERMATH_S) do # first, whatever interrupts the rest
+        @scheduler.call_later(AFTERMATH_S) do # first: the rest may be interrupted
           again_at = Clock.now + AFTERMATH_S
           again_at unless undo(key_and_token, attempt_timeout) || again_at > over_at
         end

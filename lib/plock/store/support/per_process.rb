@@ -4,14 +4,13 @@ require_relative "../../afresh_in_child"
 
 module Plock
   class Store
-    # What one process knows, for one thread at a time. A forked child begins with nothing of its
-    # parent's.
+    # A value of one process, which one thread at a time can use. A forked child gets a new one.
     #
     # @api private
     class PerProcess
       include AfreshInChild
 
-      # @yieldreturn [Object] what a process begins with
+      # @yieldreturn [Object] a new value
       def initialize(&make)
         @make = make
         @lock = Mutex.new

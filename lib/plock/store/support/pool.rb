@@ -6,34 +6,31 @@ require_relative "../../errors"
 
 module Plock
   class Store
-    # The connections of one store that is written in Ruby. They are opened when they are needed,
-    # and lent to one at a time. Calls that must not wait behind others can have more than the
-    # pool's size: a release one more, a renewal two.
+    # The connections of one store in Ruby. They are opened when they are needed, and lent to one
+    # thread at a time. Calls that must not wait for others can exceed the pool's size: a release by
+    # one connection, a renewal by two.
     #
-    # What is lent is in its loan before anything can interrupt, so that one place takes it back. A
-    # forked child has none of its parent's: they are forgotten there without a word to the server,
-    # those that are lent too.
+    # A connection is in its loan before an interrupt can lose it. A forked child discards the
+    # connections of its parent, lent ones too, and sends nothing on them.
     #
-    # A connection answers to `usable?`, `close` and `discard`.
+    # A connection has the methods `usable?`, `close` and `discard`.
     #
     # @api private
     class Pool
-      # A connection in somebody's hands, or the room for one, for which another thread may be
-      # connecting.
+      # A connection that is lent, or the room for one that another thread may be opening.
       Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
       SIZES = (1..1024).freeze
 
-      # How many connections beyond the pool's size a call can have: a release does not wait for
-      # those who ask, nor a renewal for either.
+      # By how many connections a call can exceed the pool's size: a release does not wait for
+      # acquires, nor a renewal for either.
       RELEASE = 1
       RENEWAL = 2
 
       NEVER = { Object => :never }.freeze
 
-      # Seconds between two looks of a fiber for a connection. It cannot wait for a broadcast: that
-      # goes on to the next waiter while other fibers run, and one that gives up meanwhile is memory
-      # that was freed (seen on Ruby 3.1).
+      # Seconds between two attempts of a fiber to get a connection. It cannot wait for a broadcast:
+      # Ruby 3.1 then uses freed memory if another waiting fiber gives up at the same time.
       LOOK_S = 0.005
 
       private_constant :Loan, :NEVER, :LOOK_S
@@ -46,19 +43,19 @@ module Plock
       end
 
       # @param deadline [Float] on {Clock}
-      # @param reserve [Integer] of connections that this call can have besides
-      # @raise [Error] none could be had until then
+      # @param reserve [Integer] by how many connections this call can exceed the pool's size
+      # @raise [Error] there was none until then
       def with(deadline, reserve = 0)
         loan = Loan.new
         begin
           fill(loan, deadline, reserve)
           yield loan.connection
         ensure
-          take_back(loan) # whatever is before its mask can be interrupted, a branch too
+          take_back(loan) # nothing may precede its mask: Ruby interrupts at a branch, too
         end
       end
 
-      # A place for {#fill} to put a connection in, and for {#take_back} to find it.
+      # For {#fill} and {#take_back}.
       def loan = Loan.new
 
       def fill(loan, deadline, reserve = 0)
@@ -73,8 +70,7 @@ module Plock
         loan.connection = nil
         if @made && Background.over?
           raise UnavailableError.new(
-            "the process is ending: no connection is made any more",
-                  code: :closed
+            "the process is ending: no connection is made any more", code: :closed
           )
         end
 
@@ -93,13 +89,13 @@ module Plock
         end
       end
 
-      # One that is nobody else's, and is to be closed by {#drop}.
+      # A connection outside of the pool's size. The caller must {#drop} it.
       def open(deadline = Float::INFINITY)
         loan = Loan.new(nil, true)
         connect(loan, deadline)
         loan.connection
       ensure
-        # what comes later is closed
+        # a connection that comes later is closed
         Thread.handle_interrupt(NEVER) { @lock.synchronize { loan.room = nil } }
       end
 
@@ -108,8 +104,8 @@ module Plock
         connection.close if ours
       end
 
-      # Closes those that nobody uses at the moment, and others when they are given back, until
-      # somebody asks for one again.
+      # Closes idle connections at once, and lent ones when they are given back, until a caller asks
+      # for a connection again.
       def close
         idle = @lock.synchronize do
           @closed = true
@@ -143,7 +139,7 @@ module Plock
       # Puts a new connection into the loan.
       def connect(loan, _deadline) = fulfil(loan)
 
-      # A loan that has been given back meanwhile takes none: then the connection is the pool's.
+      # If the loan has been given back by then, the pool keeps the connection.
       def fulfil(loan)
         begun = @lock.synchronize { loan.connecting = !loan.room.nil? }
         connection = @open.call if begun
@@ -175,15 +171,13 @@ module Plock
         loan.room = true
       end
 
-      # Are so many lent?
       def full?(more) = @count - @idle.size >= @size + more
 
       def await_room(deadline, more)
         left = deadline - Clock.now
         unless left.positive?
           raise UnavailableError.new(
-            "all #{@size} connections of the store are in use",
-                  code: :saturated
+            "all #{@size} connections of the store are in use", code: :saturated
           )
         end
 

@@ -4,13 +4,13 @@ require_relative "../../clock"
 
 module Plock
   class Store
-    # Since when a server could not be reached, as far as the calls of this process know. A call
-    # gives up as soon as that has lasted for as long as it endures.
+    # Since when the calls of this process could not reach the server. A call gives up when that has
+    # lasted for `unavailable_timeout`.
     #
     # @api private
     class Reach
-      # The process has no connection to spare: that says nothing about the server. While it is
-      # dark, connections may all be waited for.
+      # All connections are in use, which says nothing about the server. But once it is unreachable,
+      # they may be in use because of that.
       OWN_FAULTS = %i[saturated].freeze
       private_constant :OWN_FAULTS
 
@@ -20,7 +20,7 @@ module Plock
         @answered_at = @dark_since = nil
       end
 
-      # The server did something that it was asked for.
+      # The server has answered a request.
       def answered
         @answered_at = Clock.now
         @dark_since = nil
@@ -28,7 +28,7 @@ module Plock
 
       # @param error [UnavailableError] how an attempt failed
       # @param called_at [Float] when the call began
-      # @return [Boolean] is the call to give up?
+      # @return [Boolean] must the call give up?
       def lost?(error, called_at)
         return false if @dark_since.nil? && OWN_FAULTS.include?(error.code)
 

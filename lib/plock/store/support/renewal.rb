@@ -5,11 +5,11 @@ require_relative "../../errors"
 
 module Plock
   class Store
-    # Looks after the leases of one store that are due, in as few requests as the store can make of
-    # them: renews them, or sees whether they are still there.
+    # Renews the leases of one store that are due, or checks whether they are still held, in as few
+    # requests as the store can make of them.
     #
-    # A lease that another thread is just asking about is left for a moment later. Whatever happens,
-    # each of the others ends here with another moment in the schedule, or has ended itself.
+    # A lease whose turn another thread has is scheduled again. Each of the others is in the
+    # schedule again after this, or has ended, even if a request fails.
     #
     # @api private
     class Renewal

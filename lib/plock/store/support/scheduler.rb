@@ -9,15 +9,15 @@ require_relative "worker"
 
 module Plock
   class Store
-    # Has the leases of a store that is written in Ruby renewed, notices that they have ended, and
-    # makes background calls. Its thread runs while there is something to do, and a moment longer.
-    # A forked child starts with an empty schedule.
+    # Renews the leases of a store in Ruby, notices that they have expired, and makes background
+    # calls. Its thread runs while tasks are scheduled, and IDLE_S longer. A forked child starts
+    # with an empty schedule.
     #
-    # This thread never waits for the store: one worker renews, and another one makes the calls. So
-    # a lease ends in time while a server is silent.
+    # The thread never waits for the store: one worker renews, and another one makes the calls. So a
+    # lease ends in time while a server is silent.
     #
-    # Tasks are in the order of their moments. A task leaves the schedule before it runs,
-    # and returns to it only when it is scheduled again: a task that fails cannot spin.
+    # Tasks are in the order of their moments. A task leaves the schedule before it runs, and
+    # returns to it only when it is scheduled again, so a task that fails cannot spin.
     #
     # It is a thread of Ruby: while other code lets no thread run, it renews nothing.
     #
@@ -27,19 +27,19 @@ module Plock
 
       IDLE_S = 1.0
 
-      # A task is never repeated sooner than this, whatever moment it names.
+      # The shortest pause before a task is repeated.
       PAUSE_S = 0.001
 
-      # Seconds between two looks at a lease that cannot be ended yet.
+      # Seconds between two checks of a lease that cannot be ended yet.
       LOOK_S = 0.02
 
-      # Seconds between two attempts of what fails.
+      # Seconds between two attempts of a call that fails.
       RETRY_S = [0.1, 2.0].freeze
 
-      # Tasks that run together at most: the first ones due are not to wait for the last ones.
+      # Tasks in one batch at most: the first ones must not wait for the last ones.
       TOGETHER = 500
 
-      # An entry of the schedule. One whose task was rescheduled or cancelled since is void.
+      # An entry of the schedule. It is void if its task was rescheduled or cancelled since.
       Entry = Struct.new(:at, :task)
 
       # Work that runs once, or again at the moment that the block returns.
@@ -62,9 +62,9 @@ module Plock
 
       private_constant :Entry
 
-      # @param together [Proc, nil] is given the tasks that are due and answer to `together?`,
-      #   instead of each one's `run` being called. They have a `valid_until`. Each task has an
-      #   `expire`, which ends it without waiting where its time is over, and says whether it did.
+      # @param together [Proc, nil] receives the due tasks whose `together?` is true; the `run` of
+      #   all others is called. Those tasks have a `valid_until`. The `expire` of each task ends it
+      #   if its time is over, without waiting, and says whether it has ended.
       def initialize(together = nil)
         @renewing = Worker.new("plock renewals", TOGETHER, &together)
         @calling = Worker.new("plock background calls", 1) { |(task)| task.run }
@@ -72,7 +72,7 @@ module Plock
         @moved = ConditionVariable.new
       end
 
-      # Runs a task at a moment, and not at the one that it was scheduled for before.
+      # Runs a task at a moment, which replaces an earlier one.
       #
       # @param at [Float] on {Clock}
       def schedule(task, at)
@@ -99,9 +99,9 @@ module Plock
         schedule(Call.new(self, &work), Clock.now + delay)
       end
 
-      # The same, and after a failure once more, less and less often.
+      # Calls the block once. After each failure it repeats the call, with growing pauses.
       #
-      # @param until_time [Float] on {Clock}: later it is of no use
+      # @param until_time [Float] on {Clock}, after which there are no more attempts
       def retry_until(until_time)
         pause = Backoff.new(*RETRY_S, 2.0)
         call_later do
@@ -121,7 +121,6 @@ module Plock
       # @return [Boolean] is the caller one of our threads?
       def ours? = Thread.current.equal?(@thread) || @renewing.here? || @calling.here?
 
-      # A child of a fork does nothing of what its parent had to do.
       def start_afresh
         @next_end = Float::INFINITY
         @wakes_at = -Float::INFINITY
@@ -141,15 +140,15 @@ module Plock
         end
       end
 
-      # Ends the leases whose renewal the store has not answered in time. One that another thread is
-      # just asking about is looked at again.
+      # Ends the leases whose renewal the store has not answered in time. If another thread is
+      # asking about a lease, it is checked again later.
       def end_those_in_hand
         left = @renewing.tasks.reject(&:expire)
         next_end = left.map(&:valid_until).min || Float::INFINITY
         @next_end = [next_end, Clock.now + LOOK_S].max
       end
 
-      # @return [Array, nil] tasks that are due; nil: there has been nothing to do for a while
+      # @return [Array, nil] tasks that are due; nil: none were scheduled for IDLE_S
       def next_tasks
         @lock.synchronize do
           idle_until = Clock.now + IDLE_S

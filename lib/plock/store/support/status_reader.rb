@@ -5,7 +5,7 @@ require_relative "../../status"
 
 module Plock
   class Store
-    # Who has what: the answers of the engine made into what {Locking} asks of every store.
+    # Reads the engine's answers about holders and waiters.
     #
     # @api private
     module StatusReader
@@ -32,14 +32,14 @@ module Plock
       # @api private
       # @param key [String] as it stands in the store
       # @param shared [Boolean] is it of a kind that can have several holders?
-      # @param budget [Float, nil] seconds that it may take; what is not told within it is left out
+      # @param budget [Float, nil] seconds that it may take; later answers are left out
       # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
       #   nil: the key is free
       def examine(key, shared, budget = nil) = examine_others(nil, key, shared, budget)
 
       private
 
-      # @param own [String, nil] the token of one who gave up, and may be in the queue still
+      # @param own [String, nil] the caller's own token, which may still be in the queue
       def examine_others(own, key, shared, budget)
         holders, waiters =
           shared ? examine_shared(key, budget, own) : examine_single(key, budget, own)
@@ -55,8 +55,8 @@ module Plock
         [value.empty? ? [] : [only_holder(value, left, note)], waiters]
       end
 
-      # Who came and went between two pieces may be told twice, or not at all, but not as something
-      # else.
+      # A holder or waiter that changes its place between two requests may be listed twice or not at
+      # all, but not with wrong facts.
       def examine_shared(key, budget, own = nil)
         holders, waiters, told = [], [], 0
         loop do

@@ -2,7 +2,7 @@
 
 module Plock
   class Store
-    # What a thread or fiber sleeps on until another calls it. A call that comes first is not lost.
+    # A thread or fiber sleeps on it until another one calls it. A call that comes first is kept.
     #
     # @api private
     class Turn

@@ -5,8 +5,8 @@ require_relative "../../background"
 
 module Plock
   class Store
-    # A thread that runs what the {Scheduler} hands to it, and may wait for the store meanwhile. It
-    # runs while there is something to do, and a moment longer. A forked child starts with nothing.
+    # A thread that runs the tasks of the {Scheduler}, and may wait for the store. It runs while
+    # there are tasks, and IDLE_S longer. A forked child starts with none.
     #
     # @api private
     class Worker
