@@ -291,7 +291,7 @@ RSpec.describe Plock::LocalStore do
             "local:#{path}"
           )
         expect([output, status.success?]).to match(
-          [/has been made anew, because it.* was .*\nentered/m, true]
+          [/was created again, because it.* was .*\nentered/m, true]
         )
       end
     end
@@ -315,7 +315,7 @@ RSpec.describe Plock::LocalStore do
           'require "plock"; Plock::Store.open(ARGV[0]).acquire("k") { puts "entered" }',
           "local:#{path}"
         )
-      expect(output).to match(/made anew.*entered/m)
+      expect(output).to match(/was created again.*entered/m)
     end
   end
 

@@ -13,26 +13,24 @@ require_relative "advisory/postgresql_locks"
 
 module Plock
   class Store
-    # Locks that a database has without a table: PostgreSQL's advisory locks, and GET_LOCK of MySQL
-    # and MariaDB. The database holds them as long as a connection lives, so that the lock of a
-    # process that dies is free at once; and it makes others wait, in the order in which they came.
+    # Locks of a database that need no table: PostgreSQL's advisory locks, and GET_LOCK of MySQL and
+    # MariaDB. The database holds them while a connection lives, so the lock of a process that dies
+    # is free at once. It serves waiters in the order in which they came.
     # `require "plock/store/advisory"`.
     #
-    # Each lease has a connection of its own, and so has each one who waits: not more than
-    # `pool_size` in a process. They are made as those of the class that is given, and never are in
-    # a transaction of yours. What ends a lease when its time is over is a thread in the process
-    # that has it. Fences are the database's clock: they grow as long as that does, which is what is
-    # not said of others'. Leases cannot be handed over, nor keys be listed; what one sees of other
-    # processes' is what the database knows of their connections. {Locking#break} cuts the holder's
-    # connection.
+    # Each lease and each waiter has a connection of its own: at most `pool_size` in a process. The
+    # connections have the settings of the given class, and are never in the caller's transaction. A
+    # thread in the holder's process ends the lease when it expires. Fences are read from the
+    # database's clock, and grow only while that does. Leases cannot be handed over, and keys cannot
+    # be listed. Of the locks of other processes, {Locking#status} tells what the database knows of
+    # their connections. {Locking#break} cuts the holder's connection.
     #
-    # `scope: :connection` holds a lock as long as the connection. A pooler between here and
-    # PostgreSQL that lends a server's connection to each transaction would leave such locks behind
-    # with whoever comes next: where it is found out, {UnsupportedError} says so.
-    # `scope: :transaction` (PostgreSQL) keeps a transaction of the lease's own open instead, and
-    # works through those too.
+    # With `scope: :connection`, a lock lasts as long as the connection. A pooler that lends a
+    # PostgreSQL connection to each transaction would leave such locks to its next client. If plock
+    # detects one, it raises {UnsupportedError}. `scope: :transaction` (PostgreSQL) keeps a
+    # transaction of the lease open instead, and works through such poolers.
     #
-    # PostgreSQL has read-write locks, MySQL has not.
+    # PostgreSQL has read-write locks, MySQL does not.
     #
     # @example
     #   require "plock/store/advisory"
@@ -46,20 +44,20 @@ module Plock
 
       SCOPES = %i[connection transaction].freeze
 
-      # Seconds between two looks whether a connection that was cut has gone.
+      # Seconds between two checks whether a connection that was cut has ended.
       GONE_S = 0.002
       private_constant :SCOPES, :GONE_S
 
       # @param model [Class] an Active Record class; its database is the store
       # @param scope [Symbol] `:connection` or `:transaction`
-      # @param pool_size [Integer] connections at most: leases, and those who wait
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt without patience
-      #   may take
+      # @param pool_size [Integer] connections at most, for leases and waiters
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt with `wait: 0` may
+      #   take
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
       #   call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up
-      #   that cannot reach the database at all, however long its patience
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire that
+      #   cannot reach the database gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
@@ -93,7 +91,7 @@ module Plock
       # @return [nil]
       def lock_acquire(*)
         raise UnsupportedError,
-              "an advisory lock belongs to a connection, and not to whoever knows its owner"
+              "an advisory lock belongs to a connection: no owner's name can take or release it"
       end
       alias lock_release lock_acquire
 
@@ -102,7 +100,7 @@ module Plock
 
       attr_reader :pool, :locks
 
-      # @return [PerProcess] those who hold or wait, by the server's ids of their connections
+      # @return [PerProcess] holders and waiters, by the server's ids of their connections
       attr_reader :here
 
       def ask(request, how, deadline)
@@ -125,19 +123,19 @@ module Plock
 
         grant.note(server_id)
         AcquireRequest::Answer.new(fence, seconds.zero? ? asked_at : Clock.now)
-      rescue Database::Connection::Again # what collides with another request is not granted
+      rescue Database::Connection::Again # it collided with another request
         nil
       end
 
-      # The database has others wait: a request that collided asks again a moment later.
+      # The database queues waiters. Only a request that collided with another waits here.
       def line_up(_request) = AcquireRequest::Place.new
 
-      # With its connection, whatever it has of the key ends.
+      # Its hold on the key ends with its connection.
       def take_back(grant, within = @release_timeout, **)
         grant.abandon(Clock.now + within)
       end
 
-      # The same for a caller that does not wait: a connection whose answer is missing is closed.
+      # The same for a caller that does not wait: a connection that owes an answer is closed.
       def take_back_later(grant)
         grant.connection&.spoil if grant.connection&.busy?
         take_back(grant, AcquireRequest::AT_ONCE_S)
@@ -198,7 +196,7 @@ module Plock
         end
       end
 
-      # Another number than the connection began with: there is a pooler in between.
+      # If the server's id of the connection has changed, there is a pooler in between.
       def check(grant, server_id, deadline)
         if grant.connection.server_id == server_id ||
            !@locks.astray?(grant.connection, server_id, @pool, deadline)
@@ -213,7 +211,7 @@ module Plock
       # @return [Hash{Integer => LeaseState}]
       def known = @here.enter(&:dup)
 
-      # What it can be asked for depends on the database.
+      # Depends on the database.
       def unable
         UNABLE + @locks.unable
       end
@@ -227,7 +225,7 @@ module Plock
         raise UnsupportedError, "MySQL has no locks that end with a transaction"
       end
 
-      # How much later than patience ends the database may say so. Seconds.
+      # Seconds after the end of `wait:` within which the database must answer.
       def grace = 0.2
 
       def soon = Clock.now + Background.at_most(@release_timeout)
@@ -265,8 +263,7 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        # who has let go since then has not lost it, nor has who was lent his connection for another
-        # key
+        # a lease that was released since then is not lost, nor is a later one on its connection
         before = known
         ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
         grants = known.merge(before)
@@ -277,7 +274,7 @@ module Plock
         broken.positive? || there.any?
       end
 
-      # @param ids [Array<Integer>] the server's of the connections of those who hold it
+      # @param ids [Array<Integer>] the server's ids of the holders' connections
       def cut(key, ids, deadline)
         @pool.with(deadline) do |connection|
           ids.each { |id| @locks.cut(connection, id, deadline) }

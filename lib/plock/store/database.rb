@@ -11,34 +11,32 @@ require_relative "database/place"
 
 module Plock
   class Store
-    # Locks in a database that the application has anyway: PostgreSQL, MySQL, MariaDB or SQLite,
-    # through Active Record. Leases, fences, strict order among those who wait, status and
-    # everything else are as on Redis; times are the database's.
+    # Locks in a database of the application: PostgreSQL, MySQL, MariaDB or SQLite, through Active
+    # Record. Leases, fences, strict order of waiters, status and everything else are as on Redis.
+    # Times are on the database's clock.
     #
-    # It needs two tables, which `rails generate plock:database` makes a migration for, and
+    # It needs two tables, for which `rails generate plock:database` makes a migration, and
     # `require "plock/store/database"`.
     #
-    # It has connections of its own, made as those of the class that it is given: a lease has to be
-    # seen by others at once, so nothing of it is ever part of a transaction of yours, and no pool
-    # of yours can be empty when a lock is to be released. What it sends is told to subscribers of
-    # `sql.active_record`.
+    # It opens its own connections, with the settings of the given class. Other processes must see a
+    # lease at once, so it is not part of the caller's transaction, and a release does not depend on
+    # the application's pool. Subscribers of `sql.active_record` see its statements.
     #
-    # A key that is free is taken in one statement, and released in another. On PostgreSQL who waits
-    # is called by NOTIFY, which one more connection in each process listens to, as long as somebody
-    # waits or has a lease with `renew:` or `on_lost:`. Elsewhere who waits looks again, after 4 ms
-    # at first and then less and less often, down to four times a second; only those in the process
-    # of the one who releases are called. There a lease learns that it was broken at its next
-    # renewal, after a third of its ttl.
+    # One statement takes a free key, and another one releases it. On PostgreSQL, NOTIFY calls the
+    # waiters. One more connection in each process listens to it while the process has waiters, or
+    # leases with `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow
+    # from 4 ms to 250 ms, and a release calls only the waiters of its own process. There a holder
+    # notices a break at its next renewal, after a third of the ttl.
     #
-    # With `inside: true`, whoever is in a transaction of that class's has his leases in it: taken
-    # when it is committed, and not where it is rolled back; released when it has ended. As long as
-    # it is open, others who ask for such a key wait for its end, and get an {UnavailableError}
-    # where that takes too long. What needs others to see it at once is refused there: patience,
-    # `renew:`, `on_lost:`, several keys, and what is shared. Outside of a transaction nothing
-    # changes.
+    # With `inside: true`, the leases of a caller in a transaction of that class are part of the
+    # transaction. They are taken when it is committed, not if it is rolled back, and released when
+    # it has ended. While it is open, other requests for such a key wait for its end, and raise an
+    # {UnavailableError} if that takes too long. Inside it, calls that other processes must see at
+    # once are refused: `wait:`, `renew:`, `on_lost:`, several keys, and shared locks. Outside of a
+    # transaction nothing changes.
     #
-    # Leases are renewed by a thread of Ruby: where other code lets no thread run for longer than a
-    # ttl, they end. Give them a ttl that is longer than that.
+    # A thread of Ruby renews the leases: if other code lets no thread run for longer than a ttl,
+    # they end. Choose a longer ttl then.
     #
     # @example
     #   require "plock/store/database"
@@ -53,8 +51,8 @@ module Plock
 
       NAME = /\A[^\0]{1,128}\z/.freeze
 
-      # Seconds that a place in the queue lasts without a sign of life: of a process that the server
-      # can call, and of others.
+      # Seconds that a place in the queue lasts if its waiter does not refresh it. PLACE_S is for
+      # processes that the server can call.
       PLACE_S = 4.0
       PLACE_OF_UNHEARD_S = 0.9
 
@@ -62,18 +60,16 @@ module Plock
 
       # @param model [Class] an Active Record class; its database is the store, and the prefix of
       #   its tables' names counts
-      # @param inside [Boolean] are leases to be part of a transaction of the caller's, where one is
-      #   open?
-      # @param pool_size [Integer] connections at most, besides the one that listens and up to two
-      #   that releases and renewals have for themselves while all are in use; none is in use while
-      #   somebody waits or holds
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call
-      #   always has, however short its patience, and that no attempt takes longer than
+      # @param inside [Boolean] are leases part of the caller's transaction, if one is open?
+      # @param pool_size [Integer] connections at most, in addition to the one that listens and to
+      #   two for releases and renewals while all are in use; waiters and holders occupy none
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one attempt may take; the
+      #   first attempt of a call has them even if its `wait:` is shorter
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
       #   call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
-      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire gives up
-      #   that cannot reach the database at all, however long its patience
+      # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire that
+      #   cannot reach the database gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
@@ -109,7 +105,7 @@ module Plock
       def tend(grant)
         @site.watch(grant) if grant.attended?
         super
-        forget(grant) if grant.ended # meanwhile
+        forget(grant) if grant.ended # another thread may have ended it
       end
 
       def forget(grant)
@@ -124,7 +120,7 @@ module Plock
         single = grant.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, grant.key, grant.token, by: deadline)
-          # longer: the clock was set back
+          # if it lasts longer, the clock was set back
           kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
           if kept && !(first && left <= 0)
             return AcquireRequest::Answer.new(nil, nil, seconds(left), first)
@@ -138,8 +134,8 @@ module Plock
 
       def line_up(request) = Place.new(@site, request)
 
-      # At once, so that the next caller finds nothing of it; and once more, if a request may be
-      # carried out late.
+      # Takes it back at once, so that the next caller does not find it, and once more if the server
+      # may carry out a request late.
       def take_back(grant, within = @site.release_timeout, doubt: true)
         @site.settle(grant.key, grant.token, Clock.now + within)
         settled = true
@@ -162,7 +158,7 @@ module Plock
         )
       end
 
-      # In one statement. Of those that it does not reach, each is asked about by itself.
+      # In one statement. Leases that it does not reach are renewed one by one.
       def prolong_all(grants, span)
         single, shared = grants.partition { |grant| grant.share.nil? }
         return super if single.size < 2
@@ -232,7 +228,7 @@ module Plock
           tables.keep_note(connection, name, note, replace, deadline)
           tables.note(connection, name, deadline)
         end
-      rescue Connection::Again # SQLite, where somebody writes all the time: perhaps the caller, in a transaction of his own
+      rescue Connection::Again # on SQLite another transaction writes, perhaps the caller's own
         raise if replace
       end
 
@@ -253,7 +249,7 @@ module Plock
 
       def soon = Clock.now + @site.release_timeout
 
-      # Nobody has use for an answer that comes when the lease is over.
+      # An answer after the end of the lease is of no use.
       def deadline_for(grant)
         [soon, [grant.valid_until, Clock.now].max].min
       end
@@ -346,7 +342,7 @@ module Plock
         refused
       end
 
-      # What is noted of the owner that left it does not change.
+      # The record of its former owner does not change.
       def take_over(grant, token, ttl, _granted)
         deadline = soon
         shared = !grant.share.nil?

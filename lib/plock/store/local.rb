@@ -119,7 +119,7 @@ module Plock
       if why
         Log.warn(
           profile.logger,
-          "the local store #{path} has been made anew, because #{why}; nothing was held in it"
+          "the local store #{path} was created again, because #{why}; no lock was held in it"
         )
       end
       self

@@ -33,14 +33,14 @@ module Plock
           @parted = false
         end
 
-        # It is granted only as long as the connection lives: a thread waits for the end of that.
+        # The lease ends with the connection, so a thread watches that.
         def given(*)
           super
           ConnectionWatch.here.add(self)
           self
         end
 
-        # It is asked for anew, over another connection.
+        # The next attempt uses another connection.
         def token=(token)
           super
           @loan = @store.pool.loan
@@ -64,7 +64,7 @@ module Plock
           super
         end
 
-        # What {ConnectionWatch} waits for.
+        # {ConnectionWatch} waits for it.
         def watched_io = connection&.socket
 
         def notice_end
@@ -86,7 +86,7 @@ module Plock
 
         def connection = @loan.connection
 
-        # @raise [Error] no connection is to be had until then
+        # @raise [Error] there was no connection until then
         def connect(deadline)
           @store.pool.fill(@loan, deadline)
         end
@@ -98,8 +98,8 @@ module Plock
           @store.here.enter { |here| here[server_id] = self }
         end
 
-        # Gives the lock back, and the connection. Once. A server that does not answer ends the lock
-        # with the connection, which is closed.
+        # Gives back the lock and the connection, once. If the server does not answer, the
+        # connection is closed, which ends the lock.
         #
         # @return [Boolean] was it held?
         def unlock(deadline)
@@ -113,8 +113,8 @@ module Plock
           held
         end
 
-        # Somebody of this process breaks it, perhaps inside its own block: what he then hears of it
-        # comes when all is done.
+        # This process breaks it, perhaps inside the lease's own block: the mask puts off the error
+        # that reports the loss until this returns.
         #
         # @return [Boolean] was it there?
         def take_away(deadline)
@@ -129,7 +129,7 @@ module Plock
           end
         end
 
-        # The same where it is not known whether it is held.
+        # The same if it is not known whether the lock is held.
         def abandon(deadline)
           part { |connection| connection.usable? && @store.locks.clean(connection, deadline) }
         rescue Error

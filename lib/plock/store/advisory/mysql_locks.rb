@@ -15,8 +15,8 @@ module Plock
 
         NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
-        ADVICE = "there is a proxy before MySQL that lends a connection to each statement, where a lock would stay with whoever has " \
-                 "that connection next: connect to MySQL itself"
+        ADVICE = "a proxy before MySQL lends a connection to each statement, and would leave the " \
+                 "lock to the next client of that connection: connect to MySQL itself"
 
         private_constant :FITTING, :NOW
 
@@ -30,7 +30,7 @@ module Plock
           FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)
         end
 
-        # MySQL knows whole seconds only, and is cut short.
+        # MySQL waits for whole seconds only; the deadline ends the statement earlier.
         def lock(connection, key, _share, seconds, deadline)
           connection.stay_open(deadline)
           asked_at = Clock.now
@@ -62,14 +62,16 @@ module Plock
         def examine(connection, key, _shared, deadline)
           rows =
             connection.run(
-              "SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST WHERE ID = IS_USED_LOCK($1) OR " \
-                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
+              "SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST " \
+                "WHERE ID = IS_USED_LOCK($1) OR " \
+                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) " \
+                "ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
               name(key),
               deadline
             ).rows
           holder, = holders(connection, key, deadline)
           held, waiting = rows.partition { |id, _, _| id == holder }
-          held = [[holder, nil]] if holder && held.empty? # of somebody whom we may not see
+          held = [[holder, nil]] if holder && held.empty? # its process is hidden from us
           [held, waiting].map do |some|
             some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] }
           end

@@ -10,16 +10,19 @@ module Plock
       #
       # @api private
       class PostgresqlLocks
-        ADVICE = "there is a pooler before PostgreSQL that lends a connection to each transaction, where a lock would stay with " \
-                 "whoever has that connection next: use scope: :transaction, or connect to PostgreSQL itself"
+        ADVICE = "a pooler before PostgreSQL lends a connection to each transaction, and would " \
+                 "leave the lock to the next client of that connection: use scope: :transaction, or " \
+                 "connect to PostgreSQL itself"
 
-        # How many connections one tries at once, to see whether a pooler takes one away from
-        # another.
+        # How many connections are opened at once to detect a pooler.
         TRIALS = 3
 
         NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-        NUMBERS = "classid = (($1::bigint >> 32) & 4294967295)::oid AND objid = ($1::bigint & 4294967295)::oid AND objsubid = 1"
-        OURS = "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND #{NUMBERS}"
+        NUMBERS = "classid = (($1::bigint >> 32) & 4294967295)::oid AND " \
+                  "objid = ($1::bigint & 4294967295)::oid AND objsubid = 1"
+        OURS = "locktype = 'advisory' AND " \
+               "database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND " \
+               "#{NUMBERS}"
         MODES = { "ShareLock" => "r", "ExclusiveLock" => "w" }.freeze
         private_constant :TRIALS, :NOW, :NUMBERS, :OURS, :MODES
 
@@ -27,11 +30,11 @@ module Plock
           @transaction = scope == :transaction
         end
 
-        # @return [Array<Symbol>] what cannot be done besides
+        # @return [Array<Symbol>] further abilities that are missing
         def unable = @transaction ? %i[downgrade] : []
 
-        # Seconds that one statement may wait: no limit of the database is longer. A caller with
-        # more patience asks again after that.
+        # Seconds that one statement may wait: the longest limit of the database. A caller with a
+        # longer `wait:` asks again after that.
         def longest_wait = 2_147_483.0
 
         # @return [Integer] the number of its lock
@@ -72,7 +75,7 @@ module Plock
               .first
           return unlocked if now_at == server_id
 
-          cut(connection, server_id, deadline) # where the lock has stayed
+          cut(connection, server_id, deadline) # that connection still has the lock
           raise UnsupportedError, ADVICE
         end
 
@@ -99,13 +102,13 @@ module Plock
             .dig(0, 1)
         end
 
-        # @return [Array(Array, Array)] who holds, and who waits in order, each with the server's
+        # @return [Array(Array, Array)] the holders, and the waiters in order, each with the server
         #   process, host and mode
         def examine(connection, key, shared, deadline)
           rows =
             connection.run(
-              "SELECT l.pid, a.client_hostname, host(a.client_addr), l.mode, l.granted FROM pg_locks l " \
-                "LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE #{OURS} " \
+              "SELECT l.pid, a.client_hostname, host(a.client_addr), l.mode, l.granted " \
+                "FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE #{OURS} " \
                 "ORDER BY to_jsonb(l)->>'waitstart', l.pid",
               number(key),
               deadline
@@ -115,7 +118,7 @@ module Plock
           end
         end
 
-        # @return [Array<Integer>] the server's processes of all who hold it
+        # @return [Array<Integer>] the server processes of all holders
         def holders(connection, key, deadline)
           connection
             .run("SELECT pid FROM pg_locks WHERE #{OURS} AND granted", number(key), deadline)
@@ -123,12 +126,13 @@ module Plock
             .flatten
         end
 
-        # Cuts the connection of who holds it.
+        # Cuts the holder's connection.
         def cut(connection, id, deadline)
           connection.run("SELECT pg_terminate_backend($1)", id, deadline)
         end
 
-        # Does a pooler give the server's connection, over which the lock is held, to others?
+        # @return [Boolean] does a pooler lend the server's connection with the lock to other
+        #   clients?
         def astray?(connection, server_id, pool, deadline, trials = TRIALS)
           return false if @transaction
 
@@ -143,10 +147,10 @@ module Plock
 
         private
 
-        # An open transaction that does nothing is what a lock is: the server's limits for such do
-        # not count for it.
+        # The lock is an open transaction that is idle, so the server's limits for idle transactions
+        # must not apply to it.
         def begin_transaction(connection, deadline)
-          # of an attempt that came to nothing
+          # an attempt failed before
           connection.run("ROLLBACK", deadline) if connection.in_transaction?
           connection.run("BEGIN", deadline)
           connection.limits_of_idle_transactions.each do |name|
@@ -154,11 +158,12 @@ module Plock
           end
         end
 
-        # Of one that may just have been downgraded, either.
+        # A shared lock may just have been downgraded, so this tries both modes.
         def unlocking(share)
           return "pg_advisory_unlock($1)" unless share
 
-          "pg_advisory_unlock#{suffix(share)}($1) OR pg_advisory_unlock#{"_shared" unless suffix(share) == "_shared"}($1)"
+          suffixes = share.mode == "r" ? ["_shared", ""] : ["", "_shared"]
+          suffixes.map { |suffix| "pg_advisory_unlock#{suffix}($1)" }.join(" OR ")
         end
 
         def suffix(share) = share&.mode == "r" ? "_shared" : ""
@@ -167,7 +172,7 @@ module Plock
           "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix(share)}(#{argument})"
         end
 
-        # How a statement makes the lock's number of what {#number} returned.
+        # The SQL that makes the lock's number of the value of {#number}.
         def argument = "$1"
 
         def try(connection, key, share, deadline)

@@ -10,21 +10,20 @@ require_relative "listener"
 module Plock
   class Store
     class Database
-      # The database as one store sees it, and all that it has in this process: connections, who
-      # waits, who is to hear of losses.
+      # The database of one store, with its connections, waiters and watched leases in this process.
       #
       # @api private
       class Coordinator
         MICROSECONDS = 1_000_000.0
 
-        # Seconds between two attempts of what collided with another transaction: no connection is
-        # kept in between.
+        # Seconds between two attempts of a statement that collided with another transaction. No
+        # connection is kept in between.
         COLLISION_S = [0.002, 0.1].freeze
 
-        # How long after it was interrupted the server may still carry out a statement.
+        # Seconds for which the server may still carry out an interrupted statement.
         AFTERMATH_S = 2.0
 
-        # Seconds between two looks for what can be forgotten; while there is more, it goes on.
+        # Seconds between two deletions of old rows: PRUNE_ON_S while there are more.
         PRUNE_S = 600.0
         PRUNE_ON_S = 0.05
 
@@ -56,13 +55,13 @@ module Plock
 
         def micros(seconds) = (seconds * MICROSECONDS).round
 
-        # What is written about an owner here.
+        # @return [String] the owner, as the tables keep it
         def record(label, token)
           here
           Record.write(@channel && [@channel, *@listener.server_process].join("@"), label, token)
         end
 
-        # Lends a connection, again where the work met another's.
+        # Lends a connection. Repeats the block if it collided with another transaction.
         def work(deadline, reserve = 0, &block)
           @connections.with(deadline, reserve, &block).tap { @reach.answered }
         rescue Connection::Again
@@ -73,13 +72,13 @@ module Plock
           retry
         end
 
-        # The same for one of the things that {Tables} can do.
+        # The same for one method of {Tables}.
         def ask(what, *arguments, by:, reserve: 0)
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
 
-        # Gives a lease back, and calls the first who waits: where the database can, by the same
-        # statement.
+        # Releases a lease, and calls the first waiter, in one statement if the database can do
+        # that.
         #
         # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was it held?
@@ -92,25 +91,25 @@ module Plock
           !waiting.nil?
         end
 
-        # Somebody left: the first who waits is to look.
+        # A holder or waiter has left: calls the first waiter.
         def call_first(key, deadline)
           holder, token = ask(:call_first, key, @channel, by: deadline, reserve: Pool::RELEASE)
           holder ? @turns.call_first(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
         end
 
-        # @param holder [String, nil] what is noted of one who waits; nil: nobody does
+        # @param holder [String, nil] the record of the waiter; nil: there is none
         def call(holder, token, deadline)
           tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)
         end
 
-        # Takes everything back that a token has of a key: the lease, or the place.
+        # Takes back the lease or the place that a token has.
         def settle(key, token, deadline)
           holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
           call(holder, next_token, deadline)
         end
 
-        # The same by and by, and once more: the server may still carry out what was interrupted.
-        # After a failure it is tried again, less and less often.
+        # The same in the background, and once more later, because the server may still carry out an
+        # interrupted statement. After a failure it is repeated, with growing pauses.
         def settle_later(key, token, until_time)
           times = [Clock.now + AFTERMATH_S, until_time]
           @scheduler.retry_until(until_time) do
@@ -119,7 +118,7 @@ module Plock
           end
         end
 
-        # A lease of which losses are to be heard.
+        # From now on the lease is told of its loss.
         def watch(grant)
           return if hearing? && @watched[grant.token].equal?(grant)
 
@@ -130,9 +129,9 @@ module Plock
 
         def unwatch(grant) = @watched.delete(grant.token)
 
-        # Tells those whose leases were taken away.
+        # Tells owners that their leases were broken.
         #
-        # @param owners [Array<Array(String, String)>] what is noted of them, and their tokens
+        # @param owners [Array<Array(String, String)>] their records and tokens
         def tell_of_loss(owners, deadline)
           here
           owners.each do |holder, token|
@@ -142,7 +141,7 @@ module Plock
           end
         end
 
-        # What came in on the channel.
+        # Handles a message from the channel.
         def hear(message)
           word, token = message.split(" ", 2)
           case word
@@ -151,18 +150,16 @@ module Plock
           end
         end
 
-        # Something may have been missed: those who wait look, and leases are asked after.
+        # Messages may have been missed: wakes the first waiter of each key, and checks the leases.
         def hear_of_gap
           @turns.call_all
           @watched.values.each(&:ask_soon)
         end
 
-        # @return [Boolean] is there anybody who would hear?
+        # @return [Boolean] are there waiters or watched leases?
         def listening? = @turns.any? || @watched.any?
 
-        # Has this process be called from now on.
-        #
-        # @return [Boolean] can it be relied on?
+        # @return [Boolean] does this process receive calls now?
         def listen(deadline)
           return false unless @calls
 
@@ -188,7 +185,7 @@ module Plock
 
         private
 
-        # In a forked child, what the parent listens to and watches is the parent's.
+        # A forked child has a channel of its own, and watches none of the parent's leases.
         def here
           @forking.synchronize { start_afresh unless @pid == Process.pid }
         end

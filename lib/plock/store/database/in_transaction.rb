@@ -5,7 +5,7 @@ require_relative "inside"
 module Plock
   class Store
     class Database
-      # With `inside: true`, leases that are part of the transaction that the caller is in.
+      # With `inside: true`: leases that are part of the caller's transaction.
       #
       # @api private
       module InTransaction
@@ -13,10 +13,9 @@ module Plock
 
         def inside? = @inside && @origin.in_transaction?
 
-        # Is what becomes of the lease part of the caller's transaction?
-        #
-        # @raise [UnsupportedError] it is part of another one that is still open: nobody else can
-        #   see it
+        # @return [Boolean] are changes to the lease part of the caller's transaction?
+        # @raise [UnsupportedError] it is part of another transaction that is still open: other
+        #   connections cannot see it
         def inside_with?(grant)
           return inside? && grant.share.nil? if grant.transaction.nil?
           return true if inside? && @origin.connection.equal?(grant.transaction)
@@ -25,7 +24,7 @@ module Plock
                                   "extend and release it there, or when that has ended"
         end
 
-        # One attempt, of which nothing is to be seen before the caller's transaction is committed.
+        # One attempt. Other connections see its result when the caller's transaction is committed.
         def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
           return super unless inside?
 
@@ -54,7 +53,7 @@ module Plock
           end
         end
 
-        # Where it cannot be given back, it cannot be committed either.
+        # If it cannot be given back, it cannot be committed either.
         def leave_inside(grant)
           give_back_inside(grant, 0.0, soon) if inside?
         rescue UnavailableError
@@ -69,8 +68,8 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # Nobody is called before the transaction is committed: not by this process itself either.
-        # Where it is rolled back, the lease is released after that, for its owner is done with it.
+        # Waiters are called when the transaction is committed, also those of this process. If it is
+        # rolled back, the lease is released after that, because its owner has released it.
         def give_back_inside(grant, keep, deadline)
           kept_until = Clock.now + keep
           ours = @origin.inside do |inside|

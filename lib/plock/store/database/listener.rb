@@ -6,13 +6,11 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # The thread on which a process hears what others tell it on PostgreSQL's LISTEN, with a
-      # connection that has no other use: one for a store, however many wait. It is there as long as
-      # anybody would hear, and a while longer.
+      # The thread that receives PostgreSQL's notifications for one store, over a connection of its
+      # own. It runs while there are waiters or watched leases, and IDLE_S longer.
       #
-      # That it hears is tried out, by a word over another connection: through a pooler that lends a
-      # server to each transaction, it does not. Then those who wait look for themselves, which is
-      # warned of.
+      # It first sends itself a message over another connection. Through a pooler that lends a
+      # server to each transaction, the message does not arrive. Then it warns, and waiters poll.
       #
       # @api private
       class Listener
@@ -35,11 +33,10 @@ module Plock
 
         def hearing? = @hearing
 
-        # @return [Integer, nil] the server's process that it listens on; nil: none so far
+        # @return [Integer, nil] the server process that it listens on; nil: none so far
         attr_reader :server_process
 
-        # Whoever waits until it hears looks again and again: a fiber whose time ends must hold no
-        # lock.
+        # The caller polls until the thread listens: a fiber whose time ends must hold no mutex.
         #
         # @return [Boolean] does it hear?
         def start(deadline)
@@ -120,8 +117,11 @@ module Plock
           now_hearing(false, deaf: true)
           unless @told
             @told = true
-            Log.warn(Plock.logger, "PostgreSQL's notifications do not arrive (is there a pooler in between?): those who wait for a " \
-                                   "lock look for themselves, and are served later")
+            Log.warn(
+              Plock.logger,
+              "PostgreSQL's notifications do not arrive (is there a pooler in between?): waiters " \
+                "poll, and get their locks later. Connect to PostgreSQL itself."
+            )
           end
           sleep(DEAF_S)
         end
@@ -133,8 +133,7 @@ module Plock
           end
         end
 
-        # Decided together with {#start}, so that whoever wants it either finds it there or starts
-        # another.
+        # Under the mutex of {#start}, which therefore finds the thread running or starts another.
         def over?
           @lock.synchronize do
             next false unless @stopping || !@site.listening?
