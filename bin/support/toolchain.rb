@@ -22,7 +22,7 @@ module Toolchain
   def compiler(name) = public_send(name)
 
   # Another version of clang-format breaks some lines in other places.
-  CLANG_FORMAT = 14
+  CLANG_TOOLS = 14
 
   def clang_format = @clang_format ||= clang_tool("clang-format")
 
