@@ -1,12 +1,11 @@
 /* The attendant: what the native thread does for the claims of this process in a local store. It
  * listens to the waker, hands out what was granted, and has those look whose time has come. */
-#include "local/local_lease.h"
+#include "local/local_attendant.h"
 
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,141 +14,6 @@
  * file is still there, at that: who is told that he has lost his lease is to hear of it within a
  * second. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
-
-typedef struct death_watch death_watch;
-
-struct plock__local_attendant {
-    plock_job job; /* first, so that both are one address */
-    plock__local_map *map;
-    unsigned generation;
-    bool heard;       /* the waker, and has not looked since: its own, as what follows */
-    bool cannot_hear; /* of any process's end */
-
-    /* Under the lock. */
-    bool all_look;
-    plock_ns some_ended_at; /* when it was told last that some process may have */
-    plock_ns looks_at;      /* by then; it may find that it need not have */
-    death_watch *watches;
-};
-
-/* --- other processes' ends --- */
-
-struct death_watch {
-    plock_job job;
-    death_watch *next;
-    plock__local_attendant *attendant; /* under the lock; NULL: nobody wants to know */
-    unsigned generation;
-    uint64_t process; /* or ANY */
-    int fd;
-};
-
-/* No process has this number. */
-static const uint64_t ANY = 0;
-
-static plock_status hear_of_some_end(plock_job *job, plock_interest *interest) {
-    death_watch *watch = (death_watch *)(void *)job;
-    char events[1024];
-    while (job->ready && read(watch->fd, events, sizeof events) > 0) continue;
-    plock__enter();
-    plock__local_attendant *attendant = watch->attendant;
-    if (attendant && job->ready) {
-        attendant->all_look = true;
-        attendant->some_ended_at = plock_now();
-        plock__worker_schedule(&attendant->job);
-    }
-    plock__leave();
-    if (!attendant) return PLOCK_OK;
-    *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
-    return PLOCK_AGAIN;
-}
-
-static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
-    death_watch *watch = (death_watch *)(void *)job;
-    plock__enter();
-    plock__local_attendant *attendant = watch->attendant;
-    if (attendant && job->ready) {
-        attendant->all_look = true;
-        plock__worker_schedule(&attendant->job);
-    }
-    plock__leave();
-    if (!attendant || job->ready) return PLOCK_OK;
-    *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
-    return PLOCK_AGAIN;
-}
-
-static void end_watch(plock_job *job) {
-    death_watch *watch = (death_watch *)(void *)job;
-    plock__enter();
-    if (watch->attendant && watch->generation == plock__generation()) {
-        death_watch **link = &watch->attendant->watches;
-        while (*link && *link != watch) link = &(*link)->next;
-        if (*link) *link = watch->next;
-    }
-    plock__leave();
-    (void)close(watch->fd);
-    plock__free(watch);
-}
-
-static bool never_busy(const plock_job *job) {
-    (void)job;
-    return true;
-}
-
-/* With the lock held. */
-static bool watches(const plock__local_attendant *attendant, uint64_t process) {
-    const death_watch *watch = attendant->watches;
-    while (watch && watch->process != process) watch = watch->next;
-    return watch;
-}
-
-static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int fd) {
-    death_watch *watch = fd < 0 ? NULL : plock__allocate(sizeof *watch);
-    if (!watch) {
-        if (fd >= 0) (void)close(fd);
-        return false;
-    }
-    *watch = (death_watch){.job = {.step = process == ANY ? hear_of_some_end : hear_of_death,
-                                   .destroy = end_watch,
-                                   .lingers = true,
-                                   .idle = never_busy},
-                           .generation = plock__generation(),
-                           .process = process,
-                           .fd = fd};
-    plock__enter();
-    watch->attendant = attendant;
-    watch->next = attendant->watches;
-    attendant->watches = watch;
-    plock__leave();
-    plock__worker_submit(&watch->job);
-    return true;
-}
-
-/* Is any process's end told? Not by the look that begins this, for it may have come before; nor
- * just after one, for the lock is given back a moment later. */
-static bool watch_all(plock__local_attendant *attendant, plock_ns now) {
-    static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
-    plock__enter();
-    const bool known = watches(attendant, ANY), quiet = now > attendant->some_ended_at + MOMENT;
-    plock__leave();
-    if (!known && !attendant->cannot_hear)
-        attendant->cannot_hear = !begin_watch(attendant, ANY, plock__local_ends(attendant->map));
-    return known && quiet;
-}
-
-/* False: its end has to be looked for. */
-static bool watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
-    plock__enter();
-    const bool known = watches(attendant, process);
-    plock__leave();
-    if (known) return true;
-    const int fd = plock__local_death_of(attendant->map, process);
-    struct pollfd over = {.fd = fd, .events = POLLIN};
-    /* and yet it counts as alive: somebody shares its life */
-    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0;
-    if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
-    if (fd >= 0) (void)close(fd);
-    return watch_all(attendant, now);
-}
 
 /* --- leases --- */
 
@@ -255,9 +119,10 @@ static void heed(plock__local_attendant *attendant, const looker *who,
                  const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
     plock_ns look_at = outlook->look_at < latest ? outlook->look_at : latest;
-    bool told = outlook->count <= PLOCK__LOCAL_WATCHED_MAX || watch_all(attendant, now);
+    bool told =
+        outlook->count <= PLOCK__LOCAL_WATCHED_MAX || plock__local_watch_all(attendant, now);
     for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX && told; i++)
-        told = watch_process(attendant, outlook->processes[i], now);
+        told = plock__local_watch_process(attendant, outlook->processes[i], now);
     if (!told && soon < look_at) look_at = soon;
     plock__enter();
     if (there(attendant, who) && look_at < who->lease->look_at) who->lease->look_at = look_at;
@@ -277,7 +142,7 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
     plock__local_attendant *attendant = lease->map->attendant;
     bool known = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
     for (unsigned i = 0; attendant && known && i < outlook->count; i++)
-        known = watches(attendant, outlook->processes[i]);
+        known = plock__local_watches(attendant, outlook->processes[i]);
     if (attendant && known)
         look_by(lease, attendant, outlook->look_at);
     else if (attendant)
@@ -415,10 +280,7 @@ static void destroy(plock_job *job) {
     /* else it had nobody to attend to, and there may be another one by now */
     const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
-    for (death_watch *watch = attendant->watches; own && watch; watch = watch->next) {
-        watch->attendant = NULL;
-        plock__worker_schedule(&watch->job);
-    }
+    if (own) plock__local_end_watches(attendant);
     for (plock_local_lease *lease = last ? map->registered : NULL, *next; lease; lease = next) {
         next = lease->next;
         oust(lease); /* nobody would call him */

@@ -105,6 +105,18 @@ PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const ch
 plock__local_map *plock__local_retain(plock__local_map *map);
 void plock__local_release(plock__local_map *map);
 
+/* Makes sure that there is room in the file system for the record that is made next. PLOCK_OK or
+ * PLOCK_STORE_FULL. */
+PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_error *error);
+PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error);
+
+void plock__local_in_child(void);
+
+/* --- local_loss.c --- */
+
+/* Looks at the path: is the file whole, and in its place? */
+enum plock__local_loss plock__local_look_at_path(const plock__local_map *map);
+
 /* Looks whether the file is still what it was and where it was, if that was long ago. To be called
  * before anything is granted in it. PLOCK_OK, PLOCK_DISCONNECTED (its path names nothing any more,
  * or another file) or PLOCK_PROTOCOL; then it stays so. */
@@ -134,13 +146,6 @@ PLOCK_MUST_USE plock_status plock__local_loss_of(const plock__local_map *map, pl
 static inline bool plock__local_lost(const plock__local_map *map) {
     return atomic_load_explicit(&map->loss, memory_order_relaxed) != PLOCK__LOCAL_IN_PLACE;
 }
-
-/* Makes sure that there is room in the file system for the record that is made next. PLOCK_OK or
- * PLOCK_STORE_FULL. */
-PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_error *error);
-PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error);
-
-void plock__local_in_child(void);
 
 /* --- local_lookout.c --- */
 

@@ -1,0 +1,38 @@
+/* The attendant of a map, for the files that know it. */
+#ifndef PLOCK__LOCAL_ATTENDANT_H
+#define PLOCK__LOCAL_ATTENDANT_H
+
+#include "local/local_lease.h"
+
+typedef struct plock__local_death_watch plock__local_death_watch;
+
+struct plock__local_attendant {
+    plock_job job; /* first, so that both are one address */
+    plock__local_map *map;
+    unsigned generation;
+    bool heard;       /* the waker, and has not looked since: its own, as what follows */
+    bool cannot_hear; /* of any process's end */
+
+    /* Under the lock. */
+    bool all_look;
+    plock_ns some_ended_at; /* when it was told last that some process may have */
+    plock_ns looks_at;      /* by then; it may find that it need not have */
+    plock__local_death_watch *watches;
+};
+
+/* --- local_deaths.c --- */
+
+/* Does the attendant hear of this process's end? With the lock held. */
+bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process);
+
+/* Begins to watch all processes. False: the attendant has to look for ends itself until then. */
+PLOCK_MUST_USE bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now);
+
+/* The same for one process. */
+PLOCK_MUST_USE bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process,
+                                               plock_ns now);
+
+/* The attendant is about to be freed. With the lock held. */
+void plock__local_end_watches(plock__local_attendant *attendant);
+
+#endif

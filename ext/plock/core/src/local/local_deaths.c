@@ -1,0 +1,134 @@
+/* How an attendant hears that other processes have ended. */
+#include "local/local_attendant.h"
+
+#include "base/memory.h"
+#include "base/process.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+struct plock__local_death_watch {
+    plock_job job;
+    plock__local_death_watch *next;
+    plock__local_attendant *attendant; /* under the lock; NULL: nobody wants to know */
+    unsigned generation;
+    uint64_t process; /* or ANY */
+    int fd;
+};
+
+/* No process has this number. */
+static const uint64_t ANY = 0;
+
+static plock_status hear_of_some_end(plock_job *job, plock_interest *interest) {
+    plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
+    char events[1024];
+    while (job->ready && read(watch->fd, events, sizeof events) > 0) continue;
+    plock__enter();
+    plock__local_attendant *attendant = watch->attendant;
+    if (attendant && job->ready) {
+        attendant->all_look = true;
+        attendant->some_ended_at = plock_now();
+        plock__worker_schedule(&attendant->job);
+    }
+    plock__leave();
+    if (!attendant) return PLOCK_OK;
+    *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
+
+static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
+    plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
+    plock__enter();
+    plock__local_attendant *attendant = watch->attendant;
+    if (attendant && job->ready) {
+        attendant->all_look = true;
+        plock__worker_schedule(&attendant->job);
+    }
+    plock__leave();
+    if (!attendant || job->ready) return PLOCK_OK;
+    *interest = (plock_interest){.fd = watch->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
+
+static void end_watch(plock_job *job) {
+    plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
+    plock__enter();
+    if (watch->attendant && watch->generation == plock__generation()) {
+        plock__local_death_watch **link = &watch->attendant->watches;
+        while (*link && *link != watch) link = &(*link)->next;
+        if (*link) *link = watch->next;
+    }
+    plock__leave();
+    (void)close(watch->fd);
+    plock__free(watch);
+}
+
+static bool never_busy(const plock_job *job) {
+    (void)job;
+    return true;
+}
+
+/* With the lock held. */
+bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process) {
+    const plock__local_death_watch *watch = attendant->watches;
+    while (watch && watch->process != process) watch = watch->next;
+    return watch;
+}
+
+static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int fd) {
+    plock__local_death_watch *watch = fd < 0 ? NULL : plock__allocate(sizeof *watch);
+    if (!watch) {
+        if (fd >= 0) (void)close(fd);
+        return false;
+    }
+    *watch = (plock__local_death_watch){
+        .job = {.step = process == ANY ? hear_of_some_end : hear_of_death,
+                .destroy = end_watch,
+                .lingers = true,
+                .idle = never_busy},
+        .generation = plock__generation(),
+        .process = process,
+        .fd = fd};
+    plock__enter();
+    watch->attendant = attendant;
+    watch->next = attendant->watches;
+    attendant->watches = watch;
+    plock__leave();
+    plock__worker_submit(&watch->job);
+    return true;
+}
+
+/* Is any process's end told? Not by the look that begins this, for it may have come before; nor
+ * just after one, for the lock is given back a moment later. */
+bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
+    static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
+    plock__enter();
+    const bool known = plock__local_watches(attendant, ANY),
+               quiet = now > attendant->some_ended_at + MOMENT;
+    plock__leave();
+    if (!known && !attendant->cannot_hear)
+        attendant->cannot_hear = !begin_watch(attendant, ANY, plock__local_ends(attendant->map));
+    return known && quiet;
+}
+
+/* False: its end has to be looked for. */
+bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
+    plock__enter();
+    const bool known = plock__local_watches(attendant, process);
+    plock__leave();
+    if (known) return true;
+    const int fd = plock__local_death_of(attendant->map, process);
+    struct pollfd over = {.fd = fd, .events = POLLIN};
+    /* and yet it counts as alive: somebody shares its life */
+    const bool dead = fd >= 0 && poll(&over, 1, 0) > 0;
+    if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
+    if (fd >= 0) (void)close(fd);
+    return plock__local_watch_all(attendant, now);
+}
+
+void plock__local_end_watches(plock__local_attendant *attendant) {
+    for (plock__local_death_watch *watch = attendant->watches; watch; watch = watch->next) {
+        watch->attendant = NULL;
+        plock__worker_schedule(&watch->job);
+    }
+}
