@@ -35,10 +35,10 @@ plock_status plock__local_wait_request_of(plock_local_lease *lease,
                                     .at_least = terms->at_least,
                                     .mode = terms->mode,
                                     .limit = terms->mode == 'w' ? 1 : terms->limit,
-                                    .watched = lease->care == PLOCK__WATCHED,
+                                    .watched = lease->watching == PLOCK__WATCHED,
                                     .label = plock__text(terms->label, terms->label_length),
                                     .thread = (int64_t)plock__thread_number(),
-                                    .lease = lease->care || terms->wait ? lease : NULL};
+                                    .lease = lease->watching || terms->wait ? lease : NULL};
     return plock__local_owner_text(plock__local_owner(lease), room, &wait_request->owner,
                                    &wait_request->owner_digested);
 }
@@ -65,7 +65,7 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
     /* what became of it is not known, or not wanted any more */
-    if (lease->doing == PLOCK__STANDS_IN_LINE) plock__local_let_go(lease, 0);
+    if (lease->operation == PLOCK__OP_WAITS) plock__local_let_go(lease, 0);
     plock__local_give_waker_back(lease);
     plock__local_dismiss(lease);
     return plock__local_finish_without(lease, status);
@@ -77,7 +77,7 @@ static plock_status refused(plock_local_lease *lease) {
 
 static plock_status holds(plock_local_lease *lease) {
     plock__local_give_waker_back(lease);
-    lease->doing = PLOCK__IDLE;
+    lease->operation = PLOCK__OP_NONE;
     return PLOCK_OK;
 }
 
@@ -111,11 +111,11 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
 /* He waits in line; in the section, so that nobody lets him in before he is known. */
 static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
     plock__enter();
-    lease->place = PLOCK__WAITS;
+    plock__local_set_state(lease, PLOCK__LEASE_WAITING);
     lease->look_at = PLOCK_NEVER;
     plock__local_register(lease);
     plock__leave();
-    lease->doing = PLOCK__STANDS_IN_LINE;
+    lease->operation = PLOCK__OP_WAITS;
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook))
         *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
@@ -153,11 +153,12 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    /* A lease that has a waker waits as soon as it is refused, perhaps in another file than before,
-     * where nothing looks after it yet. */
-    if (!status && (lease->care == PLOCK__WATCHED || lease->waker))
+    /* A lease that has a waker is queued as soon as it is refused, perhaps in another file than
+     * before, where no attendant looks after it yet. */
+    if (!status && (lease->watching == PLOCK__WATCHED || lease->waker))
         status = plock__local_attend(lease->map, &lease->base.error);
-    if (!status && lease->care == PLOCK__WATCHED_LATER) status = plock__local_enter_later(lease);
+    if (!status && lease->watching == PLOCK__WATCHED_LATER)
+        status = plock__local_enter_later(lease);
     while (!status) {
         const plock_ns now = plock_now();
         status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);
@@ -166,7 +167,7 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         const plock_status answer = claim(lease, &wait_request, lease->waker, now);
         if (answer == PLOCK_OK) {
             plock__local_date(lease, now);
-            lease->place = PLOCK__HOLDS;
+            plock__local_set_state(lease, PLOCK__LEASE_HELD);
         }
         if (answer == PLOCK_AGAIN) queue(lease, &outlook, now);
         status = plock__local_leave(lease->map, &lease->base.error);
@@ -178,7 +179,7 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         }
         if (answer == PLOCK_AGAIN) {
             plock__local_heed(lease, &outlook);
-            if (lease->care == PLOCK__WATCHED) plock__local_watch(lease);
+            if (lease->watching == PLOCK__WATCHED) plock__local_watch(lease);
             return PLOCK_AGAIN;
         }
         if (answer == PLOCK_OK) {
@@ -190,17 +191,17 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     status = plock__local_afresh(lease, status, interest);
     lease->base.held = false;
     if (status != PLOCK_AGAIN) return fail(lease, status);
-    lease->doing = PLOCK__ASKS;
+    lease->operation = PLOCK__OP_ASKS;
     return PLOCK_AGAIN;
 }
 
 /* PLOCK_OK: he was let in, and may have lost what he was given since. */
 static plock_status outcome(plock_local_lease *lease) {
     plock__enter();
-    const enum plock__local_place place = lease->place;
+    const enum plock__local_lease_state state = lease->state;
     plock__leave();
-    if (place == PLOCK__WAITS) return PLOCK_AGAIN;
-    return place == PLOCK__HOLDS || place == PLOCK__LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
+    if (state == PLOCK__LEASE_WAITING) return PLOCK_AGAIN;
+    return state == PLOCK__LEASE_HELD || state == PLOCK__LEASE_LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
 }
 
 /* In the section. */
@@ -258,8 +259,8 @@ static plock_status take_turn(plock_local_lease *lease, plock_interest *interest
     lease->base.held = plock__local_still(lease, PLOCK__HELD) && now < until;
     if (!lease->base.held) return PLOCK_NOT_OWNER;
     /* One that is watched from the first moment is known to the native thread by now. */
-    if (lease->care != PLOCK__WATCHED) plock__local_has_turn(lease);
-    if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
+    if (lease->watching != PLOCK__WATCHED) plock__local_has_turn(lease);
+    if (lease->watching == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
     return PLOCK_OK;
 }
 
@@ -286,7 +287,7 @@ static plock_status begin_anew(plock_local_lease *lease, plock_interest *interes
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status && !plock__local_lost(lease->map)) return fail(lease, status);
     const bool ready = plock__local_start_over(lease);
-    if (ready) lease->doing = PLOCK__ASKS;
+    if (ready) lease->operation = PLOCK__OP_ASKS;
     *interest = (plock_interest){.fd = -1, .deadline = ready ? 0 : now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
@@ -308,7 +309,7 @@ static bool is_there(const void *lease) {
  */
 static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
-    if (lease->care == PLOCK__WATCHED) return NULL;
+    if (lease->watching == PLOCK__WATCHED) return NULL;
     lease->parking_slot = (plock__parking_slot){.word = &claim->word,
                                                 .value = plock__word(lease->serial, PLOCK__WAITING),
                                                 .asleep = &claim->asleep,
@@ -322,7 +323,7 @@ static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
 static plock_status see_turn(const plock_local_lease *lease) {
     plock_error ignored;
     if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
-    switch (plock__local_state(lease)) {
+    switch (plock__local_claim_state(lease)) {
     case PLOCK__WAITING: return PLOCK_AGAIN;
     case PLOCK__HANDED:
     case PLOCK__HELD: return PLOCK_OK;
@@ -358,9 +359,9 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_interest *inter
 }
 
 plock_status plock__local_acquire_step(plock_local_lease *lease, plock_interest *interest) {
-    if (lease->doing == PLOCK__ASKS) {
+    if (lease->operation == PLOCK__OP_ASKS) {
         const plock_status asked = ask(lease, interest);
-        if (asked != PLOCK_AGAIN || lease->doing == PLOCK__ASKS) return asked;
+        if (asked != PLOCK_AGAIN || lease->operation == PLOCK__OP_ASKS) return asked;
     }
     return wait_in_line(lease, interest);
 }

@@ -70,9 +70,9 @@ static plock_status prepare(const party *p, plock__local_wait_request *wait_requ
     for (size_t i = 0; i < p->count && !status; i++) {
         plock__local_uses(p->leases[i], plock__local_retain(p->map));
         status = plock__local_wait_request_of(p->leases[i], &wait_requests[i], rooms[i]);
-        if (!status && p->leases[i]->care == PLOCK__WATCHED)
+        if (!status && p->leases[i]->watching == PLOCK__WATCHED)
             status = plock__local_attend(p->map, error);
-        if (!status && p->leases[i]->care == PLOCK__WATCHED_LATER &&
+        if (!status && p->leases[i]->watching == PLOCK__WATCHED_LATER &&
             (status = plock__local_enter_later(p->leases[i])))
             *error = p->leases[i]->base.error;
     }
@@ -84,13 +84,13 @@ static void forget(const party *p) {
         plock_local_lease *lease = p->leases[i];
         lease->base.held = false;
         plock__local_has_used(lease);
-        lease->doing = PLOCK__IDLE;
+        lease->operation = PLOCK__OP_NONE;
     }
 }
 
 static void start(plock_local_lease *lease) {
-    lease->place = PLOCK__HOLDS;
-    lease->doing = PLOCK__IDLE;
+    plock__local_set_state(lease, PLOCK__LEASE_HELD);
+    lease->operation = PLOCK__OP_NONE;
     plock__local_has_begun(lease);
 }
 

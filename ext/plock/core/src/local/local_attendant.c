@@ -48,10 +48,10 @@ static void schedule(plock__local_map *map) {
 
 /* With the lock held. */
 static void serve(plock_local_lease *lease) {
-    if (lease->place != PLOCK__WAITS) return;
-    lease->place = PLOCK__HOLDS;
+    if (lease->state != PLOCK__LEASE_WAITING) return;
+    plock__local_set_state(lease, PLOCK__LEASE_HELD);
     plock__local_begin_watch(lease);
-    if (lease->care == PLOCK__WATCHED)
+    if (lease->watching == PLOCK__WATCHED)
         plock__worker_schedule(&lease->job);
     else
         plock__local_unregister(lease);
@@ -59,16 +59,16 @@ static void serve(plock_local_lease *lease) {
 }
 
 static void oust(plock_local_lease *lease) {
-    if (lease->place == PLOCK__HOLDS && lease->duty) plock__worker_schedule(&lease->job);
-    if (lease->place != PLOCK__WAITS) return;
-    lease->place = PLOCK__OUSTED;
+    if (lease->state == PLOCK__LEASE_HELD && lease->job_state) plock__worker_schedule(&lease->job);
+    if (lease->state != PLOCK__LEASE_WAITING) return;
+    plock__local_set_state(lease, PLOCK__LEASE_REMOVED);
     plock__local_unregister(lease);
     if (lease->waker) plock__worker_wake(lease->waker);
 }
 
 void plock__local_has_turn(plock_local_lease *lease) {
     plock__enter();
-    if (lease->place == PLOCK__WAITS) lease->place = PLOCK__HOLDS;
+    if (lease->state == PLOCK__LEASE_WAITING) plock__local_set_state(lease, PLOCK__LEASE_HELD);
     plock__local_unregister(lease);
     plock__leave();
 }

@@ -49,9 +49,9 @@ static bool reasonable(const plock_local_acquire_options *terms) {
 
 static bool own(const plock_local_lease *lease) { return !plock_lease_inherited(&lease->base); }
 
-static plock_status begin(plock_local_lease *lease, enum plock__local_operation doing,
+static plock_status begin(plock_local_lease *lease, enum plock__local_operation operation,
                           plock_ns now) {
-    lease->doing = doing;
+    lease->operation = operation;
     lease->began_at = now;
     lease->away_since = 0;
     lease->deadline = plock_after(now, SECTION_PATIENCE);
@@ -95,7 +95,7 @@ static bool put_down(plock_local_lease *lease) {
 /* Lets go of what an earlier operation left. */
 static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acquire_options *terms,
                                  bool (*terms_are)(const plock_local_acquire_options *)) {
-    if (lease->doing || lease->base.held || !terms_are(terms) || !put_down(lease))
+    if (lease->operation || lease->base.held || !terms_are(terms) || !put_down(lease))
         return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
@@ -105,13 +105,13 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acq
     }
     lease->base.generation = plock__generation();
     lease->terms = *terms;
-    lease->place = PLOCK__NOBODY;
+    plock__local_set_state(lease, PLOCK__LEASE_NONE);
     lease->base.contended = false;
     lease->mode = terms->mode;
     lease->base.ttl = terms->ttl > terms->at_least ? terms->ttl : terms->at_least;
-    lease->care = terms->renews && terms->automatic ? PLOCK__WATCHED_LATER
-                  : terms->renews || terms->watched ? PLOCK__WATCHED
-                                                    : PLOCK__UNWATCHED;
+    lease->watching = terms->renews && terms->automatic ? PLOCK__WATCHED_LATER
+                      : terms->renews || terms->watched ? PLOCK__WATCHED
+                                                        : PLOCK__UNWATCHED;
     return PLOCK_OK;
 }
 
@@ -122,7 +122,7 @@ plock_status plock_local_lease_acquire(plock_lease *base,
     if (status) return status;
     const plock_ns now = plock_now();
     lease->patience_ends = plock_after(now, terms->wait);
-    (void)begin(lease, PLOCK__ASKS, now);
+    (void)begin(lease, PLOCK__OP_ASKS, now);
     if (lease->deadline < lease->patience_ends) lease->deadline = lease->patience_ends;
     return PLOCK_OK;
 }
@@ -138,19 +138,19 @@ plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t
     plock_status status = begin_afresh(lease, terms, adoptable);
     if (!status) status = copy_owner(&lease->left, &lease->left_length, left, length);
     if (status) return status;
-    return begin(lease, PLOCK__ADOPTS, plock_now());
+    return begin(lease, PLOCK__OP_ADOPTS, plock_now());
 }
 
 plock_status plock_local_lease_release_owned(plock_lease *base, const char *owner, size_t length) {
     plock_local_lease *lease = plock__local_lease(base);
-    if (lease->doing || lease->base.held) return PLOCK_MISUSE;
+    if (lease->operation || lease->base.held) return PLOCK_MISUSE;
     const plock_status status = bring(lease, owner, length);
     lease->base.generation = plock__generation();
-    return status ? status : begin(lease, PLOCK__RELEASES_OWNED, plock_now());
+    return status ? status : begin(lease, PLOCK__OP_RELEASES_OWNED, plock_now());
 }
 
 static bool busy(const plock_lease *base) {
-    return plock__known_local_lease(base)->doing != PLOCK__IDLE;
+    return plock__known_local_lease(base)->operation != PLOCK__OP_NONE;
 }
 
 /* What is left of at_least. */
@@ -165,10 +165,10 @@ static plock_status release(plock_lease *base, plock_ns keep) {
     const plock_status status =
         keep < 0 || keep > PLOCK_TTL_MAX ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
     if (status) return status;
-    if (lease->care) plock__local_dismiss(lease);
+    if (lease->watching) plock__local_dismiss(lease);
     lease->base.held = false;
     lease->span = keep;
-    return begin(lease, PLOCK__RELEASES, plock_now());
+    return begin(lease, PLOCK__OP_RELEASES, plock_now());
 }
 
 static plock_status extend(plock_lease *base, plock_ns ttl) {
@@ -177,7 +177,7 @@ static plock_status extend(plock_lease *base, plock_ns ttl) {
     if (status) return status;
     plock_local_lease *lease = plock__local_lease(base);
     lease->span = ttl;
-    return begin(lease, PLOCK__EXTENDS, plock_now());
+    return begin(lease, PLOCK__OP_EXTENDS, plock_now());
 }
 
 static plock_status downgrade(plock_lease *base) {
@@ -185,7 +185,7 @@ static plock_status downgrade(plock_lease *base) {
     const plock_status status =
         lease->mode == 'w' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
-    return begin(lease, PLOCK__DOWNGRADES, plock_now());
+    return begin(lease, PLOCK__OP_DOWNGRADES, plock_now());
 }
 
 static plock_status leave(plock_lease *base) {
@@ -193,7 +193,7 @@ static plock_status leave(plock_lease *base) {
     if (status) return status;
     plock_local_lease *lease = plock__local_lease(base);
     plock__local_dismiss(lease);
-    return begin(lease, PLOCK__LEAVES, plock_now());
+    return begin(lease, PLOCK__OP_LEAVES, plock_now());
 }
 
 static void hurry(plock_lease *base, plock_ns deadline) {
@@ -239,11 +239,11 @@ void plock__local_give_waker_back(plock_local_lease *lease) {
 }
 
 static void give_up(plock_local_lease *lease) {
-    const bool ends = lease->doing == PLOCK__ASKS || lease->doing == PLOCK__STANDS_IN_LINE ||
-                      lease->doing == PLOCK__RELEASES;
+    const bool ends = lease->operation == PLOCK__OP_ASKS || lease->operation == PLOCK__OP_WAITS ||
+                      lease->operation == PLOCK__OP_RELEASES;
     if (ends) plock__local_let_go(lease, 0);
     plock__local_give_waker_back(lease);
-    lease->doing = PLOCK__IDLE;
+    lease->operation = PLOCK__OP_NONE;
     if (!lease->base.held) plock__local_has_used(lease);
 }
 
@@ -251,7 +251,7 @@ static void cancel(plock_lease *base) { give_up(plock__local_lease(base)); }
 
 static void free_lease(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
-    if (lease->doing) give_up(lease);
+    if (lease->operation) give_up(lease);
     if (lease->base.held) plock__local_let_go(lease, PLOCK_KEEP_AT_LEAST);
     plock__enter();
     if (own(lease)) plock__later_leave(&lease->later); /* one that was never had */
@@ -266,7 +266,7 @@ void plock_local_lease_forget(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
     plock__local_map *map = lease->map;
     /* else the map refers to it */
-    if (!lease->base.held || !own(lease) || lease->care || lease->terms.wait) return;
+    if (!lease->base.held || !own(lease) || lease->watching || lease->terms.wait) return;
     plock__begin_step();
     plock__enter();
     if (!map->pinned) map->references++;
@@ -280,7 +280,7 @@ void plock_local_lease_forget(plock_lease *base) {
 static void let_go(plock_lease *base, plock_ns keep) {
     plock_local_lease *lease = plock__local_lease(base);
     plock__local_let_go(lease, keep);
-    if (!lease->doing) plock__local_has_used(lease);
+    if (!lease->operation) plock__local_has_used(lease);
 }
 
 static plock_ns budget(const plock_lease *base, bool releases) {
@@ -308,7 +308,7 @@ static bool valid(const plock_lease *base) {
 static bool is_lost(const plock_lease *base) {
     if (plock_lease_held(base)) return !valid(base);
     plock__enter();
-    const bool lost = plock__known_local_lease(base)->place == PLOCK__LOST;
+    const bool lost = plock__known_local_lease(base)->state == PLOCK__LEASE_LOST;
     plock__leave();
     return lost && !plock_lease_inherited(base);
 }

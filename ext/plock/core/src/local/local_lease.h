@@ -3,6 +3,7 @@
 #define PLOCK__LOCAL_LEASE_H
 
 #include "local/local_line.h"
+#include "local/local_state.h"
 #include "plock/local.h"
 #include "runtime/later.h"
 #include "runtime/lease.h"
@@ -24,86 +25,78 @@ struct plock_local {
     char *path;
 };
 
-/* What the program does with a lease. */
+/* The call on a lease that the program has begun and not finished. It is no part of the life cycle:
+ * the worker thread can change the state during any call. */
 enum plock__local_operation {
-    PLOCK__IDLE,
-    PLOCK__ASKS,           /* for its key … */
-    PLOCK__STANDS_IN_LINE, /* … where he was told to wait */
-    PLOCK__RELEASES,
-    PLOCK__EXTENDS,
-    PLOCK__DOWNGRADES,
-    PLOCK__LEAVES,
-    PLOCK__ADOPTS,
-    PLOCK__RELEASES_OWNED
+    PLOCK__OP_NONE,
+    PLOCK__OP_ASKS,  /* an acquire that has no claim yet */
+    PLOCK__OP_WAITS, /* an acquire whose claim is in the wait queue */
+    PLOCK__OP_RELEASES,
+    PLOCK__OP_EXTENDS,
+    PLOCK__OP_DOWNGRADES,
+    PLOCK__OP_LEAVES,
+    PLOCK__OP_ADOPTS,
+    PLOCK__OP_RELEASES_OWNED
 };
 
-/* What its claim is, as this process knows it. Whoever asks anew begins with NOBODY. */
-enum plock__local_place {
-    PLOCK__NOBODY, /* To WAITS, HOLDS */
-    PLOCK__WAITS,  /* To HOLDS, OUSTED */
-    PLOCK__OUSTED, /* It waited, and will never be let in. */
-    PLOCK__HOLDS,  /* To LOST */
-    PLOCK__LOST    /* It held, until somebody else or time ended it. */
-};
-
-/* What the native thread does with it. Only local_watch.c changes this. */
-enum plock__local_duty {
-    PLOCK__OFF,     /* Nothing. To WATCHES, ENDS */
-    PLOCK__WATCHES, /* It renews, and tells of the loss. To STOPS, ENDS */
-    /* Nothing any more, once it comes round to it. To OFF, WATCHES_AGAIN, ENDS_NEXT */
-    PLOCK__STOPS,
-    PLOCK__WATCHES_AGAIN, /* It stops, and then watches. To WATCHES, STOPS, ENDS_NEXT */
-    PLOCK__ENDS,          /* It ends the claim, as soon as it can. To STOPS, OFF */
-    PLOCK__ENDS_NEXT      /* It stops, and then does that. To ENDS, STOPS */
-};
-
-/* From when on the native thread watches what is held: never, from the first moment, or from when
- * `later` begins, for most leases are not held for so long. */
-enum plock__local_care { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
+/* From when the worker thread watches a lease that is held. It follows from the options. Most
+ * leases that renew automatically end before `later` begins, so they wake no thread. */
+enum plock__local_watching { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
-    /* first, so that both are one address. The native thread reads its ttl, and writes it never */
+    /* First, so that both have one address. The worker thread reads its ttl, and never writes it.
+     * base.held is the program's view: a lost lease stays held until the program lets go. */
     plock_lease base;
-    plock_job job; /* watches what is held, and ends what could not be ended at once */
+    plock_job job; /* renews the lease, or ends a claim that the program could not end */
     plock_local *store;
-    /* which the claim is in; NULL: there is none. Under the lock where the lease is none of its
-     * users */
+    /* The map of the claim, or NULL. Under the lock unless the lease is a user of the map. */
     plock__local_map *map;
     uint32_t claim;
     uint64_t serial;
 
     /* Under the lock. */
     unsigned references;
-    bool uses;               /* is it one of the map's users? */
-    plock_local_lease *next; /* of those that are registered */
+    enum plock__local_lease_state state;
+    enum plock__local_job_state job_state;
+    /* Does map->users count the lease? A lost lease is counted until the program lets go, and an
+     * acquire is counted before it has a claim. */
+    bool uses;
+    /* Is the lease in the attendant's list? Waiters are, and holders that another process must be
+     * able to wake; the program and the worker thread may both take it out. */
     bool registered;
-    enum plock__local_place place;
-    enum plock__local_duty duty;
-    plock_ns look_at; /* he waits, and looks then; 0: at once */
+    plock_local_lease *next; /* in the attendant's list */
+    plock_ns look_at;        /* when a waiter looks next; 0: at once */
     plock_waker *waker;
     plock__parking_slot parking_slot;
-    enum plock__local_care care;
+    enum plock__local_watching watching;
     plock_later later;
     plock_ns renew_at;
 
-    /* The program's. */
-    enum plock__local_operation doing;
+    /* Only the program's thread uses these. */
+    enum plock__local_operation operation;
     char mode;
-    plock_local_acquire_options terms; /* of the operation */
+    plock_local_acquire_options terms; /* of the acquire or adopt */
     plock_ns began_at, deadline, patience_ends;
-    plock_ns away_since; /* there is no file to ask in; 0: there is */
-    plock_ns span;       /* new ttl, or how long the key is kept */
-    /* as the program sees it: no later than the claim's end, and for one that is renewed no later
-     * than its ttl */
+    plock_ns away_since; /* since when there is no file; 0: there is one */
+    plock_ns span;       /* the new ttl, or how long a release keeps the key */
+    /* The end that the program sees. It is never after the claim's end, and for a lease that is
+     * renewed never after its ttl. */
     _Atomic plock_ns valid_until;
     size_t owner_length;
-    char *brought; /* NULL: the token */
+    char *brought; /* the caller's owner; NULL: the token */
     size_t left_length;
     char *left; /* the owner whose lease is adopted */
     char token[PLOCK_TOKEN_LENGTH];
     plock__local_name name;
-    char key[]; /* what base.key names */
+    char key[]; /* base.key points here */
 };
+
+/* The one place that changes the state. */
+static inline void plock__local_set_state(plock_local_lease *lease,
+                                          enum plock__local_lease_state state) {
+    plock__local_assert_state(lease->state, state);
+    lease->state = state;
+}
 
 static inline plock_local_lease *plock__local_lease(plock_lease *lease) {
     return (plock_local_lease *)(void *)lease;
@@ -284,7 +277,7 @@ static inline bool plock__local_still(const plock_local_lease *lease, unsigned s
 }
 
 /* The claim's state; PLOCK__FREE: it is not the lease's any more. */
-static inline unsigned plock__local_state(const plock_local_lease *lease) {
+static inline unsigned plock__local_claim_state(const plock_local_lease *lease) {
     if (plock__local_lost(lease->map)) return PLOCK__FREE;
     const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
     return word / PLOCK__STATES == lease->serial ? word % PLOCK__STATES : PLOCK__FREE;
@@ -292,7 +285,7 @@ static inline unsigned plock__local_state(const plock_local_lease *lease) {
 
 /* Was it let in, whether it has taken its turn or not? */
 static inline bool plock__local_let_in(const plock_local_lease *lease) {
-    const unsigned state = plock__local_state(lease);
+    const unsigned state = plock__local_claim_state(lease);
     return state == PLOCK__HELD || state == PLOCK__HANDED;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static plock_status finish(plock_local_lease *lease, plock_status status) {
-    lease->doing = PLOCK__IDLE;
+    lease->operation = PLOCK__OP_NONE;
     return status;
 }
 
@@ -74,7 +74,7 @@ static void extend(plock_local_lease *lease, plock_ns now) {
     lease->base.ttl = lease->span;
     plock__local_seen_until(lease, until, now);
     lease->renew_at = 0;
-    if (lease->duty) plock__worker_schedule(&lease->job);
+    if (lease->job_state) plock__worker_schedule(&lease->job);
     if (lease->later.listed)
         plock__later_by(&lease->later,
                         plock__later_than(now, now + lease->span / PLOCK__RENEWALS_PER_TTL));
@@ -113,11 +113,11 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
     const bool valid = ours(lease, now);
     if (!valid)
         end_if_over(lease, now);
-    else if (lease->doing == PLOCK__RELEASES)
+    else if (lease->operation == PLOCK__OP_RELEASES)
         release(lease, now);
-    else if (lease->doing == PLOCK__EXTENDS)
+    else if (lease->operation == PLOCK__OP_EXTENDS)
         extend(lease, now);
-    else if (lease->doing == PLOCK__DOWNGRADES)
+    else if (lease->operation == PLOCK__OP_DOWNGRADES)
         downgrade(lease, now);
     else
         leave(lease, now);
@@ -131,24 +131,25 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
 
 static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
     /* it was let go of */
-    if (!lease->base.held && lease->doing != PLOCK__RELEASES)
+    if (!lease->base.held && lease->operation != PLOCK__OP_RELEASES)
         return plock__local_finish_without(lease, PLOCK_MISUSE);
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
-    plock_status status = lease->doing == PLOCK__RELEASES
+    plock_status status = lease->operation == PLOCK__OP_RELEASES
                               ? PLOCK_OK
                               : plock__local_check(map, now, &lease->base.error);
     if (!status)
         status = plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status == PLOCK_SILENT && lease->doing == PLOCK__RELEASES) plock__local_hand_over(lease);
+    if (status == PLOCK_SILENT && lease->operation == PLOCK__OP_RELEASES)
+        plock__local_hand_over(lease);
     if (status && !plock__local_lost(map))
         return lease->base.held ? finish(lease, status)
                                 : plock__local_finish_without(lease, status);
     if (!status) status = change(lease, now);
     const bool lost = plock__local_lost(map) || status == PLOCK_NOT_OWNER;
     if (lost) {
-        const bool leaves = lease->doing == PLOCK__LEAVES;
+        const bool leaves = lease->operation == PLOCK__OP_LEAVES;
         plock__local_has_lost(lease, lease->base.held && !leaves);
         if (leaves) lease->base.held = false;
     }
@@ -225,11 +226,11 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     plock__local_claim *held = plock__claim(map, number);
     plock__local_first_looks(map, plock__key(map, held->key));
     keep_on(lease, held, now);
-    held->watched = lease->care == PLOCK__WATCHED;
+    held->watched = lease->watching == PLOCK__WATCHED;
     held->pid = map->processes[map->slot].pid;
     held->thread = (int64_t)plock__thread_number();
     PLOCK__FAULT();
-    map->lease_of[number] = lease->care ? lease : NULL;
+    map->lease_of[number] = lease->watching ? lease : NULL;
     atomic_store(&held->process, map->process);
     PLOCK__FAULT();
     change_hands(lease, held, owner, digested);
@@ -245,7 +246,7 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     lease->base.held = true;
     lease->mode = held->mode;
     lease->base.fence = held->fence;
-    lease->place = PLOCK__HOLDS;
+    plock__local_set_state(lease, PLOCK__LEASE_HELD);
     lease->base.ttl = held->ttl > held->at_least ? held->ttl : held->at_least;
     lease->base.acquired_at = now;
     plock__local_seen_until(lease, atomic_load(&held->until), now);
@@ -255,7 +256,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
     char room[PLOCK_DIGEST_HEX], new_room[PLOCK_DIGEST_HEX];
     plock_text owner, new_owner;
     bool digested, new_digested;
-    const bool adopts = lease->doing == PLOCK__ADOPTS;
+    const bool adopts = lease->operation == PLOCK__OP_ADOPTS;
     plock_status status = plock__local_use_for(lease);
     const plock_text named =
         adopts ? plock__text(lease->left, lease->left_length) : plock__local_owner(lease);
@@ -263,9 +264,9 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
     if (!status)
         status =
             plock__local_owner_text(plock__local_owner(lease), new_room, &new_owner, &new_digested);
-    if (!status && adopts && lease->care == PLOCK__WATCHED)
+    if (!status && adopts && lease->watching == PLOCK__WATCHED)
         status = plock__local_attend(lease->map, &lease->base.error);
-    if (!status && adopts && lease->care == PLOCK__WATCHED_LATER)
+    if (!status && adopts && lease->watching == PLOCK__WATCHED_LATER)
         status = plock__local_enter_later(lease);
     const plock_ns now = plock_now();
     if (!status)
@@ -298,14 +299,14 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
 
 plock_status plock__local_step(plock_lease *base, plock_interest *interest) {
     plock_local_lease *lease = plock__local_lease(base);
-    if (!lease->doing) return PLOCK_MISUSE;
+    if (!lease->operation) return PLOCK_MISUSE;
     if (plock_lease_inherited(&lease->base))
         return finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_FORKED));
-    switch (lease->doing) {
-    case PLOCK__ASKS:
-    case PLOCK__STANDS_IN_LINE: return plock__local_acquire_step(lease, interest);
-    case PLOCK__ADOPTS:
-    case PLOCK__RELEASES_OWNED: return owner_step(lease, interest);
+    switch (lease->operation) {
+    case PLOCK__OP_ASKS:
+    case PLOCK__OP_WAITS: return plock__local_acquire_step(lease, interest);
+    case PLOCK__OP_ADOPTS:
+    case PLOCK__OP_RELEASES_OWNED: return owner_step(lease, interest);
     default: return held_step(lease, interest);
     }
 }

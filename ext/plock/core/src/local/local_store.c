@@ -151,7 +151,7 @@ void plock__local_uses(plock_local_lease *lease, plock__local_map *map) {
 }
 
 plock__local_map *plock__local_unused(plock_local_lease *lease) {
-    plock__local_map *map = lease->uses || lease->duty ? NULL : lease->map;
+    plock__local_map *map = lease->uses || lease->job_state ? NULL : lease->map;
     if (map) lease->map = NULL;
     return map;
 }
@@ -161,6 +161,7 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;
+    if (lease->state != PLOCK__LEASE_LOST) plock__local_set_state(lease, PLOCK__LEASE_NONE);
     const unsigned count = used && --used->users == 0 && plock__local_lost(used) ? retire(used) : 0;
     return (plock__local_unneeded){
         .retired = used, .count = count, .unused = plock__local_unused(lease)};

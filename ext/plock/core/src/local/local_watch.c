@@ -1,4 +1,4 @@
-/* What the native thread does for one lease of a local store: renews what is seen of it, tells of
+/* What the worker thread does for one lease of a local store: renews what is seen of it, tells of
  * its loss, ends a claim that its owner could not end. */
 #include "local/local_lease.h"
 
@@ -26,6 +26,12 @@ void plock__local_lease_release(plock_local_lease *lease) {
     const bool last = --lease->references == 0;
     plock__leave();
     if (last) plock__local_lease_destroy(lease);
+}
+
+/* With the lock held. */
+static void set_job(plock_local_lease *lease, enum plock__local_job_state state) {
+    plock__local_assert_job(lease->job_state, state);
+    lease->job_state = state;
 }
 
 static plock_status step(plock_job *job, plock_interest *interest);
@@ -57,21 +63,21 @@ static bool renew(plock_local_lease *lease, plock_ns now) {
 static void stop(plock_local_lease *lease) {
     plock__later_leave(&lease->later);
     plock__local_unregister(lease);
-    if (lease->duty == PLOCK__WATCHES || lease->duty == PLOCK__WATCHES_AGAIN)
-        lease->duty = PLOCK__STOPS;
-    if (lease->duty) plock__worker_schedule(&lease->job);
+    if (lease->job_state == PLOCK__JOB_RENEWS || lease->job_state == PLOCK__JOB_RENEWS_NEXT)
+        set_job(lease, PLOCK__JOB_STOPS);
+    if (lease->job_state) plock__worker_schedule(&lease->job);
 }
 
 /* With the lock held. Is that news? */
 static bool lose(plock_local_lease *lease) {
-    if (lease->place != PLOCK__HOLDS) return false;
-    lease->place = PLOCK__LOST;
+    if (lease->state != PLOCK__LEASE_HELD) return false;
+    plock__local_set_state(lease, PLOCK__LEASE_LOST);
     stop(lease);
     return true;
 }
 
 static void tell(const plock_local_lease *lease) {
-    if (lease->care == PLOCK__WATCHED || lease->terms.watched)
+    if (lease->watching == PLOCK__WATCHED || lease->terms.watched)
         plock__notice_post(PLOCK_LOST, lease->base.id, plock__text("", 0), 0, 0);
 }
 
@@ -89,10 +95,10 @@ static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK);
     plock__enter();
     plock__local_make_readable(lease->map);
-    const bool holds = lease->duty == PLOCK__WATCHES && lease->place == PLOCK__HOLDS,
+    const bool holds = lease->job_state == PLOCK__JOB_RENEWS && lease->state == PLOCK__LEASE_HELD,
                over = !plock__local_still(lease, PLOCK__HELD) || now >= until_of(lease);
     const bool lost = holds && over && lose(lease), renewed = holds && !over && renew(lease, now),
-               watches = lease->duty == PLOCK__WATCHES;
+               watches = lease->job_state == PLOCK__JOB_RENEWS;
     *interest = (plock_interest){.fd = -1, .deadline = holds ? until_of(lease) : PLOCK_NEVER};
     if (holds && lease->terms.renews && lease->renew_at < interest->deadline)
         interest->deadline = lease->renew_at;
@@ -112,15 +118,16 @@ static plock_local_lease *lease_of(plock_later *later) {
 
 /* The thread has a reference as long as it has a duty. With the lock held; the job is to be
  * submitted then. */
-static void take_up(plock_local_lease *lease, enum plock__local_duty duty) {
+static void take_up(plock_local_lease *lease, enum plock__local_job_state state) {
     lease->references++;
-    lease->duty = duty;
-    lease->job = (plock_job){.step = step, .destroy = put_down, .lingers = duty == PLOCK__WATCHES};
+    set_job(lease, state);
+    lease->job =
+        (plock_job){.step = step, .destroy = put_down, .lingers = state == PLOCK__JOB_RENEWS};
 }
 
 static void keep(plock_later *later) {
     plock_local_lease *lease = lease_of(later);
-    take_up(lease, PLOCK__WATCHES);
+    take_up(lease, PLOCK__JOB_RENEWS);
 }
 
 /* Whoever ends its claim from now on wakes. Where that cannot be had, the lease looks by itself now
@@ -136,7 +143,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     /* what is damaged is noticed by the renewal, too */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     plock__enter();
-    if (held && lease->duty == PLOCK__WATCHES) plock__local_register(lease);
+    if (held && lease->job_state == PLOCK__JOB_RENEWS) plock__local_register(lease);
     plock__leave();
 }
 
@@ -165,7 +172,7 @@ void plock__local_see_to_later(plock_local_lease *lease) {
 /* --- ending --- */
 
 static bool ends(const plock_local_lease *lease) {
-    return lease->duty == PLOCK__ENDS || lease->duty == PLOCK__ENDS_NEXT;
+    return lease->job_state == PLOCK__JOB_ENDS || lease->job_state == PLOCK__JOB_ENDS_NEXT;
 }
 
 static plock_status end(plock_local_lease *lease, plock_interest *interest) {
@@ -184,7 +191,7 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
         (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     }
     plock__enter();
-    lease->duty = PLOCK__STOPS;
+    set_job(lease, PLOCK__JOB_STOPS);
     plock__leave();
     return PLOCK_OK;
 }
@@ -202,13 +209,15 @@ static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
     const bool own = !plock_lease_inherited(&lease->base);
-    const bool again =
-        own && (lease->duty == PLOCK__WATCHES_AGAIN || lease->duty == PLOCK__ENDS_NEXT);
-    if (own && !again && lease->place != PLOCK__WAITS && lease->map) plock__local_unregister(lease);
+    const bool again = own && (lease->job_state == PLOCK__JOB_RENEWS_NEXT ||
+                               lease->job_state == PLOCK__JOB_ENDS_NEXT);
+    if (own && !again && lease->state != PLOCK__LEASE_WAITING && lease->map)
+        plock__local_unregister(lease);
     if (again)
-        lease->duty = lease->duty == PLOCK__ENDS_NEXT ? PLOCK__ENDS : PLOCK__WATCHES;
+        set_job(lease,
+                lease->job_state == PLOCK__JOB_ENDS_NEXT ? PLOCK__JOB_ENDS : PLOCK__JOB_RENEWS);
     else
-        lease->duty = PLOCK__OFF;
+        set_job(lease, PLOCK__JOB_OFF);
     plock__local_map *unused = plock__local_unused(lease);
     plock__leave();
     if (unused) plock__local_release(unused);
@@ -221,32 +230,32 @@ static void put_down(plock_job *job) {
 /* --- what the program says --- */
 
 /* From each state to the one that does this. */
-static void employ(plock_local_lease *lease, enum plock__local_duty duty,
-                   enum plock__local_duty after_stopping) {
+static void employ(plock_local_lease *lease, enum plock__local_job_state state,
+                   enum plock__local_job_state after_stopping) {
     plock__enter();
-    const bool off = lease->duty == PLOCK__OFF;
+    const bool off = lease->job_state == PLOCK__JOB_OFF;
     if (off)
-        take_up(lease, duty);
-    else if (lease->duty == PLOCK__WATCHES)
-        lease->duty = duty;
-    else if (lease->duty != PLOCK__ENDS)
-        lease->duty = after_stopping;
+        take_up(lease, state);
+    else if (lease->job_state == PLOCK__JOB_RENEWS)
+        set_job(lease, state);
+    else if (lease->job_state != PLOCK__JOB_ENDS)
+        set_job(lease, after_stopping);
     if (!off) plock__worker_schedule(&lease->job);
     plock__leave();
     if (off) plock__worker_submit(&lease->job);
 }
 
 void plock__local_watch(plock_local_lease *lease) {
-    employ(lease, PLOCK__WATCHES, PLOCK__WATCHES_AGAIN);
+    employ(lease, PLOCK__JOB_RENEWS, PLOCK__JOB_RENEWS_NEXT);
 }
 
 void plock__local_hand_over(plock_local_lease *lease) {
-    employ(lease, PLOCK__ENDS, PLOCK__ENDS_NEXT);
+    employ(lease, PLOCK__JOB_ENDS, PLOCK__JOB_ENDS_NEXT);
 }
 
 void plock__local_has_begun(plock_local_lease *lease) {
-    if (lease->care == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
-    if (lease->care != PLOCK__WATCHED) return;
+    if (lease->watching == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
+    if (lease->watching != PLOCK__WATCHED) return;
     plock__enter();
     plock__local_begin_watch(lease);
     plock__local_register(lease);
@@ -258,14 +267,14 @@ bool plock__local_start_over(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     const bool lost = plock__local_lost(map);
     plock__enter();
-    lease->place = PLOCK__NOBODY; /* asks anew */
+    plock__local_set_state(lease, PLOCK__LEASE_NONE);
     if (lost)
         stop(lease);
     else
         plock__local_unregister(lease);
     /* it has told of a loss */
-    if (!lost && lease->duty == PLOCK__STOPS) lease->duty = PLOCK__WATCHES_AGAIN;
-    const bool ready = !lost || lease->duty == PLOCK__OFF;
+    if (!lost && lease->job_state == PLOCK__JOB_STOPS) set_job(lease, PLOCK__JOB_RENEWS_NEXT);
+    const bool ready = !lost || lease->job_state == PLOCK__JOB_OFF;
     plock__leave();
     if (lost && ready) plock__local_has_used(lease);
     return ready;
