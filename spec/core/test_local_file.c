@@ -303,7 +303,7 @@ static void an_older_layout_is_replaced_unless_a_lease_is_held(void) {
     plock_local_close(store);
     leave(LONG);
     retitle(older);
-    check_refused(PLOCK_PROTOCOL, "kept for some time yet");
+    check_refused(PLOCK_PROTOCOL, "kept for some time");
     check_refused(PLOCK_PROTOCOL, "another version");
 }
 

@@ -307,7 +307,7 @@ static void a_process_stopped_inside_delays_no_other_for_long(void) {
     const plock_ns asked = plock_now();
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_SILENT);
     CHECK(plock_now() - asked < 5 * PLOCK_SECOND);
-    CHECK_HAS(plock_lease_error(lease)->message, "stopped?");
+    CHECK_HAS(plock_lease_error(lease)->message, "continue or end it");
     CHECK(kill(breaker, SIGCONT) == 0);
     CHECK_INT(local_status_of(breaker), 0);
     CHECK_INT(local_status_of(holder), 0);

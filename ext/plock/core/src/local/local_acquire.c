@@ -1,4 +1,5 @@
-/* Acquiring a lease of a local store, step by step: asking, standing in line, taking one's turn. */
+/* Acquiring a lease of a local store, step by step: asking, waiting in the queue, taking the turn.
+ */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -19,7 +20,7 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
 
-/* What is renewed needs no end in time: it ends with its process, or where it was bounded. */
+/* A renewed lease needs no expiry: it ends with its process or at max_hold. */
 plock_ns plock__local_lasts(const plock_local_lease *lease) {
     if (!lease->terms.renews) return lease->base.ttl;
     return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
@@ -43,7 +44,7 @@ plock_status plock__local_wait_request_of(plock_local_lease *lease,
                                    &wait_request->owner_digested);
 }
 
-/* Reads what the claim says; it is ours. */
+/* Reads the lease's dates from its claim. */
 void plock__local_date(plock_local_lease *lease, plock_ns now) {
     const plock__local_claim *claim = &lease->map->claims[lease->claim];
     lease->base.held = true;
@@ -64,7 +65,7 @@ void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
 }
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
-    /* what became of it is not known, or not wanted any more */
+    /* the claim is in doubt, or no longer wanted */
     if (lease->operation == PLOCK__OP_WAITS) plock__local_let_go(lease, 0);
     plock__local_give_waker_back(lease);
     plock__local_dismiss(lease);
@@ -81,7 +82,7 @@ static plock_status holds(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* In the section. PLOCK_REFUSED: somebody is inside or before us. */
+/* In the critical section. PLOCK_REFUSED: the key is held, or others wait for it. */
 static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request,
                           bool waits, plock_ns now) {
     plock__local_map *map = lease->map;
@@ -108,7 +109,7 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
     return admitted ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* He waits in line; in the section, so that nobody lets him in before he is known. */
+/* In the critical section, so that no process admits the waiter before the attendant knows it. */
 static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
     plock__enter();
     plock__local_set_state(lease, PLOCK__LEASE_WAITING);
@@ -120,7 +121,7 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
         *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
 
-/* What somebody needs to wait: the attendant, and a waker of his own. */
+/* A waiter needs the attendant and its own waker. */
 static plock_status prepare_to_wait(plock_local_lease *lease) {
     const plock_status status = plock__local_attend(lease->map, &lease->base.error);
     if (status || lease->waker) return status;
@@ -132,8 +133,8 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* The file, or a folder above it, may be back in a moment, or this process may let go of what it
- * has lost: whoever has patience waits for that, as long as for a server that is away. */
+/* The file, or a folder above it, may return in a moment, or this process may let go of its lost
+ * leases. An acquire with time left waits for that, as long as for a server that is away. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
@@ -147,7 +148,7 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
-    /* One that waited in a file that was harmed; other processes may not have noticed that yet. */
+    /* The lease waited in a file that was harmed. Other processes may not have noticed yet. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
     if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest))
         return PLOCK_AGAIN;
@@ -188,14 +189,14 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         }
         status = answer;
     }
-    status = plock__local_afresh(lease, status, interest);
+    status = plock__local_retry_if_lost(lease, status, interest);
     lease->base.held = false;
     if (status != PLOCK_AGAIN) return fail(lease, status);
     lease->operation = PLOCK__OP_ASKS;
     return PLOCK_AGAIN;
 }
 
-/* PLOCK_OK: he was let in, and may have lost what he was given since. */
+/* PLOCK_OK: the waiter was admitted, and may have lost the lease since. */
 static plock_status outcome(plock_local_lease *lease) {
     plock__enter();
     const enum plock__local_lease_state state = lease->state;
@@ -204,23 +205,23 @@ static plock_status outcome(plock_local_lease *lease) {
     return state == PLOCK__LEASE_HELD || state == PLOCK__LEASE_LOST ? PLOCK_OK : PLOCK_DISCONNECTED;
 }
 
-/* In the section. */
+/* In the critical section. */
 static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
     if (!plock__local_still(lease, PLOCK__HANDED)) return;
     plock__local_take_turn(lease->map, lease->claim, now);
 }
 
-/* Patience is over. PLOCK_OK: he was let in meanwhile. */
-static plock_status leave_line(plock_local_lease *lease, plock_interest *interest) {
+/* The wait is over. PLOCK_OK: the waiter was admitted in the meantime. */
+static plock_status leave_queue(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
     plock_status status =
         plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND),
                            interest, &lease->base.error);
-    /* he was refused, and the native thread ends his claim */
+    /* the acquire timed out, and the worker thread ends the claim */
     if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
     if (status) return status;
-    const bool let_in = plock__local_let_in(lease);
+    const bool admitted = plock__local_admitted(lease);
     const bool waits = plock__local_still(lease, PLOCK__WAITING);
     take_if_handed_over(lease, now);
     if (waits) {
@@ -228,12 +229,13 @@ static plock_status leave_line(plock_local_lease *lease, plock_interest *interes
         plock__local_end_claim(map, lease->claim, now);
     }
     status = plock__local_leave(map, &lease->base.error);
-    if (let_in && !status) plock__local_granted(lease);
-    if (status || let_in) return status;
+    if (admitted && !status) plock__local_granted(lease);
+    if (status || admitted) return status;
     return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
 }
 
-/* Unless the native thread has done so. PLOCK_AGAIN: the section is taken. */
+/* Takes the turn, unless the worker thread has done so. PLOCK_AGAIN: another process is in the
+ * critical section. */
 static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     if (!plock__local_still(lease, PLOCK__HANDED)) return PLOCK_OK;
@@ -244,9 +246,8 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest 
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* The lease's turn has come. PLOCK_OK: it holds. PLOCK_NOT_OWNER: what it was given is over, for
- * the thread was kept from it too long, or the file that it waited in is lost. PLOCK_AGAIN or
- * PLOCK_SILENT as plock__local_go_in. */
+/* The lease's turn has come. PLOCK_OK: it holds. PLOCK_NOT_OWNER: the thread came too late for its
+ * turn, or the file is lost. PLOCK_AGAIN or PLOCK_SILENT as plock__local_go_in. */
 static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
@@ -258,13 +259,13 @@ static plock_status take_turn(plock_local_lease *lease, plock_interest *interest
     const plock_ns until = atomic_load(&map->claims[lease->claim].until);
     lease->base.held = plock__local_still(lease, PLOCK__HELD) && now < until;
     if (!lease->base.held) return PLOCK_NOT_OWNER;
-    /* One that is watched from the first moment is known to the native thread by now. */
+    /* One that is watched from the first moment is known to the worker thread by now. */
     if (lease->watching != PLOCK__WATCHED) plock__local_has_turn(lease);
     if (lease->watching == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
     return PLOCK_OK;
 }
 
-/* Whatever is left of his claim, in a file that is still in its place. */
+/* Ends the claim, if the file is still in its place. */
 static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     plock_status status = plock__local_check(map, now, &lease->base.error);
@@ -279,9 +280,9 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_inte
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* He asks as if he had just come, but for his patience; where the file is missing, in the one that
- * is made anew. */
-static plock_status begin_anew(plock_local_lease *lease, plock_interest *interest) {
+/* The acquire starts over with the rest of its wait. If the file is missing, it does so in a new
+ * one. */
+static plock_status start_over(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const plock_status status = end_claim(lease, now, interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
@@ -295,7 +296,7 @@ static plock_status begin_anew(plock_local_lease *lease, plock_interest *interes
 static plock_status lost_place(plock_local_lease *lease) {
     const plock_status loss = plock__local_loss_of(lease->map, &lease->base.error);
     if (loss) return loss;
-    static const char WHY[] = "the place in line was lost: waiting was ended";
+    static const char WHY[] = "the place in the wait queue was lost: acquire again";
     return plock__fail(&lease->base.error, PLOCK_DISCONNECTED, WHY);
 }
 
@@ -305,8 +306,8 @@ static bool is_there(const void *lease) {
     return !plock__local_lost(map);
 }
 
-/* At his claim's word, unless the native thread is to renew what he is given from the first moment.
- */
+/* The waiter sleeps at its claim's word, unless the worker thread watches the lease from the
+ * start. */
 static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
     if (lease->watching == PLOCK__WATCHED) return NULL;
@@ -319,7 +320,7 @@ static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     return &lease->parking_slot;
 }
 
-/* As outcome, by the word of its claim. */
+/* As outcome, but read from the word of the claim. */
 static plock_status see_turn(const plock_local_lease *lease) {
     plock_error ignored;
     if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
@@ -331,7 +332,7 @@ static plock_status see_turn(const plock_local_lease *lease) {
     }
 }
 
-static plock_status wait_in_line(plock_local_lease *lease, plock_interest *interest) {
+static plock_status wait_in_queue(plock_local_lease *lease, plock_interest *interest) {
     plock__waker_clear_if_woken(lease->waker);
     plock__local_make_readable(lease->map);
     plock_status status = outcome(lease);
@@ -344,17 +345,17 @@ static plock_status wait_in_line(plock_local_lease *lease, plock_interest *inter
         if (interest->parking_slot) status = see_turn(lease);
     }
     const bool patient = status != PLOCK_AGAIN || plock_now() < lease->patience_ends;
-    if (!patient) status = leave_line(lease, interest);
+    if (!patient) status = leave_queue(lease, interest);
     if (status == PLOCK_OK) status = take_turn(lease, interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
-    /* Where the file is lost, nobody has refused him in the one that is there. */
+    /* If the file is lost, the acquire has not been refused in the new one. */
     const bool over = status == PLOCK_NOT_OWNER ||
-                      plock__local_begins_afresh(lease->map, status, PLOCK_NEVER, interest);
+                      plock__local_may_retry(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;
-    const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* nobody would call it */
-    if (over || (ousted && !uncalled)) return begin_anew(lease, interest);
+    const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* no process would wake it */
+    if (over || (ousted && !uncalled)) return start_over(lease, interest);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
 }
 
@@ -363,5 +364,5 @@ plock_status plock__local_acquire_step(plock_local_lease *lease, plock_interest 
         const plock_status asked = ask(lease, interest);
         if (asked != PLOCK_AGAIN || lease->operation == PLOCK__OP_ASKS) return asked;
     }
-    return wait_in_line(lease, interest);
+    return wait_in_queue(lease, interest);
 }

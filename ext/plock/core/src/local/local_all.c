@@ -6,13 +6,13 @@
 
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
-typedef struct party {
+typedef struct group {
     plock_local_lease *const *leases;
     size_t count;
     plock__local_map *map;
-} party;
+} group;
 
-static size_t first_taken(const party *p, plock_ns now) {
+static size_t first_taken(const group *p, plock_ns now) {
     for (size_t i = 0; i < p->count; i++) {
         const uint32_t key = plock__local_find(p->map, &p->leases[i]->name);
         if (key == PLOCK__LOCAL_NONE) continue;
@@ -23,15 +23,15 @@ static size_t first_taken(const party *p, plock_ns now) {
     return p->count;
 }
 
-static plock_status take_one(const party *p, size_t number,
+static plock_status take_one(const group *p, size_t number,
                              const plock__local_wait_request *wait_request, plock_ns now,
                              plock_error *error) {
     plock_local_lease *lease = p->leases[number];
     plock__local_wait_request first = *wait_request;
     uint32_t claim, key = plock__local_find(p->map, &lease->name);
-    const bool known = key != PLOCK__LOCAL_NONE; /* silent processes wait for it */
+    const bool known = key != PLOCK__LOCAL_NONE; /* only silent processes wait for it */
     plock_status status = PLOCK_OK;
-    first.at_least = 0; /* who dies before he has all is to have none */
+    first.at_least = 0; /* a process that dies before it has all must keep none */
     if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);
     if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
     if (status) return status;
@@ -40,7 +40,7 @@ static plock_status take_one(const party *p, size_t number,
     return PLOCK_OK;
 }
 
-static plock_status take(const party *p, const plock__local_wait_request *wait_requests,
+static plock_status take(const group *p, const plock__local_wait_request *wait_requests,
                          plock_ns now, plock_error *error) {
     plock_status status = PLOCK_OK;
     size_t taken = 0;
@@ -64,7 +64,7 @@ static plock_status take(const party *p, const plock__local_wait_request *wait_r
     return status;
 }
 
-static plock_status prepare(const party *p, plock__local_wait_request *wait_requests,
+static plock_status prepare(const group *p, plock__local_wait_request *wait_requests,
                             char rooms[][PLOCK_DIGEST_HEX], plock_error *error) {
     plock_status status = PLOCK_OK;
     for (size_t i = 0; i < p->count && !status; i++) {
@@ -79,7 +79,7 @@ static plock_status prepare(const party *p, plock__local_wait_request *wait_requ
     return status;
 }
 
-static void forget(const party *p) {
+static void forget(const group *p) {
     for (size_t i = 0; i < p->count; i++) {
         plock_local_lease *lease = p->leases[i];
         lease->base.held = false;
@@ -94,7 +94,7 @@ static void start(plock_local_lease *lease) {
     plock__local_has_begun(lease);
 }
 
-static plock_status acquire(party *p, size_t *refused, plock_interest *interest,
+static plock_status acquire(group *p, size_t *refused, plock_interest *interest,
                             plock_error *error) {
     plock__local_wait_request wait_requests[PLOCK_LOCAL_AT_ONCE_MAX];
     char rooms[PLOCK_LOCAL_AT_ONCE_MAX][PLOCK_DIGEST_HEX];
@@ -111,8 +111,7 @@ static plock_status acquire(party *p, size_t *refused, plock_interest *interest,
         status = plock__local_leave(p->map, error);
         if (!status) status = taken;
     }
-    if (uses && plock__local_begins_afresh(p->map, status, deadline, interest))
-        status = PLOCK_AGAIN;
+    if (uses && plock__local_may_retry(p->map, status, deadline, interest)) status = PLOCK_AGAIN;
     if (p->map) plock__local_release(p->map);
     for (size_t i = 0; i < p->count && !status; i++) start(p->leases[i]);
     if (status) forget(p);
@@ -127,14 +126,14 @@ plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
     if (count == 0 || count > PLOCK_LOCAL_AT_ONCE_MAX) return PLOCK_MISUSE;
     plock_local_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
     for (size_t i = 0; i < count; i++) leases[i] = plock__local_lease(bases[i]);
-    /* of the first time, where this is another one */
+    /* of the first attempt */
     const plock_ns began_at = leases[0]->began_at;
     for (size_t i = 0; i < count; i++) {
         const plock_status status = plock_local_lease_acquire(bases[i], &once);
         if (status) return status;
         if (began_at) leases[i]->began_at = began_at;
     }
-    party p = {.leases = leases, .count = count};
+    group p = {.leases = leases, .count = count};
     plock__begin_step();
     const plock_status status = acquire(&p, refused, interest, error);
     plock__end_step();

@@ -1,5 +1,5 @@
-/* The attendant: what the native thread does for the claims of this process in a local store. It
- * listens to the waker, hands out what was granted, and has those look whose time has come. */
+/* The attendant is a job of the worker thread for the claims of this process in a local store. It
+ * listens to the waker, wakes waiters whose turn has come, and looks for those that are due. */
 #include "local/local_attendant.h"
 
 #include "base/failure.h"
@@ -10,9 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where no descriptor tells of a process's end, it is looked for at this interval; and whether the
- * file is still there, at that: who is told that he has lost his lease is to hear of it within a
- * second. */
+/* WITHOUT_NEWS: how often a waiter looks if no descriptor tells when a process ends. IN_ANY_CASE:
+ * how often it checks the file, so that a loss is reported within a second. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
 
 /* --- leases --- */
@@ -47,7 +46,7 @@ static void schedule(plock__local_map *map) {
 }
 
 /* With the lock held. */
-static void serve(plock_local_lease *lease) {
+static void give_turn(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_WAITING) return;
     plock__local_set_state(lease, PLOCK__LEASE_HELD);
     plock__local_begin_watch(lease);
@@ -58,7 +57,7 @@ static void serve(plock_local_lease *lease) {
     if (lease->waker) plock__worker_wake(lease->waker);
 }
 
-static void oust(plock_local_lease *lease) {
+static void remove_waiter(plock_local_lease *lease) {
     if (lease->state == PLOCK__LEASE_HELD && lease->job_state) plock__worker_schedule(&lease->job);
     if (lease->state != PLOCK__LEASE_WAITING) return;
     plock__local_set_state(lease, PLOCK__LEASE_REMOVED);
@@ -75,7 +74,7 @@ void plock__local_has_turn(plock_local_lease *lease) {
 
 void plock__local_granted(plock_local_lease *lease) {
     plock__enter();
-    serve(lease);
+    give_turn(lease);
     plock__leave();
 }
 
@@ -88,7 +87,7 @@ void plock__local_has_to_look(plock_local_lease *lease) {
 
 void plock__local_taken_away(plock_local_lease *lease) {
     plock__enter();
-    oust(lease);
+    remove_waiter(lease);
     plock__leave();
 }
 
@@ -100,10 +99,10 @@ static void look_by(plock_local_lease *lease, plock__local_attendant *attendant,
     attend_by(attendant, lease->look_at);
 }
 
-/* A lease that has to look, retained, and the place in line that it looks for: by the time it does,
- * it may have left that, and have another or none. */
+/* A lease that is due to look, retained, and the claim it looks for. By the time it looks, the
+ * lease may have another claim or none. */
 typedef struct looker {
-    plock_local_lease *lease; /* NULL: nobody has to */
+    plock_local_lease *lease; /* NULL: none is due */
     uint32_t claim;
     uint64_t serial;
 } looker;
@@ -114,7 +113,7 @@ static bool there(const plock__local_attendant *attendant, const looker *who) {
            who->lease->serial == who->serial;
 }
 
-/* The attendant's step itself does this. */
+/* Applies an outlook within the attendant's step. */
 static void heed(plock__local_attendant *attendant, const looker *who,
                  const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
@@ -129,14 +128,14 @@ static void heed(plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Nobody will ever let him in. */
-static void turn_away(const plock__local_attendant *attendant, const looker *who) {
+/* The file is lost: no process will admit the waiter. */
+static void drop_looker(const plock__local_attendant *attendant, const looker *who) {
     plock__enter();
-    if (there(attendant, who)) oust(who->lease);
+    if (there(attendant, who)) remove_waiter(who->lease);
     plock__leave();
 }
 
-/* A thread that waits leaves to it what has to be begun; most often everything is there. */
+/* The thread that waits leaves new watches on processes to the attendant. Usually all exist. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
     plock__enter();
     plock__local_attendant *attendant = lease->map->attendant;
@@ -152,7 +151,8 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 
 /* --- steps --- */
 
-/* What has become of the claims, and who has to look. With the lock held. */
+/* Applies the changes of the claims to their leases, and returns the lease that is due. With the
+ * lock held. */
 static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
     plock_local_lease *due = NULL;
     if (attendant->map->registered) plock__local_make_readable(attendant->map);
@@ -161,11 +161,11 @@ static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *
         const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
         const bool handed = word == plock__word(lease->serial, PLOCK__HANDED);
         if (word == plock__word(lease->serial, PLOCK__HELD)) {
-            serve(lease);
+            give_turn(lease);
         } else if (!handed && word != plock__word(lease->serial, PLOCK__WAITING)) {
-            oust(lease);
+            remove_waiter(lease);
         } else {
-            /* Looking, it takes what was handed over. */
+            /* The look takes a turn that was handed over. */
             const bool changed = atomic_load(&lease->map->claims[lease->claim].look);
             if (handed || changed) lease->look_at = 0;
             const bool looks = now >= lease->look_at;
@@ -183,14 +183,14 @@ static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *
     return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
 }
 
-static void everybody_looks(plock__local_attendant *attendant) {
+static void all_look_now(plock__local_attendant *attendant) {
     if (attendant->all_look)
         for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next)
             lease->look_at = 0;
     attendant->all_look = false;
 }
 
-/* False: the section was taken. */
+/* Returns false if another process was in the critical section. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
@@ -205,9 +205,10 @@ static bool look(plock__local_attendant *attendant, const looker *who) {
         status = plock__local_leave(map, &ignored);
     }
     if (status == PLOCK_OK || status == PLOCK_AGAIN) {
-        if (waits) heed(attendant, who, &outlook); /* in a moment where the section was taken */
+        if (waits)
+            heed(attendant, who, &outlook); /* if the critical section was taken, in a moment */
     } else {
-        turn_away(attendant, who);
+        drop_looker(attendant, who);
     }
     plock__local_lease_release(who->lease);
     return status != PLOCK_AGAIN;
@@ -217,8 +218,8 @@ static bool needed(const plock__local_attendant *attendant) {
     return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* Whoever wakes does so before what he wakes for. So one waits here until he has left the section,
- * or is found dead in it. */
+/* A process wakes others before it makes the change. So the attendant waits until that process has
+ * left the critical section, or is found dead in it. */
 static bool can_look(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored = {.status = PLOCK_OK};
     if (!attendant->heard) return true;
@@ -235,17 +236,17 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     for (;;) {
         plock_error ignored;
         const plock_ns now = plock_now();
-        /* Where it is lost, so is every claim that is reviewed. */
+        /* If the file is lost, so is every claim that is reviewed. */
         const plock_status checked = plock__local_check(attendant->map, now, &ignored);
         if (!checked) plock__local_make_readable(attendant->map);
         if (!checked) plock__local_give_sign(attendant->map);
         plock_ns at = can_look(attendant, now) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();
-        everybody_looks(attendant);
+        all_look_now(attendant);
         const looker due = review(attendant, now, &at);
         if (attendant->map->registered && at > now + IN_ANY_CASE) at = now + IN_ANY_CASE;
-        /* One that was set earlier is kept: waiters come and go, and waking this thread for each
-         * costs more than waking it once in vain. */
+        /* An earlier deadline is kept: waiters come and go, and one spare wake costs less than a
+         * wake for each of them. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *interest = (plock_interest){
             .fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
@@ -277,13 +278,13 @@ static void destroy(plock_job *job) {
     PLOCK__BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
-    /* else it had nobody to attend to, and there may be another one by now */
+    /* otherwise it had no leases, and the map may have another attendant by now */
     const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
     if (own) plock__local_end_watches(attendant);
     for (plock_local_lease *lease = last ? map->registered : NULL, *next; lease; lease = next) {
         next = lease->next;
-        oust(lease); /* nobody would call him */
+        remove_waiter(lease); /* no job would wake it */
     }
     plock__leave();
     plock__local_release(map);

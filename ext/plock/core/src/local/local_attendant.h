@@ -10,19 +10,19 @@ struct plock__local_attendant {
     plock_job job; /* first, so that both are one address */
     plock__local_map *map;
     unsigned generation;
-    bool heard;       /* the waker, and has not looked since: its own, as what follows */
-    bool cannot_hear; /* of any process's end */
+    bool heard; /* it was woken and has not looked since; only its job uses this and the next */
+    bool cannot_hear; /* it is not told when any process ends */
 
     /* Under the lock. */
     bool all_look;
-    plock_ns some_ended_at; /* when it was told last that some process may have */
-    plock_ns looks_at;      /* by then; it may find that it need not have */
+    plock_ns some_ended_at; /* when it was last told that a process may have ended */
+    plock_ns looks_at;      /* its deadline, which may be too early */
     plock__local_death_watch *watches;
 };
 
 /* --- local_deaths.c --- */
 
-/* Does the attendant hear of this process's end? With the lock held. */
+/* Is the attendant told when this process ends? With the lock held. */
 bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process);
 
 /* Begins to watch all processes. False: the attendant has to look for ends itself until then. */

@@ -1,4 +1,4 @@
-/* How an attendant hears that other processes have ended. */
+/* How an attendant learns that other processes have ended. */
 #include "local/local_attendant.h"
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 struct plock__local_death_watch {
     plock_job job;
     plock__local_death_watch *next;
-    plock__local_attendant *attendant; /* under the lock; NULL: nobody wants to know */
+    plock__local_attendant *attendant; /* under the lock; NULL: no attendant needs this watch */
     unsigned generation;
     uint64_t process; /* or ANY */
     int fd;
@@ -98,8 +98,8 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
     return true;
 }
 
-/* Is any process's end told? Not by the look that begins this, for it may have come before; nor
- * just after one, for the lock is given back a moment later. */
+/* Is the attendant told when any process ends? Not in the look that begins the watch: the end may
+ * have come before. Nor just after an end: the kernel frees the lock a moment later. */
 bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
     plock__enter();
@@ -111,7 +111,7 @@ bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     return known && quiet;
 }
 
-/* False: its end has to be looked for. */
+/* Returns false if the attendant has to look for the end of the process. */
 bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
     plock__enter();
     const bool known = plock__local_watches(attendant, process);
@@ -119,7 +119,7 @@ bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t proc
     if (known) return true;
     const int fd = plock__local_death_of(attendant->map, process);
     struct pollfd over = {.fd = fd, .events = POLLIN};
-    /* and yet it counts as alive: somebody shares its life */
+    /* and yet it counts as alive: a child has inherited its lock */
     const bool dead = fd >= 0 && poll(&over, 1, 0) > 0;
     if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
     if (fd >= 0) (void)close(fd);

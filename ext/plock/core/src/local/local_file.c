@@ -40,8 +40,8 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* A mapping keeps the open file alive that it was made from, and the locks of that, in every child.
- * So what is locked is another one. The path may name another file by now. */
+/* A mapping keeps its open file and the locks of that alive in every child. So the locks are on
+ * another open file. The path may name another file by now. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -105,7 +105,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
     atomic_store(&map->whole_at, plock_now());
     PLOCK__BEFORE(PLOCK__TAKES_PLACE);
     const plock_status placed = plock__local_take_place(map, v->left_over, error);
-    /* as where it was moved before that */
+    /* as if the file had been moved before */
     return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed;
 }
 
@@ -119,8 +119,8 @@ static plock__local_map *mapped(dev_t device, ino_t inode) {
     return map;
 }
 
-/* One that this process has already: a second lock on it would be the same process's, and where
- * locks are POSIX's, closing a second descriptor would lose the first one's. */
+/* The map that this process already has. A second lock on the file would not exclude the same
+ * process, and closing a second descriptor would drop the first one's POSIX locks. */
 static plock__local_map *known(int folder, const char *name) {
     struct stat found;
     if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return NULL;
@@ -130,7 +130,7 @@ static plock__local_map *known(int folder, const char *name) {
     return map;
 }
 
-/* From now on others find it. Where another thread was quicker, that thread's takes its place. */
+/* Adds the map to the list. If another thread was quicker, its map is used. */
 static plock__local_map *enlist(plock__local_map *map) {
     plock__enter();
     plock__local_map *other = mapped(map->device, map->inode);
@@ -171,8 +171,8 @@ static plock_status refuse_as_strange(const char *path, plock_error *error) {
 
 static const char OTHER_ROOM[] = "it was made with room for another number of keys";
 
-/* One that can be used, if it is what is wanted. PLOCK_AGAIN: its path names another file by now.
- */
+/* Maps the file if it is usable and has room for these keys. PLOCK_AGAIN: its path names another
+ * file by now. */
 static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v,
                         const char *path, unsigned keys, const char *remade, plock_error *error) {
     if (!v->why && (!keys || keys == v->title.keys)) {
@@ -184,7 +184,7 @@ static plock_status use(plock__local_map **map, int fd, const plock__local_verdi
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, v->why ? v->why : OTHER_ROOM, "");
 }
 
-/* PLOCK_AGAIN: this process has none. */
+/* Finds a map of this process. PLOCK_AGAIN: it has none. */
 static plock_status find(plock__local_map **map, int folder, const char *name, const char *path,
                          unsigned keys, plock_error *error) {
     if (!(*map = known(folder, name))) return PLOCK_AGAIN;
@@ -194,9 +194,9 @@ static plock_status find(plock__local_map **map, int folder, const char *name, c
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, OTHER_ROOM, "");
 }
 
-/* Without the lock on making it, which many would wait for that come at once. Between the look at
- * the file and the lock on a place in it another process may put a new one there; so it is looked
- * for once more. PLOCK_AGAIN: it has to be made, or the like. */
+/* Runs without the lock on making the file, so that processes that start together need not wait
+ * for it. Another process may replace the file before this one has its place in it. So the path is
+ * checked once more. PLOCK_AGAIN: the file must be made, or may have to be. */
 static plock_status find_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     plock_status status = find(map, folder, name, path, keys, error);
@@ -231,7 +231,7 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
         if (status || *map) return status;
         const plock__local_verdict v =
             fd < 0 ? (plock__local_verdict){.ours = true} : plock__local_judge(fd);
-        if (fd >= 0 && !plock__local_goes(fd, &v)) {
+        if (fd >= 0 && !plock__local_is_replaceable(fd, &v)) {
             status = use(map, fd, &v, path, keys, remade, error);
             if (*map && status) unmap(*map);
             *map = *map && !status ? enlist(*map) : NULL;
@@ -242,12 +242,12 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
         if (!v.ours)
             status = refuse_as_strange(path, error);
         else if (fd >= 0)
-            status = plock__local_may_be_made_anew(fd, &v, path, error);
+            status = plock__local_may_be_replaced(fd, &v, path, error);
         if (fd >= 0) (void)close(fd);
         if (!v.left_over) remade = v.why;
         if (!status && made)
             status = plock__local_refuse(error, PLOCK_PROTOCOL, path,
-                                         "it does not stay as it was made", "");
+                                         "another program changes it while it is made", "");
         if (!status)
             status = plock__local_make(folder, name, path, room_for(keys, &v), v.fence, error);
         if (status) return status;
@@ -262,7 +262,7 @@ static int try_lock(int fd, int how) {
     return failed;
 }
 
-/* Whoever makes the file has this lock. PLOCK_AGAIN: another has it. */
+/* Takes the lock on making the file. PLOCK_AGAIN: another process has it. */
 static plock_status lock_making(int *fd, int folder, const char *name, const char *path,
                                 plock_error *error) {
     char beside[300];
@@ -280,9 +280,9 @@ static plock_status lock_making(int *fd, int folder, const char *name, const cha
                                 : plock__local_unusable(error, path, "locking the folder", errno);
 }
 
-/* Whoever tidies up temporary folders leaves one alone that somebody has locked
- * (systemd-tmpfiles(8)); the times of the file do not tell that it is in use, for writing through a
- * mapping does not move them. Where it is just being tidied, this waits a moment for that. */
+/* Locks the folder, because systemd-tmpfiles(8) does not clean up a locked one. The times of the
+ * file do not show its use: a write through a mapping does not change them. If a clean-up is
+ * running, this waits a moment for its end. */
 static void hold_folder(plock__local_map *map, int folder) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     plock__enter();
@@ -314,8 +314,8 @@ plock_status plock__local_attach(plock__local_map **map, const char *path, unsig
             "another process has been opening it for a second: is it stopped?", "");
     else if (!status && !*map &&
              (status = make_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN)
-        status =
-            plock__local_refuse(error, PLOCK_PROTOCOL, path, "it does not stay as it was made", "");
+        status = plock__local_refuse(error, PLOCK_PROTOCOL, path,
+                                     "another program changes it while it is made", "");
     if (lock >= 0) (void)close(lock);
     if (*map)
         hold_folder(*map, folder);
@@ -341,8 +341,8 @@ void plock__local_release(plock__local_map *map) {
             break;
         }
     if (last) plock__local_dismiss_lookout(map);
-    /* Before another thread can open the file anew: where locks are POSIX's, the new place would be
-     * lost with this descriptor, and the process count as dead. */
+    /* Close it before another thread can open the file again. With POSIX locks, this close would
+     * drop the lock on the new place, and the process would count as dead. */
     if (last) close_file(map);
     plock__leave();
     if (!last) return;
@@ -378,8 +378,8 @@ plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error)
                  map->claims, sizeof *map->claims, error);
 }
 
-/* What is open is shared with the parent, which would seem alive as long as we are. Where leases
- * still point to what it mapped, that stays, and is not used. */
+/* The descriptors are shared with the parent, which would seem alive as long as this child. The
+ * mappings stay, unused, because leases still point to them. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         plock__local_close_wakers(map);

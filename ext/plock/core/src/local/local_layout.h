@@ -1,9 +1,8 @@
-/* What stands in the file of a local store. Every process maps it at another address, so records
- * refer to one another by number.
+/* The layout of a local store's file. Every process maps it at another address, so records refer
+ * to one another by number.
  *
- * Only words, spans and texts of claims, and the names of keys, tell what is so; everything else
- * (links, counts, free records) can be made from them, and is whenever a process died while it
- * changed something (local_repair.c). */
+ * The words, times and texts of claims and the names of keys are the truth. Links, counts and free
+ * lists follow from them: local_repair.c rebuilds them if a process died during a change. */
 #ifndef PLOCK__LOCAL_LAYOUT_H
 #define PLOCK__LOCAL_LAYOUT_H
 
@@ -13,9 +12,9 @@
 #include "plock/local.h"
 
 enum {
-    PLOCK__LOCAL_LAYOUT = 4,       /* another number for every change of what follows */
+    PLOCK__LOCAL_LAYOUT = 4,       /* changes with every change of the layout */
     PLOCK__LOCAL_PROCESSES = 1024, /* at a time */
-    /* of a key, as it stands; a longer one is known by its digest */
+    /* bytes of a key; a longer one is stored as its digest */
     PLOCK__LOCAL_NAME_MAX = 200,
     PLOCK__LOCAL_OWNER_MAX = 40, /* likewise */
     PLOCK__LOCAL_BOOT_MAX = 40,
@@ -26,36 +25,35 @@ enum {
 #define PLOCK__LOCAL_MAGIC      "plock local lock" /* at the beginning, and again at the end */
 #define PLOCK__LOCAL_BYTE_ORDER 0x01020304u
 #define PLOCK__LOCAL_NONE       UINT32_MAX
-#define PLOCK__LOCAL_FENCE_MAX  (INT64_MAX / 2) /* no clock and no counting leads beyond that */
+#define PLOCK__LOCAL_FENCE_MAX  (INT64_MAX / 2) /* no clock and no count exceeds it */
 
-/* At the beginning of the file, the same in every layout, so that any version can say what it has
- * before it. */
+/* At the beginning of the file. It is the same in every layout, so that any version can recognize
+ * the others. */
 typedef struct plock__local_title {
     char magic[16];
     uint32_t layout, byte_order;
     uint64_t size; /* of the whole file */
-    /* in which it was made, as far as that can be read; a container may be told of another one */
+    /* of the boot that made the file, if it can be read; a container may see another one */
     char boot[PLOCK__LOCAL_BOOT_MAX];
-    /* which of the system's: containers may have one of their own */
+    /* the time namespace: a container may have its own */
     uint64_t clock;
-    uint32_t mark; /* at random: shows where another file of plock's is written over this one */
+    uint32_t mark; /* random: reveals another file of plock written over this one */
     uint32_t keys;
-    uint64_t check; /* of what stands before it */
+    uint64_t check; /* checksum of the fields before it */
 } plock__local_title;
 
 typedef struct plock__local_header {
     plock__local_title title;
-    /* the latest end of anything that does not end with a process. Same in every layout, like the
-     * next */
+    /* the latest end of all claims that do not end with a process; the same in every layout, as is
+     * the next */
     _Atomic int64_t outlives_until;
     _Atomic int64_t fence; /* the highest that was given to any key */
-    /* the clock, when outlives_until was set last: where it goes back behind that, it has begun
-     * anew */
+    /* the clock when outlives_until was last set: an earlier clock proves a reboot */
     _Atomic int64_t seen_at;
 
-    /* who is inside: 0, or the number of a process + 1, and whether others wait */
+    /* 0, or the mark of the process inside; one bit says that others wait */
     _Alignas(64) _Atomic uint32_t section;
-    _Atomic uint32_t damaged; /* not to be used any more */
+    _Atomic uint32_t damaged; /* the file must not be used any more */
     uint64_t serial;          /* the last number given to a claim or a process */
 
     /* Made from the records. */
@@ -86,7 +84,7 @@ typedef struct plock__local_key {
     char name[PLOCK__LOCAL_NAME_MAX];
 } plock__local_key;
 
-/* States. What is not one of those after FREE is nobody's. */
+/* States. A claim in any other state is free. */
 enum {
     PLOCK__FREE,
     PLOCK__WAITING,
@@ -96,30 +94,30 @@ enum {
     PLOCK__STATES = 8
 };
 
-/* A place in line, or inside. */
+/* A holder of a key, or a place in its wait queue. */
 typedef struct plock__local_claim {
     uint32_t canary;
     uint32_t key;
-    /* serial number × PLOCK__STATES + state: its order of arrival, and whether it still is what it
-     * was */
+    /* serial number × PLOCK__STATES + state: the order of arrival, and whether the claim is still
+     * the same */
     _Atomic uint64_t word;
     _Atomic uint64_t process; /* with which it ends; 0: with none */
     _Atomic int64_t until;    /* held: when it ends by itself; PLOCK_NEVER: with its process */
-    /* held: by then it ends where its process has died before, at the latest */
+    /* held: when it ends if its process has died before */
     int64_t kept_until;
     int64_t fence;
-    /* waiting: what it is to be given; its ttl is for people where it lasts longer */
+    /* waiting: the requested times; if lasts is longer, the ttl is only shown */
     int64_t ttl, at_least;
-    int64_t lasts; /* waiting: how long it is to be held where its process lives */
+    int64_t lasts; /* waiting: how long it is held as long as its process lives */
     int64_t since; /* microseconds since 1970: waiting, and then held */
     int64_t thread;
     int32_t pid;
     uint32_t next, previous; /* on its key, or next of the free ones */
     uint16_t limit;          /* of holders of this mode; 0: none */
     char mode;               /* 0: alone */
-    uint8_t watched;         /* its process wants to hear of its end */
-    _Atomic uint8_t look;    /* waiting: something has changed before it */
-    _Atomic uint8_t asleep;  /* waiting: at its word, and is woken there */
+    uint8_t watched;         /* its process must be woken at its end */
+    _Atomic uint8_t look;    /* waiting: something has changed ahead of it */
+    _Atomic uint8_t asleep;  /* waiting: a thread sleeps at the word, and is woken there */
     uint8_t owner_length, owner_digested, label_length;
     char owner[PLOCK__LOCAL_OWNER_MAX];
     char label[PLOCK_LOCAL_LABEL_MAX];

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* How long an operation may find the section taken, if its own patience is not longer. Who is
- * inside may wait for a disk: where the file is not in memory only, the system writes its pages
- * back from time to time, and has whoever touches one of them then wait. */
+/* How long an operation may find the critical section taken, unless its own wait is longer. The
+ * process inside may wait for a disk: the system writes the pages of a file on disk back from time
+ * to time, and delays a process that touches such a page. */
 static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
 
 static const plock_lease_kind KIND;
@@ -82,9 +82,9 @@ static plock_status name_owner(plock_local_lease *lease, const plock_local_acqui
     return plock_token(lease->token);
 }
 
-/* Has the native thread nothing to do with it any more? Then nothing refers to the file. */
+/* Returns whether the lease has let go of its map. It has if its job is off. */
 static bool put_down(plock_local_lease *lease) {
-    if (!lease->began_at) return true; /* it never had anything to do with it */
+    if (!lease->began_at) return true; /* it has never begun an operation */
     if (own(lease)) plock__local_has_used(lease);
     plock__enter();
     const bool off = !lease->map;
@@ -92,14 +92,14 @@ static bool put_down(plock_local_lease *lease) {
     return off;
 }
 
-/* Lets go of what an earlier operation left. */
-static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acquire_options *terms,
-                                 bool (*terms_are)(const plock_local_acquire_options *)) {
+/* Lets go of the rest of an earlier operation. */
+static plock_status begin_new(plock_local_lease *lease, const plock_local_acquire_options *terms,
+                              bool (*terms_are)(const plock_local_acquire_options *)) {
     if (lease->operation || lease->base.held || !terms_are(terms) || !put_down(lease))
         return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
-    if (!own(lease)) { /* they are of the parent's threads, and among what is the parent's */
+    if (!own(lease)) { /* these belong to the parent's threads and lists */
         lease->base.turns = NULL;
         lease->later.listed = false;
     }
@@ -118,7 +118,7 @@ static plock_status begin_afresh(plock_local_lease *lease, const plock_local_acq
 plock_status plock_local_lease_acquire(plock_lease *base,
                                        const plock_local_acquire_options *terms) {
     plock_local_lease *lease = plock__local_lease(base);
-    const plock_status status = begin_afresh(lease, terms, reasonable);
+    const plock_status status = begin_new(lease, terms, reasonable);
     if (status) return status;
     const plock_ns now = plock_now();
     lease->patience_ends = plock_after(now, terms->wait);
@@ -135,7 +135,7 @@ static bool adoptable(const plock_local_acquire_options *terms) {
 plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length,
                                      const plock_local_acquire_options *terms) {
     plock_local_lease *lease = plock__local_lease(base);
-    plock_status status = begin_afresh(lease, terms, adoptable);
+    plock_status status = begin_new(lease, terms, adoptable);
     if (!status) status = copy_owner(&lease->left, &lease->left_length, left, length);
     if (status) return status;
     return begin(lease, PLOCK__OP_ADOPTS, plock_now());
@@ -153,7 +153,7 @@ static bool busy(const plock_lease *base) {
     return plock__known_local_lease(base)->operation != PLOCK__OP_NONE;
 }
 
-/* What is left of at_least. */
+/* The rest of at_least. */
 static plock_ns left_to_keep(const plock_local_lease *lease) {
     const plock_ns left = plock_after(lease->base.acquired_at, lease->terms.at_least) - plock_now();
     return lease->terms.at_least && left > 0 ? left : 0;
@@ -213,7 +213,7 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     const plock_ns now = plock_now();
     const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
-    if (status) return; /* or it has ended with the file */
+    if (status) return; /* or the claim has ended with the file */
     if (plock__local_has_place(lease)) {
         plock__local_claim *claim = &map->claims[lease->claim];
         const plock_ns until =
@@ -225,7 +225,7 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
         else
             plock__local_end_claim(map, lease->claim, now);
     }
-    /* where it is damaged there is nothing left to end */
+    /* a damaged file has nothing left to end */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
 }
 
@@ -254,7 +254,7 @@ static void free_lease(plock_lease *base) {
     if (lease->operation) give_up(lease);
     if (lease->base.held) plock__local_let_go(lease, PLOCK_KEEP_AT_LEAST);
     plock__enter();
-    if (own(lease)) plock__later_leave(&lease->later); /* one that was never had */
+    if (own(lease)) plock__later_leave(&lease->later); /* of an acquire that never held */
     const plock__local_unneeded unneeded = plock__local_end_use(lease);
     const bool last = --lease->references == 0;
     plock__leave();
@@ -288,9 +288,9 @@ static plock_ns budget(const plock_lease *base, bool releases) {
     return PLOCK_LOCAL_PATIENCE;
 }
 
-/* --- what it says of itself without asking --- */
+/* --- answers without an operation --- */
 
-/* Is the file there that its claim is in? */
+/* Is the file of the claim still in its place? */
 static bool stands(const plock_local_lease *lease) {
     plock_error ignored;
     return plock__local_check(lease->map, plock_now(), &ignored) == PLOCK_OK;
@@ -301,7 +301,7 @@ static bool valid(const plock_lease *base) {
     if (!stands(lease)) return false;
     plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
-    /* else it may have become another's in between */
+    /* in this order: the claim may become another lease's in between */
     return plock_now() < until && plock__local_still(lease, PLOCK__HELD);
 }
 

@@ -1,8 +1,8 @@
-/* What plock_local_lease and plock_local hold, for the files that know them. */
+/* The contents of plock_local_lease and plock_local, for the files that use them. */
 #ifndef PLOCK__LOCAL_LEASE_H
 #define PLOCK__LOCAL_LEASE_H
 
-#include "local/local_line.h"
+#include "local/local_queue.h"
 #include "local/local_state.h"
 #include "plock/local.h"
 #include "runtime/later.h"
@@ -12,11 +12,11 @@
 
 #include <stddef.h>
 
-/* A third of its time has passed when a lease is renewed. */
+/* A lease is renewed after a third of its TTL. */
 enum { PLOCK__RENEWALS_PER_TTL = 3 };
 
 struct plock_local {
-    plock_local *next; /* of all in this process; under the lock, as what follows */
+    plock_local *next; /* in the list of this process; under the lock, as the next fields are */
     unsigned references;
     bool disconnected;
     plock__local_map *map; /* NULL: none at the moment */
@@ -122,15 +122,15 @@ PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest 
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map,
                                              plock_error *error);
 
-/* The same for a lease, which is one of the map's users from now on. Its own, if it has one. */
+/* The same for a lease, which becomes a user of the map. A lease that has a map keeps it. */
 PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 
-/* The program has nothing in the map any more. It is given up as soon as the native thread has
- * nothing to do with the lease, either. */
+/* The program has nothing left in the map. The lease gives the map up as soon as its job is off,
+ * too. */
 void plock__local_has_used(plock_local_lease *lease);
 
-/* References to maps that are to be given up, without the lock. */
+/* References to maps that the caller must release without the lock. */
 typedef struct plock__local_unneeded {
     plock__local_map *retired, *unused;
     unsigned count; /* of references to the retired one */
@@ -140,43 +140,45 @@ typedef struct plock__local_unneeded {
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 
-/* What is to be released then; NULL: it is still needed. With the lock held. */
+/* The map to release then; NULL: it is still needed. With the lock held. */
 plock__local_map *plock__local_unused(plock_local_lease *lease);
 
 /* Gives up a reference, within a step. */
 void plock__local_store_release(plock_local *store);
 
-/* Into the section of it, begun just now. PLOCK_AGAIN with an interest: it is taken; not past the
- * deadline: then PLOCK_SILENT. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as plock__local_check. */
+/* Enters the critical section of the map. PLOCK_AGAIN with an interest: another process is inside.
+ * PLOCK_SILENT: it still was at the deadline. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as
+ * plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began,
                                                plock_ns deadline, plock_interest *interest,
                                                plock_error *error);
 
-/* Where plock__local_go_in or plock__local_leave has failed for an operation that has nothing in
- * the file but what it did in that section: is the file lost, and the deadline not over? Then the
- * operation lets go of the map, and begins afresh at once, as the interest says. What it is to do
- * that in is for plock__local_use to say, and for nobody else: a new file, or, as long as anything
- * of this process is in the lost one, none. */
-PLOCK_MUST_USE bool plock__local_begins_afresh(const plock__local_map *map, plock_status status,
-                                               plock_ns deadline, plock_interest *interest);
+/* Call it if plock__local_go_in or plock__local_leave failed for an operation that has nothing
+ * else in the file. Returns true if the file is lost and the deadline is not over. The operation
+ * then lets go of the map, and starts over at once, as the interest says. Only plock__local_use
+ * decides on the next file: a new one, or none as long as this process has anything in the lost
+ * one. */
+PLOCK_MUST_USE bool plock__local_may_retry(const plock__local_map *map, plock_status status,
+                                           plock_ns deadline, plock_interest *interest);
 
-/* The same for an operation of a lease, which has let go of the map then, or does so as soon as it
- * can. PLOCK_AGAIN, or the status. */
-PLOCK_MUST_USE plock_status plock__local_afresh(plock_local_lease *lease, plock_status status,
-                                                plock_interest *interest);
+/* The same for an operation of a lease, which lets go of the map, now or as soon as it can.
+ * PLOCK_AGAIN, or the status. */
+PLOCK_MUST_USE plock_status plock__local_retry_if_lost(plock_local_lease *lease,
+                                                       plock_status status,
+                                                       plock_interest *interest);
 
 /* --- local_lookout.c --- */
 
-/* The map is used, and has no lookout: one begins. */
+/* Begins a lookout for a map that is used and has none. */
 void plock__local_post_lookout(plock__local_map *map);
 
 /* --- local_steps.c --- */
 
-/* The operation is over, and nothing of the file is needed any more. Returns the status. */
+/* Ends an operation that needs nothing in the file any more. Returns the status. */
 PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease,
                                                         plock_status status);
 
-/* It is released, but its key stays taken until then. In the section. */
+/* Releases the claim, but keeps its key taken until then. In the critical section. */
 void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
 
 /* --- local_acquire.c --- */
@@ -184,114 +186,114 @@ void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns
 PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease,
                                                       plock_interest *interest);
 
-/* An owner as it stands in a claim; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
+/* An owner as a claim stores it; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX],
                                                     plock_text *text, bool *digested);
 plock_text plock__local_owner(const plock_local_lease *lease);
 
-/* For how long a claim of the lease is to be held at most where its process lives. */
+/* How long a claim of the lease is held at most, as long as its process lives. */
 plock_ns plock__local_lasts(const plock_local_lease *lease);
 
-/* What the lease asks for; the room is for the digest of a long owner. PLOCK_OK or PLOCK_CRYPTO. */
+/* The wait request of the lease; the room is for the digest of a long owner. PLOCK_OK or
+ * PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *lease,
                                                          plock__local_wait_request *wait_request,
                                                          char room[PLOCK_DIGEST_HEX]);
 
-/* The claim is the lease's, and holds. In the section. */
+/* Makes the claim that of the lease. Call it in the critical section. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
 void plock__local_date(plock_local_lease *lease, plock_ns now);
 
 /* --- local_lease.c --- */
 
-/* Ends what it may have in the file: at once, or where the section is taken, in the native thread.
- * keeps: what was to be kept at least. */
+/* Ends the claim, if there is one: at once, or in the worker thread if another process is in the
+ * critical section. keep: how long the key stays taken, or PLOCK_KEEP_AT_LEAST. */
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
 void plock__local_give_waker_back(plock_local_lease *lease);
 
 /* --- local_attendant.c --- */
 
-/* Makes sure that this process hears of what concerns its claims. PLOCK_OK or the failure. */
+/* Starts the attendant of the map, unless it runs. Returns PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_error *error);
 
 /* With the lock held. */
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 
-/* The lease, which is not watched, holds without having been told so: it is told. */
+/* A lease that is not watched has seen by itself that it holds. */
 void plock__local_has_turn(plock_local_lease *lease);
 
-/* The lease heeds this from now on. */
+/* Applies the outlook to the lease from now on. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
 
-/* The map is used less. With the lock held. */
+/* A reference to the map is gone. With the lock held. */
 void plock__local_review(plock__local_map *map);
 
 /* --- local_watch.c --- */
 
-/* It holds, since just now. With the lock held. */
+/* The lease holds since a moment ago. With the lock held. */
 void plock__local_begin_watch(plock_local_lease *lease);
 
-/* It holds, since just now, and the native thread watches it if it is to do so from the first
- * moment. */
+/* The lease holds since a moment ago. The worker thread watches it, now or later, if the options
+ * say so. */
 void plock__local_has_begun(plock_local_lease *lease);
 
-/* The lease waits; the native thread watches it from when it is let in. */
+/* The lease waits. The worker thread watches it as soon as it holds. */
 void plock__local_watch(plock_local_lease *lease);
 
-/* The program has seen that it does not hold any more. tells: whoever listens is to hear of it,
- * too. */
+/* The program has found the lease lost. tells: post the notice of the loss, too. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* The lease is about to hold, and then is renewed automatically. PLOCK_OK or the failure. */
+/* The lease is about to hold, and will be renewed automatically. PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 
-/* It holds. */
+/* The lease holds, and is watched later. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
-/* There is nothing to watch until the lease is in line or holds again; a file that is lost is let
- * go of. False: not yet, for the native thread has to put the lease down before. */
+/* The acquire starts over: nothing is watched until the lease waits or holds again, and a lost
+ * file is let go of. Returns false if the worker thread must put the job down before. */
 PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
-/* It does so no more. */
+/* The worker thread watches the lease no more. */
 void plock__local_dismiss(plock_local_lease *lease);
 
-/* The native thread ends the claim, as soon as it can. */
+/* The worker thread must end the claim as soon as it can. */
 void plock__local_hand_over(plock_local_lease *lease);
 
-/* Gives up a reference; and what comes of it when that was the last. */
+/* Gives up a reference. The last one destroys the lease. */
 void plock__local_lease_release(plock_local_lease *lease);
 void plock__local_lease_destroy(plock_local_lease *lease);
 
-/* It was granted, extended or renewed at that moment, and its claim ends then. */
+/* The lease was granted, extended or renewed at `from`, and its claim ends at `until`. */
 static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until,
                                            plock_ns from) {
     const plock_ns renewed = plock_after(from, lease->base.ttl);
     atomic_store(&lease->valid_until, lease->terms.renews && renewed < until ? renewed : until);
 }
 
-/* Does the claim still say so? */
+/* Is the claim still the lease's, in this state? */
 static inline bool plock__local_still(const plock_local_lease *lease, unsigned state) {
     return !plock__local_lost(lease->map) &&
            atomic_load(&lease->map->claims[lease->claim].word) == plock__word(lease->serial, state);
 }
 
-/* The claim's state; PLOCK__FREE: it is not the lease's any more. */
+/* The claim's state; PLOCK__FREE if the claim is no longer the lease's. */
 static inline unsigned plock__local_claim_state(const plock_local_lease *lease) {
     if (plock__local_lost(lease->map)) return PLOCK__FREE;
     const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
     return word / PLOCK__STATES == lease->serial ? word % PLOCK__STATES : PLOCK__FREE;
 }
 
-/* Was it let in, whether it has taken its turn or not? */
-static inline bool plock__local_let_in(const plock_local_lease *lease) {
+/* Was the claim admitted, whether its turn is taken or not? */
+static inline bool plock__local_admitted(const plock_local_lease *lease) {
     const unsigned state = plock__local_claim_state(lease);
     return state == PLOCK__HELD || state == PLOCK__HANDED;
 }
 
-/* Is the claim the lease's, held or in line? */
+/* Is the claim the lease's, as a holder or a waiter? */
 static inline bool plock__local_has_place(const plock_local_lease *lease) {
-    return plock__local_let_in(lease) || plock__local_still(lease, PLOCK__WAITING);
+    return plock__local_admitted(lease) || plock__local_still(lease, PLOCK__WAITING);
 }
 
 #endif

@@ -1,26 +1,26 @@
-/* The lookout: looks now and then whether a local store's file is still in its place, as long as
- * somebody holds something in it. Else a file that was moved, and is put back before anybody asks,
- * would bring back leases that were lost meanwhile. */
+/* The lookout checks from time to time that a local store's file is in its place, as long as this
+ * process holds or waits for a lease in it. Otherwise a file that is moved away and put back
+ * unnoticed would revive leases that were lost. */
 #include "local/local_lease.h"
 
 #include "base/memory.h"
 #include "base/process.h"
 
-/* A file that is away for so long is missed. */
+/* A file that is away for longer is noticed. */
 static const plock_ns LOOKS_EVERY = PLOCK_SECOND / 2;
 
-/* Others may come soon again; until then a thread that sleeps is all that it costs. */
+/* The next lease may come soon; until then the lookout costs only a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 struct plock__local_lookout {
     plock_job job; /* first, so that both are one address */
     unsigned generation;
     plock__local_map *map; /* under the lock; NULL: it is gone */
-    plock_ns used_at;      /* when something was held in it, as far as seen: its own */
+    plock_ns used_at;      /* when a lease last used the map; only the job uses this */
 };
 
-/* The map, retained, if something is held in it or waited for; over: nothing was for a while, or it
- * is gone. */
+/* Returns the map, retained, if a lease holds or waits in it. over: none has for a while, or the
+ * map is gone. */
 static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now, bool *over) {
     plock__enter();
     plock__local_map *map = lookout->map;
@@ -28,7 +28,7 @@ static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now,
     if (used) map->references++;
     if (used) lookout->used_at = now;
     *over = !used && (!map || now - lookout->used_at >= IDLE);
-    if (*over && map) map->lookout = NULL; /* whoever uses it next posts another one */
+    if (*over && map) map->lookout = NULL; /* the next use begins another one */
     if (*over) lookout->map = NULL;
     plock__leave();
     return used ? map : NULL;
@@ -41,7 +41,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     bool over;
     plock__local_map *map = to_look_at(lookout, now, &over);
     if (map) {
-        /* where it is lost, the map says so from now on */
+        /* the map records a loss */
         (void)(plock__local_check(map, now, &ignored) == PLOCK_OK);
         plock__local_release(map);
     }
@@ -49,7 +49,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return over ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* A follower steps it as well as the native thread. */
+/* A follower steps it as well as the worker thread. */
 static bool idle(const plock_job *job) {
     (void)job;
     return true;
@@ -66,7 +66,8 @@ static void destroy(plock_job *job) {
 
 void plock__local_post_lookout(plock__local_map *map) {
     plock__local_lookout *made = plock__allocate(sizeof *made);
-    if (!made) return; /* the next one tries it again; who asks about a lease looks himself */
+    if (!made)
+        return; /* the next use tries again, and each query of a lease checks the file itself */
     *made = (plock__local_lookout){
         .job = {.step = step, .destroy = destroy, .idle = idle, .lingers = true},
         .generation = plock__generation(),

@@ -1,5 +1,5 @@
 /* Whether the file of a local store is still whole and in its place, and what its loss means. */
-#include "local/local_line.h"
+#include "local/local_queue.h"
 #include "local/local_map.h"
 
 #include "base/failure.h"
@@ -21,13 +21,13 @@
 #define PLOCK__RESERVE_NOTHING 0
 #endif
 
-/* What is known of the file that was opened, wherever it is, if it still has a name. */
+/* Reads the state of the open file. Returns false if it has no name any more. */
 static bool has_a_name(const plock__local_map *map, struct stat *found) {
     return fstat(map->fd, found) == 0 && found->st_nlink > 0;
 }
 
-/* The same, if its path still names it. A folder that may not be searched any more says nothing
- * about that. */
+/* The same, but returns false unless its path names it. A folder without search permission proves
+ * nothing, so there the open file counts. */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
     if (lstat(map->path, found) == 0)
         return found->st_dev == map->device && found->st_ino == map->inode;
@@ -35,8 +35,8 @@ static bool in_its_place(const plock__local_map *map, struct stat *found) {
     return has_a_name(map, found);
 }
 
-/* Nothing of the file is read before its size is known: who touches what was cut off is ended by
- * the kernel. */
+/* The size is checked before anything is read: the kernel ends a process that touches a page that
+ * was cut off. */
 static enum plock__local_loss harm(const plock__local_map *map, const struct stat *found) {
     if ((uint64_t)found->st_size < map->title.size) return PLOCK__LOCAL_HARMED;
     if (memcmp(&map->header->title, &map->title, sizeof map->title)) return PLOCK__LOCAL_HARMED;
@@ -53,14 +53,14 @@ static enum plock__local_loss look_at_size(const plock__local_map *map) {
     return has_a_name(map, &found) ? harm(map, &found) : PLOCK__LOCAL_MISSING;
 }
 
-/* To look at the size alone costs a quarter of a microsecond, so it can be done more often. */
+/* A check of the size alone costs a quarter of a microsecond, so it can be more frequent. */
 static const plock_ns CHECKED_EVERY = 5 * PLOCK_MILLISECOND, WALKED_EVERY = PLOCK_SECOND / 4;
 static const plock_ns MEASURED_EVERY = PLOCK_MILLISECOND / 5;
 static const int64_t TICK_US = 20 * 1000; /* of a file system's clock, at most */
 
-/* When the folder was renamed, or anything in it was added, removed or renamed, for the last time:
- * nanoseconds of its file system's clock; 0: not known, or so lately that a change in the same tick
- * of that clock could follow. */
+/* The last change of the folder: its renaming, or an entry added, removed or renamed. In
+ * nanoseconds of the file system's clock. 0: unknown, or so recent that another change could have
+ * the same time. */
 static int64_t changed_at(int folder) {
     struct stat found;
     if (folder < 0 || fstat(folder, &found)) return 0;
@@ -69,9 +69,9 @@ static int64_t changed_at(int folder) {
     return ago > -TICK_US && ago < TICK_US ? 0 : (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* A hand-off has to wait for this, and to walk the path takes three times as long as to ask about
- * what is open (with cold caches, 20 against 7 microseconds). So as a rule it is walked only where
- * the folder has changed, and now and then: a change further up is not seen otherwise. */
+/* A hand-off waits for this check. To walk the path takes three times as long as to look at the
+ * open file (20 against 7 microseconds with cold caches). So the path is walked only if the folder
+ * has changed, and from time to time: a change further up is not seen otherwise. */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
     if (changed && changed == atomic_load(&map->folder_changed) &&
@@ -100,7 +100,8 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     int in_place = PLOCK__LOCAL_IN_PLACE;
     if (!atomic_compare_exchange_strong(&map->loss, &in_place, (int)loss)) return;
     replace_pages(map->bytes, (size_t)map->title.size);
-    /* So that it can be made anew for those who wait, whatever this process still holds in it. */
+    /* Then a new file can be made for waiters, although this process still holds leases in the old
+     * one. */
     if (loss == PLOCK__LOCAL_HARMED) plock__local_leave_place(map);
 }
 
@@ -117,9 +118,8 @@ plock_status plock__local_loss_of(const plock__local_map *map, plock_error *erro
             "the local store %.120s is damaged: its file was truncated or written over", map->path);
     default:
         return plock__fail(error, PLOCK_PROTOCOL,
-                           "the local store %.120s is damaged: somebody else wrote to its file. It "
-                           "is made anew once "
-                           "nothing is held in it any more",
+                           "the local store %.120s is damaged: another program wrote to its file. "
+                           "plock replaces it when nothing is held in it",
                            map->path);
     }
 }
@@ -155,5 +155,5 @@ plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_
 
 void plock__local_make_readable(plock__local_map *map) {
     plock_error ignored;
-    (void)(check_size_now(map, plock_now(), &ignored) == PLOCK_OK); /* else the map says so */
+    (void)(check_size_now(map, plock_now(), &ignored) == PLOCK_OK); /* the map records a loss */
 }

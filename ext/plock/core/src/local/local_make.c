@@ -1,4 +1,4 @@
-/* What a local store's file is to look like, whether one does, and a new one. */
+/* The layout of a local store's file, the checks of an existing file, and a new file. */
 #include "local/local_make.h"
 
 #include "base/failure.h"
@@ -15,7 +15,7 @@
 #include <sys/sysctl.h>
 #endif
 
-/* --- what the file is to look like --- */
+/* --- layout --- */
 
 static uint64_t pages(uint64_t bytes) {
     return (bytes + PLOCK__LOCAL_PAGE - 1) / PLOCK__LOCAL_PAGE * PLOCK__LOCAL_PAGE;
@@ -83,7 +83,8 @@ static bool has_magic_at(int fd, off_t place) {
 /* Once more before the magic at the end: what stands at the beginning may be written over. */
 static off_t layout_at(off_t size) { return size - MAGIC - (off_t)sizeof(uint32_t); }
 
-/* One that was truncated or written over, perhaps; but never one that somebody named by mistake. */
+/* Is this plock's file? It may be truncated or written over, but a file that was named by mistake
+ * is refused. */
 static bool is_ours(int fd) {
     struct stat found;
     if (fstat(fd, &found)) return false;
@@ -125,9 +126,7 @@ plock__local_verdict plock__local_judge(int fd) {
     v.why = "it was damaged";
     if (damaged) return v;
     v.usable = true;
-    v.why = title.clock != wanted.clock
-                ? "it is used from where another clock goes, in another container"
-                : NULL;
+    v.why = title.clock != wanted.clock ? "it belongs to a container with another clock" : NULL;
     return v;
 }
 
@@ -158,7 +157,8 @@ static uint32_t keys_in(int fd) {
     return plock__local_plan_for(low).size == (uint64_t)found.st_size ? low : 0;
 }
 
-/* Nobody takes anything in it any more, and nobody who lives is about to. */
+/* Closes the file: no process can take a lock in it. Returns false if a living process may still
+ * be inside. */
 static bool is_closed(int fd) {
     static const uint32_t DAMAGED = 1;
     uint32_t section;
@@ -172,7 +172,7 @@ static bool is_closed(int fd) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
 
-/* Whether a process that lives has this claim, held or in line. */
+/* Whether a process that lives has this claim, as a holder or a waiter. */
 static bool counts(int fd, const plock__local_plan *p, const plock__local_claim *claim) {
     const unsigned state = plock__state(claim);
     const uint64_t process = atomic_load(&claim->process), slot = process % PLOCK__LOCAL_PROCESSES;
@@ -187,9 +187,8 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
     return id == process || id % PLOCK__LOCAL_PROCESSES != slot;
 }
 
-/* Does a process hold something in it, or wait? One that only has it open sees by itself, when it
- * uses it next, what has become of it. Where the records are not all there, whoever has it open
- * counts. */
+/* Does a process hold a lock in it, or wait? A process that only has it open notices the loss at
+ * its next use. If the records are incomplete, every process that has the file open counts. */
 static bool is_needed(int fd) {
     enum { AT_ONCE = 64 };
     plock__local_claim claims[AT_ONCE];
@@ -209,24 +208,23 @@ static bool is_needed(int fd) {
     return false;
 }
 
-/* Is something held in it that outlives its process? */
+/* Is a lock held in it that outlives its process? */
 static bool keeps(const plock__local_verdict *v) {
     const plock_ns now = plock_now();
     return v->readable && !v->rebooted && v->outlives_until > now &&
            v->outlives_until <= plock_after(now, PLOCK_TTL_MAX);
 }
 
-bool plock__local_goes(int fd, const plock__local_verdict *v) {
+bool plock__local_is_replaceable(int fd, const plock__local_verdict *v) {
     return !v->usable ||
            (v->left_over && !keeps(v) && !plock__local_used(fd, 0, PLOCK__LOCAL_PROCESSES));
 }
 
-/* Nothing may be taken from anybody. */
-plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v, const char *path,
-                                           plock_error *error) {
+plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v, const char *path,
+                                          plock_error *error) {
     if (keeps(v))
         return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why,
-                                   ", and locks in it are kept for some time yet");
+                                   ", and locks in it are kept for some time");
     if (!v->usable && is_needed(fd))
         return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why,
                                    ", and other processes use it");
@@ -235,15 +233,15 @@ plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v
 
 /* --- making it --- */
 
-/* Who writes beyond that is ended by a signal. */
+/* A process that writes beyond the limit is ended by a signal. */
 static bool may_grow_to(uint64_t size) {
     struct rlimit most;
     return getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
            most.rlim_cur >= size;
 }
 
-/* Writing, not only reserving: then there is room in every file system, and nobody is ended by a
- * fault when he uses it. */
+/* Writes zeros, because not every file system can reserve room. Otherwise a full disk would end a
+ * process that touches a page. */
 int plock__local_fill(int fd, uint64_t from, uint64_t until) {
     static const unsigned char ZEROS[16 * PLOCK__LOCAL_PAGE];
     errno = EFBIG;
@@ -275,8 +273,8 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* Beside it first, so that nobody ever sees half a file. With the lock on making it, so what is
- * there already was left by somebody who died. */
+/* Makes the file beside its place first, so that no process sees half a file. The caller has the
+ * lock on making it, so an existing one is from a process that died. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys,
                                int64_t fence, plock_error *error) {
     char beside[300];

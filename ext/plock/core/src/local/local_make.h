@@ -12,35 +12,36 @@ typedef struct plock__local_plan {
 
 plock__local_plan plock__local_plan_for(uint32_t keys);
 
-/* As it is to be here and now, but for what tells one file from another. */
+/* Fills in the title for this host, except its random mark and its checksum. */
 void plock__local_write_title(plock__local_title *title, uint32_t keys);
 
 typedef struct plock__local_verdict {
-    /* ours: there is nothing of anybody else's in it; readable: its title is */
+    /* ours: the file is plock's; readable: its title is */
     bool ours, readable, usable;
-    bool rebooted; /* the clock has begun anew since: that is proof */
-    /* that, or the boot has another name now, which may mean no more than another container */
+    bool rebooted; /* the clock is earlier than in the file, which proves a reboot */
+    /* rebooted, or the boot id differs, which another container may cause, too */
     bool left_over;
-    const char *why; /* it cannot be used */
+    const char *why; /* the reason why it cannot be used */
     plock__local_title title;
     int64_t outlives_until, fence;
 } plock__local_verdict;
 
 plock__local_verdict plock__local_judge(int fd);
 
-/* Fails with the status and these words. */
+/* Fills in the error with these words. Returns the status. */
 plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path,
                                  const char *why, const char *because);
 
-/* It cannot be used; or it is left from before a reboot, perhaps, and nothing in it counts any
- * more. */
-bool plock__local_goes(int fd, const plock__local_verdict *v);
+/* Can the file be replaced? It is unusable, or may be from before a reboot and holds nothing that
+ * counts. */
+bool plock__local_is_replaceable(int fd, const plock__local_verdict *v);
 
-/* One that goes: nothing may be taken from anybody. PLOCK_OK, or PLOCK_PROTOCOL. */
-PLOCK_MUST_USE plock_status plock__local_may_be_made_anew(int fd, const plock__local_verdict *v,
-                                                          const char *path, plock_error *error);
+/* May such a file be replaced without taking a lock from its holder? Returns PLOCK_OK or
+ * PLOCK_PROTOCOL. */
+PLOCK_MUST_USE plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
+                                                         const char *path, plock_error *error);
 
-/* Puts a new one in its place, with the lock on making it. PLOCK_OK, PLOCK_STORE_FULL,
+/* Puts a new file in its place. Requires the lock on making it. PLOCK_OK, PLOCK_STORE_FULL,
  * PLOCK_BAD_CONFIG or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_make(int folder, const char *name, const char *path,
                                               uint32_t keys, int64_t fence, plock_error *error);

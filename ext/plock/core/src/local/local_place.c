@@ -46,7 +46,7 @@ static bool usable(const char *folder) {
            access(folder, W_OK) == 0;
 }
 
-/* It may be left over from whoever became this user by su or sudo. */
+/* It may still name the folder of the user that ran su or sudo. */
 static bool own(const char *folder) {
     struct stat found;
     return usable(folder) && stat(folder, &found) == 0 && found.st_uid == geteuid() &&
@@ -72,8 +72,8 @@ plock_status plock__local_default_path(char **path, plock_error *error) {
 
 #if defined(__linux__)
 
-/* Those on which another host can have the file, too, or where what one process writes to memory is
- * not at once what others read. Numbers: statfs(2). */
+/* File systems that other hosts share, or on which a write to memory is not visible to other
+ * processes at once. Numbers: statfs(2). */
 static const struct {
     unsigned long magic;
     const char *name;
@@ -152,7 +152,7 @@ plock_status plock__local_open_folder(const char *path, int *folder, const char 
     const char *slash = *path == '/' ? strrchr(path, '/') : NULL;
     *folder = -1;
     if (!slash || !slash[1])
-        return refuse(error, path, "its path has to be absolute, and name a file");
+        return refuse(error, path, "its path must be absolute and name a file");
     if (is_folder(path))
         return refuse(error, path, "it is a folder; name a file in it, such as \"locks\"");
     const size_t length = slash == path ? 1 : (size_t)(slash - path);
@@ -180,6 +180,6 @@ plock_status plock__local_accept_file(int fd, const char *path, plock_error *err
     if (!S_ISREG(found.st_mode)) return refuse(error, path, "it is not a regular file");
     if (found.st_uid != geteuid()) return refuse(error, path, "it belongs to another user");
     if (found.st_mode & OTHERS_WRITE)
-        return refuse(error, path, "others can write to it; its mode has to be 0600");
+        return refuse(error, path, "others can write to it; its mode must be 0600");
     return PLOCK_OK;
 }

@@ -23,7 +23,7 @@
 #endif
 
 enum {
-    /* of those that are locked; what is written there has nothing to do with it */
+    /* of the locked bytes; their contents do not matter */
     FIRST_BYTE = 4096,
     SLOTS = PLOCK__LOCAL_PROCESSES,
     WAKERS_MAX = 256,
@@ -32,9 +32,8 @@ enum {
 
 /* --- liveness ---
  *
- * The kernel gives a lock on bytes back when the last descriptor of the open file is closed,
- * whatever became of the process; without such locks, the ones of POSIX, which end with the
- * process. */
+ * The kernel releases a lock on bytes when the last descriptor of the open file is closed, however
+ * the process ends. Systems without such locks have those of POSIX, which end with the process. */
 
 #ifdef PLOCK__OFD
 enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK, SHARED = 1 };
@@ -51,7 +50,7 @@ static struct flock bytes(off_t first, off_t length) {
 
 static bool locked(int fd, off_t first, off_t length) {
     struct flock lock = bytes(first, length);
-    /* what cannot be asked counts as alive: nothing is taken from it */
+    /* a process whose lock cannot be read counts as alive */
     return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK;
 }
 
@@ -106,8 +105,8 @@ static uint64_t name_space_of_pids(void) {
     return stat("/proc/self/ns/pid", &found) ? 0 : (uint64_t)found.st_ino;
 }
 
-/* In clock ticks since boot; 0: not known. What stands before it in the line is a name, which may
- * have blanks and brackets. */
+/* When a process started, in clock ticks since boot; 0: unknown. The name before it in the file
+ * may have blanks and brackets. */
 static uint64_t start_of(long pid) {
     char path[64], line[512];
     (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -128,7 +127,7 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
     if (!other->started || other->pids != map->processes[map->slot].pids) return -1;
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) return -1;
-    /* The number may have been given to another process before we asked. */
+    /* The pid may belong to another process by now. */
     if (atomic_load(&other->id) == process && start_of(pid) == other->started) return fd;
     (void)close(fd);
     return -1;
@@ -184,7 +183,7 @@ int plock__local_ends(plock__local_map *map) {
 #endif
 
 plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error) {
-    /* of many that come at once, each begins elsewhere */
+    /* processes that start together begin at different places */
     uint32_t slot = 0, tried = 0, first = (uint32_t)getpid() % SLOTS;
     for (; tried < SLOTS; tried++) {
         slot = (first + tried) % SLOTS;
@@ -195,10 +194,12 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
     }
     if (tried == SLOTS)
         return plock__fail(error, PLOCK_STORE_FULL,
-                           "%d processes use the local store %.120s already", SLOTS, map->path);
+                           "%d processes already use the local store %.120s: end some of them",
+                           SLOTS, map->path);
     map->slot = slot;
     const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
-    /* of a thousand that come at once, most sleep, or nobody who is inside gets on */
+    /* of a thousand processes that start together most must sleep, or the one inside gets no
+     * processor */
     struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
     plock_status status;
     while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN &&
@@ -207,10 +208,11 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
         if (pause.tv_nsec < 64 * PLOCK_MILLISECOND) pause.tv_nsec *= 2;
     }
     if (status == PLOCK_AGAIN)
-        return plock__fail(
-            error, PLOCK_SILENT,
-            "process %d is inside the local store %.120s for three seconds: is it stopped?",
-            plock__local_insider(map), map->path);
+        return plock__fail(error, PLOCK_SILENT,
+                           "process %d has been in the critical section of the local store %.120s "
+                           "for three seconds: "
+                           "continue or end it",
+                           plock__local_insider(map), map->path);
     if (status) return status;
     if (left_over) plock__local_repair(map);
     plock__local_process *own = &map->processes[slot];
@@ -244,16 +246,16 @@ plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock
     char path[PATH_ROOM];
     name_waker(map, map->slot, path);
     if (mkfifo(path, S_IRUSR | S_IWUSR) && errno != EEXIST)
-        return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's bell", errno);
+        return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's FIFO", errno);
     const int out = open_waker(path, O_RDONLY), in = out < 0 ? -1 : open_waker(path, O_WRONLY);
     if (in < 0) {
         const int code = errno;
         if (out >= 0) (void)close(out);
-        return plock__fail_errno(error, PLOCK_CONNECT, "opening the local store's bell", code);
+        return plock__fail_errno(error, PLOCK_CONNECT, "opening the local store's FIFO", code);
     }
     ears[0] = out;
     ears[1] = in;
-    plock__local_clear(ears); /* what was said to whoever had this place before */
+    plock__local_clear(ears); /* drops messages to the process that had this place before */
     return PLOCK_OK;
 }
 
@@ -264,7 +266,7 @@ void plock__local_clear(const int ears[2]) {
     while (got == (ssize_t)sizeof heard || (got < 0 && errno == EINTR));
 }
 
-/* For reading, too: then writing to one that nobody listens to raises no SIGPIPE. */
+/* Opened for reading, too, so that a write without a listener raises no SIGPIPE. */
 static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
     int none = atomic_load(&map->wakers[slot]);
@@ -274,7 +276,7 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     const int fd = open_waker(path, O_RDWR);
     *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX &&
              atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
-    /* else another thread has opened it meanwhile, or it is one too many */
+    /* otherwise another thread has opened it, or too many are open */
     if (*keeps) atomic_fetch_add(&map->wakers_open, 1);
     return fd;
 }
@@ -282,7 +284,7 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
 void plock__local_wake(plock__local_map *map, uint64_t process) {
     bool keeps;
     const int fd = waker_of(map, (uint32_t)(process % SLOTS), &keeps);
-    if (fd < 0) return; /* nobody has ever listened there */
+    if (fd < 0) return; /* no process has ever listened there */
     ssize_t written;
     do written = write(fd, "", 1);
     while (written < 0 && errno == EINTR); /* EAGAIN: it has been woken often enough */

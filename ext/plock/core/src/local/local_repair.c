@@ -1,4 +1,4 @@
-#include "local/local_line.h"
+#include "local/local_queue.h"
 #include "local/local_table.h"
 
 #include <string.h>
@@ -85,6 +85,6 @@ void plock__local_repair(plock__local_map *map) {
     place_claims(map);
     place_keys(map);
     map->swept_at = 0;
-    /* who died may have been about to let somebody in */
+    /* the dead process may have been about to admit a waiter */
     (void)plock__local_sweep(map, plock_now());
 }

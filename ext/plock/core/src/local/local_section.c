@@ -14,8 +14,9 @@
 #include <sys/syscall.h>
 #endif
 
-/* Whoever holds it is some hundred instructions from its end, unless the system runs somebody else.
- * Who finds it taken longer looks whether the process is alive that is inside. */
+/* A process leaves the critical section after some hundred instructions, unless the system runs
+ * another thread. A process that finds it taken for longer checks that the process inside is
+ * alive. */
 enum {
     SPINS = 60,
     PLACE_BITS = 11,
@@ -57,21 +58,21 @@ static bool take(_Atomic uint32_t *word, uint32_t seen, uint32_t mine) {
                                                    memory_order_relaxed);
 }
 
-/* A place may be given to another process while somebody finds out that the one before is dead: so
- * what each writes there has some random bits of its own. */
+/* A place may go to another process while a third one finds the earlier process dead. So the mark
+ * of each process has some random bits. */
 static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
 
-/* Is the process dead that is inside? Where its place is ours, and it is not us, it is. */
+/* Is the process inside dead? It is if it has our place with another mark. */
 static bool dead(const plock__local_map *map, uint32_t seen) {
     const uint32_t slot = (seen & PLACE) - 1;
     if (slot == map->slot) return (seen & ~OTHERS_WAIT) != mark_of(map);
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_place_alive(map, slot);
 }
 
-/* True: it is ours, and *orphaned, whether somebody died in it. False: it is taken, or the file is
- * lost meanwhile. */
+/* Returns true if we are inside now; *orphaned: a process died inside. Returns false if another
+ * process is inside, or the file was lost. */
 static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
     _Atomic uint32_t *word = &map->header->section;
     for (int i = 0; i < SPINS; i++) {
@@ -114,16 +115,16 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     return plock__local_loss_of(map, error);
 }
 
-/* Its file was moved away while we were inside, so part of what we did is not in it. If it is put
- * back, others who use it are not to wait for us, who will never leave: as after a death, the next
- * one repairs it. */
+/* The file was moved away while we were inside, so it has only a part of our changes. If it is put
+ * back, other processes must not wait for us, because we never leave. So we write a mark that
+ * reads as dead, and the next process repairs the file. */
 static void leave_to_others(const plock__local_map *map) {
     static const uint32_t NOBODY = PLACE;
     static const off_t WHERE = offsetof(plock__local_header, section);
     uint32_t seen;
     const bool ours = pread(map->fd, &seen, sizeof seen, WHERE) == sizeof seen &&
                       (seen & ~OTHERS_WAIT) == mark_of(map);
-    /* else nobody can use that file */
+    /* if this fails, no process can use that file */
     if (ours) (void)(pwrite(map->fd, &NOBODY, sizeof NOBODY, WHERE) == sizeof NOBODY);
 }
 

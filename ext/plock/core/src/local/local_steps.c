@@ -1,4 +1,4 @@
-/* What is done with a lease of a local store that is held, or that somebody else left; step by
+/* The operations on a lease of a local store that is held, or that another owner left; step by
  * step. */
 #include "local/local_lease.h"
 
@@ -19,7 +19,7 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
 
 /* --- what is held --- */
 
-/* In the section: is it ours, and its time not over? */
+/* In the critical section: is the claim the lease's, and not expired? */
 static bool ours(const plock_local_lease *lease, plock_ns now) {
     return plock__local_still(lease, PLOCK__HELD) &&
            now < atomic_load(&lease->map->claims[lease->claim].until);
@@ -48,14 +48,14 @@ static void release(plock_local_lease *lease, plock_ns now) {
     map->calls_later = false;
 }
 
-/* Not ours any more, but still there because nobody has come since its time was over. */
+/* Ends an expired claim that no other process has ended yet. */
 static void end_if_over(plock_local_lease *lease, plock_ns now) {
     if (!plock__local_still(lease, PLOCK__HELD)) return;
     lease->map->lease_of[lease->claim] = NULL;
     plock__local_end_claim(lease->map, lease->claim, now);
 }
 
-/* When the key is to stay taken for longer, kept_until says it by now. */
+/* If the key must stay taken for longer, kept_until already says so. */
 static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
     atomic_store(&held->until, until);
     held->ttl = held->lasts = ttl;
@@ -65,7 +65,7 @@ static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
-    /* it is renewed until then in any case */
+    /* a renewed lease lasts until then in any case */
     const plock_ns until = lease->terms.renews && wanted < before ? before : wanted;
     if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
@@ -88,7 +88,7 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
     plock__local_tidy(lease->map, held->key, now);
 }
 
-/* From now on no process answers for it, so it needs an end in time. */
+/* From now on the claim has no process, so it needs an expiry. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_claim *held = &map->claims[lease->claim];
@@ -105,9 +105,9 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     lease->base.held = false;
 }
 
-/* In the section, which it leaves. The next waiter is called before the file's place is checked,
- * for the check takes longer than the rest. PLOCK_OK, PLOCK_NOT_OWNER, or as plock__local_leave and
- * plock__local_check. */
+/* Runs in the critical section, and leaves it. The next waiter is woken before the file's place is
+ * checked, because the check takes longer than the rest. PLOCK_OK, PLOCK_NOT_OWNER, or as
+ * plock__local_leave and plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = ours(lease, now);
@@ -130,7 +130,7 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
-    /* it was let go of */
+    /* the program let go of it */
     if (!lease->base.held && lease->operation != PLOCK__OP_RELEASES)
         return plock__local_finish_without(lease, PLOCK_MISUSE);
     plock__local_map *map = lease->map;
@@ -159,7 +159,7 @@ static plock_status held_step(plock_local_lease *lease, plock_interest *interest
 
 /* --- by owner --- */
 
-/* The holder that has this owner, or NONE; in the section. */
+/* The holder that has this owner, or NONE; in the critical section. */
 static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;
     const uint32_t number = plock__local_find(map, &lease->name);
@@ -179,8 +179,8 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     return PLOCK__LOCAL_NONE;
 }
 
-/* From now on it has another owner and a greater fence. Its process is ours by now: if we die in
- * between, it ends as ours does. */
+/* Gives the claim another owner and a greater fence. Its process is already ours: if we die in
+ * between, the claim ends as ours do. */
 static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner,
                          bool digested) {
     held->fence = plock__local_next_fence(lease->map, plock__local_wall());
@@ -191,7 +191,7 @@ static void change_hands(plock_local_lease *lease, plock__local_claim *held, plo
     memcpy(held->owner, owner.bytes, owner.length);
 }
 
-/* What was promised before holds, whoever has it: his own terms may only lengthen it. */
+/* An earlier at_least still binds the adopter, whose own may only lengthen it. */
 static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns until = lease->terms.at_least ? plock_after(now, lease->terms.at_least) : 0;
     if (until <= held->kept_until) return;
@@ -199,7 +199,7 @@ static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns
     held->kept_until = until;
 }
 
-/* The span that it is to have from now on, no shorter than it is kept; 0: it keeps its end. */
+/* The new time of the claim, no shorter than its key is kept; 0: its end stays. */
 static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held,
                          plock_ns now) {
     const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;
@@ -207,8 +207,8 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
     return ttl > kept ? ttl : kept;
 }
 
-/* Whoever had it may have had it for as long as his process lives; now it is the adopter who says.
- */
+/* The claim may have lasted as long as the earlier process. From now on the adopter's options
+ * decide. */
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least,
                    alone = plock_after(now, most);
@@ -240,7 +240,7 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     PLOCK__FAULT();
     end_with(lease, held, now);
     PLOCK__FAULT();
-    /* whoever had it has it no more */
+    /* the earlier lease has lost its claim */
     atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD));
     plock__local_has_claim(lease, number);
     lease->base.held = true;
@@ -272,7 +272,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
     if (!status)
         status = plock__local_go_in(lease->map, now, lease->deadline, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    status = plock__local_afresh(lease, status, interest);
+    status = plock__local_retry_if_lost(lease, status, interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status) return plock__local_finish_without(lease, status);
     const uint32_t number = held_by(lease, owner, digested, now);
@@ -281,8 +281,8 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
         take_over(lease, number, new_owner, new_digested, now);
     else if (found)
         lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
-    status =
-        plock__local_afresh(lease, plock__local_leave(lease->map, &lease->base.error), interest);
+    status = plock__local_retry_if_lost(lease, plock__local_leave(lease->map, &lease->base.error),
+                                        interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status || !found || !adopts) {
         lease->base.held = false;

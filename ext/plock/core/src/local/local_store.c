@@ -187,14 +187,15 @@ plock_status plock__local_go_in(plock__local_map *map, plock_ns began, plock_ns 
     if (now >= deadline)
         return plock__fail(
             error, PLOCK_SILENT,
-            "process %d is inside the local store %.120s and does not go on: is it stopped?",
+            "process %d does not leave the critical section of the local store %.120s: continue or "
+            "end it",
             plock__local_insider(map), map->path);
     *interest = (plock_interest){.fd = -1, .deadline = now + PLOCK_MILLISECOND};
     return PLOCK_AGAIN;
 }
 
-bool plock__local_begins_afresh(const plock__local_map *map, plock_status status, plock_ns deadline,
-                                plock_interest *interest) {
+bool plock__local_may_retry(const plock__local_map *map, plock_status status, plock_ns deadline,
+                            plock_interest *interest) {
     const bool told = atomic_load(&map->loss) == PLOCK__LOCAL_ABSURD ||
                       (status != PLOCK_DISCONNECTED && status != PLOCK_PROTOCOL);
     if (told || !plock__local_lost(map) || plock_now() >= deadline) return false;
@@ -202,9 +203,9 @@ bool plock__local_begins_afresh(const plock__local_map *map, plock_status status
     return true;
 }
 
-plock_status plock__local_afresh(plock_local_lease *lease, plock_status status,
-                                 plock_interest *interest) {
-    if (!lease->map || !plock__local_begins_afresh(lease->map, status, lease->deadline, interest))
+plock_status plock__local_retry_if_lost(plock_local_lease *lease, plock_status status,
+                                        plock_interest *interest) {
+    if (!lease->map || !plock__local_may_retry(lease->map, status, lease->deadline, interest))
         return status;
     lease->base.held = false;
     if (!plock__local_start_over(lease)) interest->deadline = plock_now() + PLOCK_MILLISECOND;

@@ -1,6 +1,6 @@
-/* Keys and claims of a local store. All of it in the section. What stands in the file is never
- * trusted to be a place in it: a number that names no record leads to one that stands in, and the
- * file counts as damaged. */
+/* Keys and claims of a local store. All of it in the critical section. What stands in the file is
+ * never trusted to be a place in it: a number that names no record leads to one that stands in, and
+ * the file counts as damaged. */
 #ifndef PLOCK__LOCAL_TABLE_H
 #define PLOCK__LOCAL_TABLE_H
 
@@ -18,7 +18,7 @@ typedef struct plock__local_name {
     char digest[PLOCK_DIGEST_HEX];
 } plock__local_name;
 
-/* Not in the section. The text is the caller's. PLOCK_OK or PLOCK_CRYPTO. */
+/* Not in the critical section. The text is the caller's. PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_name_key(plock__local_name *name, plock_text key);
 
 static inline plock__local_key *plock__key(plock__local_map *map, uint32_t number) {

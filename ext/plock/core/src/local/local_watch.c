@@ -1,5 +1,5 @@
-/* What the worker thread does for one lease of a local store: renews what is seen of it, tells of
- * its loss, ends a claim that its owner could not end. */
+/* The job of one lease of a local store: it renews the lease, reports its loss, and ends a claim
+ * that the program could not end. */
 #include "local/local_lease.h"
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
-/* Where there is no attendant, each lease looks by itself whether its file is still there. */
+/* Without an attendant, each lease checks by itself that its file is in its place. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
 
 void plock__local_lease_destroy(plock_local_lease *lease) {
@@ -43,13 +43,12 @@ static plock_ns until_of(const plock_local_lease *lease) {
     return atomic_load(&lease->map->claims[lease->claim].until);
 }
 
-/* With the lock held: it is held from now on. */
 void plock__local_begin_watch(plock_local_lease *lease) {
-    lease->renew_at = 0; /* the thread sees to that */
+    lease->renew_at = 0; /* the job computes it */
 }
 
-/* Its claim lasts as long as the process does, or as long as it may; so what is renewed is only
- * what the program sees. With the lock held. Has it been renewed? */
+/* The claim itself lasts until its process ends, or until max_hold. So a renewal only moves the
+ * end that the program sees. Returns whether it did. With the lock held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
@@ -59,7 +58,7 @@ static bool renew(plock_local_lease *lease, plock_ns now) {
     return true;
 }
 
-/* It is to be watched no more. With the lock held. */
+/* Stops watching the lease. With the lock held. */
 static void stop(plock_local_lease *lease) {
     plock__later_leave(&lease->later);
     plock__local_unregister(lease);
@@ -68,7 +67,7 @@ static void stop(plock_local_lease *lease) {
     if (lease->job_state) plock__worker_schedule(&lease->job);
 }
 
-/* With the lock held. Is that news? */
+/* Returns whether the loss is new. With the lock held. */
 static bool lose(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_HELD) return false;
     plock__local_set_state(lease, PLOCK__LEASE_LOST);
@@ -91,7 +90,7 @@ void plock__local_has_lost(plock_local_lease *lease, bool tells) {
 static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     plock_error ignored;
     const plock_ns now = plock_now();
-    /* where it is lost, so is the lease */
+    /* if the file is lost, so is the lease */
     (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK);
     plock__enter();
     plock__local_make_readable(lease->map);
@@ -116,8 +115,8 @@ static plock_local_lease *lease_of(plock_later *later) {
     return (plock_local_lease *)(void *)((char *)later - offsetof(plock_local_lease, later));
 }
 
-/* The thread has a reference as long as it has a duty. With the lock held; the job is to be
- * submitted then. */
+/* The job has a reference to the lease until it is off. With the lock held; the caller then
+ * submits the job. */
 static void take_up(plock_local_lease *lease, enum plock__local_job_state state) {
     lease->references++;
     set_job(lease, state);
@@ -130,8 +129,8 @@ static void keep(plock_later *later) {
     take_up(lease, PLOCK__JOB_RENEWS);
 }
 
-/* Whoever ends its claim from now on wakes. Where that cannot be had, the lease looks by itself now
- * and then. */
+/* Any process that ends the claim from now on wakes this one. If that fails, the job looks from
+ * time to time. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -140,7 +139,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     if (status) return;
     const bool held = plock__local_still(lease, PLOCK__HELD);
     if (held) map->claims[lease->claim].watched = 1;
-    /* what is damaged is noticed by the renewal, too */
+    /* the renewal notices a damaged file, too */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     plock__enter();
     if (held && lease->job_state == PLOCK__JOB_RENEWS) plock__local_register(lease);
@@ -187,7 +186,7 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     if (!status) {
         map->lease_of[lease->claim] = NULL;
         if (plock__local_has_place(lease)) plock__local_end_claim(map, lease->claim, now);
-        /* a file that is damaged holds nobody up any more */
+        /* a damaged file blocks no process */
         (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     }
     plock__enter();
@@ -204,7 +203,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return to_end ? end(lease, interest) : watch(lease, interest);
 }
 
-/* Is done, or no thread could be had for it. */
+/* The job is done, or no thread could be started for it. */
 static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
@@ -229,7 +228,7 @@ static void put_down(plock_job *job) {
 
 /* --- what the program says --- */
 
-/* From each state to the one that does this. */
+/* Gives the job this task, now or after it was put down. */
 static void employ(plock_local_lease *lease, enum plock__local_job_state state,
                    enum plock__local_job_state after_stopping) {
     plock__enter();
@@ -272,7 +271,7 @@ bool plock__local_start_over(plock_local_lease *lease) {
         stop(lease);
     else
         plock__local_unregister(lease);
-    /* it has told of a loss */
+    /* a reported loss has stopped the job */
     if (!lost && lease->job_state == PLOCK__JOB_STOPS) set_job(lease, PLOCK__JOB_RENEWS_NEXT);
     const bool ready = !lost || lease->job_state == PLOCK__JOB_OFF;
     plock__leave();

@@ -1,4 +1,4 @@
-#include "local/local_line.h"
+#include "local/local_queue.h"
 
 #include "runtime/parking_slot.h"
 
@@ -51,7 +51,7 @@ static void wake(plock__local_map *map, const plock__local_claim *claim) {
     calls->to[calls->count++].claim = plock__claim_number(map, claim);
 }
 
-/* Who does not sleep at his word, or is somebody else by now, is woken in vain at worst. */
+/* A claim that changed in between gets a spare wake at worst. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     for (unsigned i = 0; i < calls->count; i++) {
         const uint32_t number = calls->to[i].claim;
@@ -62,7 +62,7 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     }
 }
 
-/* How long a process has to take what was handed over to it. */
+/* How long a process has to take a turn that was handed over to it. */
 static const plock_ns HANDOVER = PLOCK_SECOND;
 
 static bool any(uint32_t number) { return number != PLOCK__LOCAL_NONE; }
@@ -92,10 +92,10 @@ void plock__local_first_looks(plock__local_map *map, const plock__local_key *key
     has_to_look(map, plock__local_living(map, key->first_waiter));
 }
 
-/* --- letting in --- */
+/* --- admitting --- */
 
-static bool inside_allow(plock__local_map *map, const plock__local_key *key, char mode,
-                         unsigned limit) {
+static bool holders_allow(plock__local_map *map, const plock__local_key *key, char mode,
+                          unsigned limit) {
     if (!any(key->first_holder)) return true;
     return mode && plock__claim(map, key->first_holder)->mode == mode &&
            (!limit || key->holders < limit);
@@ -104,7 +104,7 @@ static bool inside_allow(plock__local_map *map, const plock__local_key *key, cha
 bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode,
                          unsigned limit) {
     if (any(plock__local_living(map, key->first_waiter))) return false;
-    return inside_allow(map, key, mode, limit);
+    return holders_allow(map, key, mode, limit);
 }
 
 static plock_ns longest(const plock__local_claim *claim) {
@@ -158,18 +158,18 @@ static void grant(plock__local_map *map, plock__local_key *key, uint32_t number,
     if (lease_here(map, claim)) plock__local_granted(lease_here(map, claim));
 }
 
-static void let_in(plock__local_map *map, plock__local_key *key, plock_ns now) {
+static void admit_waiters(plock__local_map *map, plock__local_key *key, plock_ns now) {
     bool shared = false;
     uint32_t first = plock__local_living(map, key->first_waiter);
     while (any(first) && !map->damaged) {
         const plock__local_claim *claim = plock__claim(map, first);
         const uint32_t next = claim->next;
-        if (!inside_allow(map, key, claim->mode, claim->limit)) break;
+        if (!holders_allow(map, key, claim->mode, claim->limit)) break;
         shared = claim->mode != 0;
         grant(map, key, first, now);
         first = plock__local_living(map, next);
     }
-    /* there may be others inside than those that he watches */
+    /* the next waiter may not watch the new holders yet */
     if (shared) plock__local_first_looks(map, key);
 }
 
@@ -193,9 +193,9 @@ static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
     if (lease) plock__local_taken_away(lease);
 }
 
-/* Dropped as soon as nobody is on it. */
+/* Admits waiters, and drops a key without claims. */
 static void settle(plock__local_map *map, uint32_t number, plock__local_key *key, plock_ns now) {
-    let_in(map, key, now);
+    admit_waiters(map, key, now);
     if (!any(key->first_holder) && !any(key->first_waiter) && key->length)
         plock__local_drop_key(map, number);
 }
@@ -205,7 +205,7 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
                    successor = plock__claim(map, claim)->next;
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
-    /* He watched the one who leaves, and now has to watch who was before that. */
+    /* The next waiter watched this one, and now has to watch the one ahead of it. */
     if (waited) has_to_look(map, plock__local_living(map, successor));
     end(map, key, claim);
     settle(map, number, key, now);
@@ -219,7 +219,7 @@ static bool alive(plock__local_map *map, uint64_t process) {
     return map->lives;
 }
 
-/* By when a holder's claim ends by itself, as far as one knows; its process is looked at. */
+/* When a holder's claim ends by itself, given whether its process is alive. */
 static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
     const uint64_t process = process_of(claim);
     const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);
@@ -240,7 +240,7 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
     settle(map, number, key, now);
 }
 
-/* Where there is no room: what is over goes. Not often, for it takes long. */
+/* Makes room by ending the claims that are over. It takes long, so it runs rarely. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now) {
     static const plock_ns OFTEN = 100 * PLOCK_MILLISECOND;
     const uint32_t before = map->header->keys_used;
@@ -301,7 +301,7 @@ plock_status plock__local_claim_key(plock__local_map *map, uint32_t number,
     return PLOCK_OK;
 }
 
-/* --- what a waiter has to heed --- */
+/* --- the outlook of a waiter --- */
 
 static void heed(plock__local_outlook *outlook, const plock__local_map *map, uint64_t process) {
     if (!process || process == map->process) return;
@@ -322,7 +322,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
          at = plock__claim(map, at)->next) {
         plock__local_claim *holder = plock__claim(map, at);
         look_by(outlook, end_of(map, holder));
-        const bool handed = plock__state(holder) == PLOCK__HANDED; /* taken, it may end before */
+        const bool handed =
+            plock__state(holder) == PLOCK__HANDED; /* if it is taken, it may end before */
         if (handed) look_by(outlook, plock_after(now, longest(holder)));
         const uint64_t process = atomic_load(&holder->process);
         if (process && alive(map, process)) heed(outlook, map, process);
@@ -330,8 +331,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
     }
 }
 
-/* The waiter before this one that is not silent, with when to look at it anew; NONE: there is
- * none. The dead go. */
+/* Returns the next waiter ahead that is not silent, or NONE, and adds it to the outlook. Ends the
+ * claims of dead processes. */
 static uint32_t before(plock__local_map *map, plock__local_key *key,
                        const plock__local_claim *claim, plock_ns now,
                        plock__local_outlook *outlook) {
@@ -344,7 +345,7 @@ static uint32_t before(plock__local_map *map, plock__local_key *key,
         if (!alive(map, process)) {
             end(map, key, at);
         } else if (silent_in > 0) {
-            /* It is not inside yet, so what it is given there ends no earlier than this. */
+            /* It does not hold yet, so its claim ends no earlier than this. */
             look_by(outlook, plock_after(now, other->ttl < HANDOVER ? other->ttl : HANDOVER));
             look_by(outlook, plock_after(now, silent_in));
             heed(outlook, map, process);

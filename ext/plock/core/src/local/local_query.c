@@ -1,4 +1,4 @@
-/* What a local store says about its locks, and a lock taken away from whoever holds it. */
+/* Queries about the locks of a local store, and the break of a lock. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -8,8 +8,9 @@
 
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
-/* A call is repeated where the section is taken, or the file was lost: since when, in the calling
- * thread; 0: it is not. What is not repeated soon was given up, and this is another one. */
+/* The caller repeats a call that found another process in the critical section, or the file lost.
+ * `since` is when this thread's call was first made, or 0. A call that is not repeated soon was
+ * given up, and the next one is new. */
 static _Thread_local plock_ns since, asked_at;
 
 /* Returns the status of the call. */
@@ -23,9 +24,9 @@ static plock_status repeated_where(plock_status status) {
 
 static plock_ns patience_ends(void) { return plock_after(since ? since : asked_at, PATIENCE); }
 
-/* With its status, and out of the map. */
+/* Ends the call with this status, and releases the map. */
 static plock_status end_with(plock__local_map *map, plock_status status, plock_interest *interest) {
-    if (plock__local_begins_afresh(map, status, patience_ends(), interest)) status = PLOCK_AGAIN;
+    if (plock__local_may_retry(map, status, patience_ends(), interest)) status = PLOCK_AGAIN;
     plock__local_release(map);
     return repeated_where(status);
 }
@@ -61,13 +62,13 @@ static void describe(plock_local_person *person, const plock__local_claim *claim
     memcpy(person->label, claim->label, person->label_length);
 }
 
-typedef struct telling {
+typedef struct listing {
     plock_local_person *people;
     size_t room, count;
     plock_ns now;
-} telling;
+} listing;
 
-static void tell(plock__local_map *map, telling *t, uint32_t first) {
+static void list_claims(plock__local_map *map, listing *t, uint32_t first) {
     uint32_t steps = 0;
     for (uint32_t at = first; at != PLOCK__LOCAL_NONE && !map->damaged;
          at = plock__claim(map, at)->next) {
@@ -77,8 +78,8 @@ static void tell(plock__local_map *map, telling *t, uint32_t first) {
     }
 }
 
-/* Who died while he waited is not told, and does not wait. */
-static void bury(plock__local_map *map, uint32_t number, plock_ns now) {
+/* Ends the claims of waiters whose process has died, so that they are not listed. */
+static void end_dead_waiters(plock__local_map *map, uint32_t number, plock_ns now) {
     uint32_t steps = 0;
     for (uint32_t at = plock__key(map, number)->first_waiter, next;
          at != PLOCK__LOCAL_NONE && !map->damaged; at = next) {
@@ -93,7 +94,7 @@ static void bury(plock__local_map *map, uint32_t number, plock_ns now) {
     }
 }
 
-static plock_status examine(plock_local *store, const plock__local_name *name, telling *t,
+static plock_status examine(plock_local *store, const plock__local_name *name, listing *t,
                             plock_interest *interest, plock_error *error) {
     plock__local_map *map = NULL;
     plock_status status = go_in(store, &map, interest, error);
@@ -101,12 +102,12 @@ static plock_status examine(plock_local *store, const plock__local_name *name, t
     const uint32_t number = plock__local_find(map, name);
     t->now = plock_now();
     if (number != PLOCK__LOCAL_NONE) {
-        bury(map, number, t->now);
+        end_dead_waiters(map, number, t->now);
         if (plock__key(map, number)->length) plock__local_tidy(map, number, t->now);
         const plock__local_key *key = plock__key(map, number);
         if (key->length) {
-            tell(map, t, key->first_holder);
-            tell(map, t, key->first_waiter);
+            list_claims(map, t, key->first_holder);
+            list_claims(map, t, key->first_waiter);
         }
     }
     return come_out(map, interest, error);
@@ -116,7 +117,7 @@ plock_status plock_local_examine(plock_local *store, const char *key, size_t len
                                  plock_local_person *people, size_t room, size_t *count,
                                  plock_interest *interest, plock_error *error) {
     plock__local_name name;
-    telling t = {.people = people, .room = room};
+    listing t = {.people = people, .room = room};
     plock_status status = plock__local_name_key(&name, plock__text(key, length));
     plock__begin_step();
     if (!status) status = examine(store, &name, &t, interest, error);
@@ -169,11 +170,11 @@ static bool break_all(plock__local_map *map, const plock__local_name *name, ploc
     plock__local_tidy(map, number, now);
     const plock__local_key *key = plock__key(map, number);
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
-    /* Those only who are inside now; each one that leaves may let others in. */
+    /* Only the present holders: each one that ends may admit others. */
     const uint64_t latest = map->header->serial;
     const int64_t fence = atomic_load(&map->header->fence);
     uint32_t steps = 0;
-    plock__local_first_looks(map, key); /* we are not among those whose end he hears of */
+    plock__local_first_looks(map, key); /* the first waiter does not watch this process */
     PLOCK__FAULT();
     for (uint32_t at = key->first_holder; at != PLOCK__LOCAL_NONE && !map->damaged;) {
         const plock__local_claim *held = plock__claim(map, at);
