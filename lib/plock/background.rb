@@ -44,7 +44,6 @@ module Plock
       # A thread that others depend on goes on, whatever the block raises.
       #
       # @param what [String] raised it, for the log
-      # @return [void]
       def guard(what)
         yield
       rescue StandardError, ScriptError, SystemStackError, NoMemoryError => e

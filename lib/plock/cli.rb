@@ -52,7 +52,6 @@ module Plock
       # To the standard error stream, which may be closed.
       #
       # @param lines [Array<String>]
-      # @return [void]
       def complain(*lines)
         first, *rest = lines
         $stderr.puts("plock: #{first}", *rest)

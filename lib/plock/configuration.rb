@@ -6,7 +6,7 @@ require_relative "log"
 require_relative "settings"
 
 module Plock
-  # How the default store is opened and used: what {Plock.configure} is given. It cannot be changed
+  # The configuration of the default store, as {Plock.configure} yields it. It cannot be changed
   # once the store is in use.
   #
   # @example
@@ -25,8 +25,8 @@ module Plock
     ENVIRONMENT_VARIABLES = %w[RAILS_ENV RACK_ENV APP_ENV].freeze
 
     # @return [String, Object, nil] what {Store.open} takes: a URL or a client of Redis; by default
-    #   `ENV["PLOCK_URL"]`. Where there is neither, a {LocalStore} in its default place, with a
-    #   warning; in production that is refused.
+    #   `ENV["PLOCK_URL"]`. Without either, plock opens a {LocalStore} in its default place and
+    #   logs a warning; in production it raises.
     attr_accessor :url
 
     # @return [Locking, #call, String, nil] a store that is opened already, in the place of {#url}:
@@ -39,21 +39,22 @@ module Plock
     attr_accessor :options
 
     # @param value [String, nil] at least 16 bytes, the same in every process; keys are hashed with
-    #   it. By default `ENV["PLOCK_SECRET"]`, without which they are hashed plainly, and whoever can
-    #   read the store can guess them.
+    #   it. By default `ENV["PLOCK_SECRET"]`, without which they are hashed plainly, and a reader
+    #   of the store can guess them.
     attr_writer :secret
 
     # @return [String, nil] 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart
     #   from others' in the same store; by default `ENV["PLOCK_NAMESPACE"]`
     attr_accessor :namespace
 
-    # @return [Numeric, nil] seconds, where a call does not say; by default 10
+    # @return [Numeric, nil] seconds, if a call does not pass `ttl:`; by default 10
     attr_accessor :ttl
 
-    # @return [Numeric, nil] seconds, where a call does not say; by default 5
+    # @return [Numeric, nil] seconds, if a call does not pass `wait:`; by default 5
     attr_accessor :wait
 
-    # @return [#warn, nil] hears what cannot be raised; by default the standard error stream
+    # @return [#warn, nil] receives warnings that cannot be raised; by default the standard error
+    #   stream
     attr_accessor :logger
 
     # @api private
@@ -68,8 +69,8 @@ module Plock
       unless value.nil? || Locking === value || Settings::STORES.include?(value) ||
              value.respond_to?(:call)
         misconfigured(
-          "store must be an opened store, a callable that returns one, or one of #{Settings::STORES.join(", ")} (got " \
-            "#{value.class}); a URL or a client of Redis is a url"
+          "store must be an opened store, a callable that returns one, or one of " \
+            "#{Settings::STORES.join(", ")} (got #{value.class}); a URL or a client of Redis is a url"
         )
       end
       @store = value
@@ -199,13 +200,14 @@ module Plock
       raise ConfigurationError.new("Plock.configure: #{message}", code: :bad_config)
     end
 
-    # What is right on one's own machine would be wrong without a word where there are several.
+    # A local store is right on a developer's machine, but would silently exclude nothing across
+    # several.
     def on_this_host
       name = ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == "production" }
       if name
         raise ConfigurationError.new(
           "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or Plock.configure { |c| c.url = … }, " \
-            "to redis://…, or to local: where all processes run on this one host",
+            "to redis://…, or to local: if all processes run on this one host",
                 code: :bad_config
         )
       end

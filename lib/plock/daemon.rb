@@ -41,7 +41,6 @@ module Plock
     # One that another thread is just releasing is not this one's to see to.
     #
     # @param handed [Array] as {go_on} has it
-    # @return [void]
     # @raise [UnsupportedError] the lease cannot be handed over
     def self.hand_on(store, lease, handed)
       rest = lease.valid? && lease.hand_on

@@ -34,7 +34,6 @@ module Plock
         Ractor.current.equal?(MAIN)
       end
 
-      # @return [void]
       def start
         return unless here?
         return if @thread&.alive? && @pid == Process.pid
@@ -52,7 +51,6 @@ module Plock
       #
       # @param id [Integer]
       # @param lease [Lease]
-      # @return [void]
       def watch(id, lease)
         return unless here?
 
@@ -64,7 +62,6 @@ module Plock
       # finalizer too, so that no lock is taken here.
       #
       # @param notice [Array, #call]
-      # @return [void]
       def post(notice)
         @posted << notice
         Plock.wake_notices
@@ -72,16 +69,12 @@ module Plock
 
       # Has a block called on the dispatcher's thread: at once where that is this one, so that
       # whoever waits for the notices so far waits for this, too.
-      #
-      # @return [void]
       def hear(&block)
         Thread.current.equal?(@thread) ? block.call : post(block)
       end
 
       # Waits until everything that was noticed so far has been told. At the end of the process
       # nobody is told any more.
-      #
-      # @return [void]
       def flush
         return if Thread.current.equal?(@thread) || Background.over?
 
@@ -96,7 +89,6 @@ module Plock
       #
       # @param key [String] in the store
       # @param fence [Integer]
-      # @return [void]
       def tell_of_abandoned(key, fence)
         Log.warn(Plock.logger, "a lease of #{key} (fence #{fence}) was collected by the garbage collector without having been released: " \
                                "it is released now. Use a block, or call release.")
@@ -107,7 +99,6 @@ module Plock
       #
       # @param key [String] in the store
       # @param fence [Integer]
-      # @return [void]
       def tell_of_unreleased(key, fence)
         Log.warn(
           Plock.logger,

@@ -32,15 +32,15 @@ module Plock
     def default_code = nil
   end
 
-  # Raised when a lease could not be had within the patience given: somebody else holds it, or the
-  # store could not be asked all that time. Try again later, or wait longer.
+  # Raised when a lease could not be acquired within `wait:`: another holder has it, or the store
+  # could not be asked in that time. Try again later, or wait longer.
   class TimeoutError < Error
-    # @return [Error, nil] how the last attempt failed in the store; nil where the store said that
-    #   somebody holds it
+    # @return [Error, nil] how the last attempt failed in the store; nil if the store said that the
+    #   key is held
     attr_reader :last_error
 
-    # @return [Status, nil] who held it when patience ended, and who else waited; nil where that
-    #   could not be learnt in time
+    # @return [Status, nil] the holders and waiters when `wait:` ended; nil if the store did not
+    #   tell in time
     attr_reader :status
 
     # @param message [String, nil]
@@ -52,16 +52,16 @@ module Plock
     end
   end
 
-  # Raised when the store cannot be reached or cannot serve at the moment: refused, silent, loading,
-  # a read-only replica, out of memory. It may pass by itself; try again.
+  # Raised when the store cannot be reached or cannot serve at the moment: refused, silent,
+  # loading, a read-only replica, out of memory. The condition may be temporary; try again.
   class UnavailableError < Error; end
 
-  # Raised when a local store has no room for another key: as many are held or waited for as it was
-  # made for. Keys that are freed make room; a store of another file can be made with more.
+  # Raised when a local store has no room for another key: as many keys are held or waited for as
+  # it was made for. Released keys make room; a store in another file can be made larger.
   class StoreFullError < UnavailableError; end
 
-  # Raised when a lease turned out not to be ours any more: its time ran out, or somebody took the
-  # lock away. Whatever was done since may have been done twice; stop, and check.
+  # Raised when a lease was lost: it expired, or the lock was broken. Work done since then may have
+  # been done twice; stop, and check.
   class LeaseLost < Error
     # @return [Lease, nil] the one that was lost
     attr_reader :lease
@@ -75,12 +75,11 @@ module Plock
     end
   end
 
-  # Raised when the store does not believe who we are, or we do not believe who it is: wrong
-  # password, no password where one is demanded, a certificate that cannot be verified. Correct the
-  # credentials or the trusted certificates.
+  # Raised when the client or the server cannot be authenticated: a wrong or missing password, or a
+  # certificate that cannot be verified. Correct the credentials or the trusted certificates.
   class AuthenticationError < Error; end
 
-  # Raised when the store knows us but does not allow what a lock needs. The message names the
+  # Raised when the server's user may not run a command that a lock needs. The message names the
   # commands that the user lacks.
   class PermissionError < Error
     private
@@ -88,20 +87,20 @@ module Plock
     def default_code = :permission
   end
 
-  # Raised when the answer is not one that the protocol allows. Most often something other than the
-  # store listens there.
+  # Raised when an answer violates the protocol. Most often another kind of server listens at that
+  # address.
   class ProtocolError < Error; end
 
-  # Raised when a store is described wrongly: a bad URL, an option out of its range, a file that
-  # cannot be read. Trying again does not help.
+  # Raised when the configuration of a store is invalid: a bad URL, an option out of its range, a
+  # file that cannot be read. Trying again does not help.
   class ConfigurationError < Error
     private
 
     def default_code = :bad_config
   end
 
-  # Raised when the store, or the way in which it is set up, is one that plock cannot use correctly.
-  # The message names what it is. Nothing weaker is used in its place.
+  # Raised when plock cannot use the store, or its configuration, correctly. The message names the
+  # reason. plock never falls back to a weaker guarantee.
   class UnsupportedError < Error
     private
 

@@ -4,10 +4,10 @@ require_relative "log"
 require_relative "events/event"
 
 module Plock
-  # Who is told what happens to leases in this process. Where nobody listens, a lease pays for one
-  # look at a variable.
+  # The subscribers to the events of leases in this process. Without subscribers, a lease reads one
+  # variable.
   #
-  # Belongs to the main Ractor; leases of others are not told of.
+  # Belongs to the main Ractor; leases of other Ractors emit no events.
   #
   # @api private
   module Events
@@ -16,7 +16,7 @@ module Plock
     NAMES = %i[acquire contended timeout release lost renew
                job_rescheduled job_discarded job_refused job_handled job_unguarded].freeze
 
-    # Somebody who listens; what {Plock.unsubscribe} wants back.
+    # One subscription; {Plock.unsubscribe} takes it.
     class Subscription
       # @param pattern [#===, nil]
       # @param listener [#call]
@@ -41,10 +41,10 @@ module Plock
     @listening = @renewals = nil
 
     class << self
-      # @return [true, nil] does anybody listen at all?
+      # @return [true, nil] is there a subscriber?
       attr_reader :listening
 
-      # @return [Boolean, nil] does anybody listen to renewals?
+      # @return [Boolean, nil] is there a subscriber to renewals?
       attr_reader :renewals
 
       # @param subscription [#wants?, #call]
@@ -71,7 +71,8 @@ module Plock
         replace { [] }
       end
 
-      # What a listener raises is the listener's fault, and no reason to treat a lock otherwise.
+      # Calls the subscribers. An exception of a subscriber is logged, and does not affect the
+      # lock.
       #
       # @param name [Symbol]
       # @param duration [Float] seconds
@@ -88,7 +89,7 @@ module Plock
 
           begin
             subscription.call(event ||= Event.new(name, duration, store_key, label, details))
-          rescue StandardError, ScriptError => e # a listener is the application's, and may raise what it likes
+          rescue StandardError, ScriptError => e # the application's code
             Log.failure(nil, "a subscriber to #{name}", e)
           end
         end

@@ -9,30 +9,25 @@ require_relative "log"
 require_relative "loss_alarm"
 
 module Plock
-  # A time-bounded hold of one key, as {Locking#acquire} gives it. What it says of itself it says
-  # without asking the store.
+  # A time-bounded hold of one key, as {Locking#acquire} gives it. Its readers do not ask the
+  # store.
   #
-  # A lease ends with {#release}, with the block it was given to, when its time is over, or when
-  # somebody breaks it; {#dump} hands it over to another process. In a forked child it is not valid,
-  # and nothing that the child does ends it.
+  # A lease ends with {#release}, with its block, when it expires, or when it is broken. {#dump}
+  # hands it over to another process. In a forked child it is not valid, and no call of the child
+  # ends it.
   #
   # All methods can be called from any thread or fiber. Those that ask the store ({#extend},
-  # {#release}, {#downgrade}) and {#dump} take turns, in the order of the calls: a release waits for
-  # the extension that is under way, for as long as a release may take. Where its turn does not come
-  # in time, it goes on in the background, and raises {UnavailableError} with the code `:in_use`.
+  # {#release}, {#downgrade}) and {#dump} take turns, in the order of the calls: a release waits
+  # for a pending extension, for as long as a release may take. If its turn does not come in time,
+  # it continues in the background, and raises {UnavailableError} with the code `:in_use`.
   #
-  # @example
-  #   Plock.acquire("report", ttl: 30) do |lease|
-  #     pages.each do |page|
-  #       lease.check!               # raises LeaseLost where going on would be wrong
-  #       lease.extend if lease.remaining < 10
-  #       page.write(fence: lease.fence)
-  #     end
-  #   end
+  # @example Plock.acquire("report", ttl: 30) do |lease| pages.each do |page| lease.check!
+  #   # raises LeaseLost if the lease is not valid lease.extend if lease.remaining < 10
+  #   page.write(fence: lease.fence) end end
   class Lease
     FORMAT = "plock1"
 
-    # Seconds between two looks whether another thread's release is over: it takes a round trip.
+    # Seconds between two checks for the end of another thread's release, which takes a round trip.
     FIRST_LOOK_S = 0.001
     LONGEST_LOOK_S = 0.004
     private_constant :FORMAT, :FIRST_LOOK_S, :LONGEST_LOOK_S
@@ -50,7 +45,7 @@ module Plock
       @key = key.frozen? ? key : key.dup.freeze
       @terms = terms
       @alarm = alarm
-      @news = [:lost] # whoever takes it out, in one step, tells of the loss
+      @news = [:lost] # the thread that removes it, atomically, reports the loss
       @given_away = @released = @lost = false
       @hold = @since = @releaser = @waited_with = @place = @given_after = nil
     end
@@ -60,19 +55,18 @@ module Plock
     attr_accessor :hold
 
     # @api private
-    # @return [Object, nil] by which {Locking::OwnShares} knows it
+    # @return [Object, nil] its entry in {Locking::OwnShares}
     attr_accessor :place
 
-    # @api private Its caller gets it now, and `at_least:` counts from here: what came before may
-    #   have taken its time.
-    #
-    # @return [void]
+    # @api private Its caller gets it now. `at_least:` counts from here, since the acquire may have
+    #   taken long.
     def given
       @given_after = held_for
     end
 
     # @api private
-    # @return [String, nil] the token that its caller waited with in vain, where the store says so
+    # @return [String, nil] the token with which its caller waited until the timeout, if the store
+    #   tells it
     attr_accessor :waited_with
 
     # @return [String, nil] as given to {Locking#acquire}
@@ -80,8 +74,8 @@ module Plock
       @terms.label
     end
 
-    # @return [String] the owner's random id, as it stands in the store. Whoever knows it can
-    #   release the lock.
+    # @return [String] the owner's random id, as stored. A process that knows it can release the
+    #   lock.
     def token
       @hold.token
     end
@@ -96,24 +90,23 @@ module Plock
       @hold.key
     end
 
-    # @return [Symbol, nil] `:read` or `:write` where it is of a {ReadWriteLock}
+    # @return [Symbol, nil] `:read` or `:write` if it belongs to a {ReadWriteLock}
     def mode
       @hold.mode
     end
 
-    # @return [Float] seconds for which it was granted, or extended last
+    # @return [Float] seconds for which it was granted or last extended
     def ttl
       @hold.ttl
     end
 
-    # @return [Float] the end of it, in seconds on the clock that goes on while the machine is
-    #   suspended (`Process::CLOCK_BOOTTIME`, where the system has it). Renewals and {#extend} move
-    #   it.
+    # @return [Float] its end, in seconds on the clock that runs while the machine is suspended
+    #   (`Process::CLOCK_BOOTTIME`, if the system has it). Renewals and {#extend} move it.
     def valid_until
       @hold.valid_until
     end
 
-    # @return [Float] seconds left; 0.0 where it is not valid
+    # @return [Float] seconds left; 0.0 if it is not valid
     def remaining
       valid? ? [@hold.valid_until - Clock.now, 0.0].max : 0.0
     end
@@ -123,15 +116,15 @@ module Plock
       Clock.now - (@since || @hold.acquired_at)
     end
 
-    # @return [Boolean] held, as far as can be told without asking: not released, not lost, not
-    #   handed over, not a parent's
+    # @return [Boolean] is it held, as far as this process knows: not released, lost, handed over
+    #   or a parent's?
     def valid?
       !@given_away && !@lost && @hold.valid?
     end
 
-    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease that is renewed,
-    #   or has `on_lost:`, learns of a {Locking#break} by itself, any other at its next call or when
-    #   its time is over.
+    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease that is renewed
+    #   or has `on_lost:` learns of a {Locking#break} by itself. Any other lease learns of it at
+    #   its next call or when it expires.
     def lost?
       @lost || (!@given_away && !@hold.inherited? && @hold.lost?)
     end
@@ -145,27 +138,26 @@ module Plock
       raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 
-    # Gives it a new span, from now on. Where the answer is lost, or the call is interrupted, it
-    # ends with the shorter of both spans, as far as can be told.
+    # Gives it a new TTL from now on. If the answer is lost or the call is interrupted,
+    # {#valid_until} is the earlier of both ends.
     #
     # @param ttl [Numeric] seconds, 0.005 to 31_622_400
     # @return [self]
-    # @raise [LeaseLost] it is not ours any more, or another thread has released it, as the message
-    #   says
-    # @raise [ArgumentError] ttl out of its range
-    # @raise [Error] the store could not be asked; then {#valid?} still tells the truth
+    # @raise [LeaseLost] it was lost, or another thread has released it; the message says which
+    # @raise [ArgumentError] `ttl:` is out of range
+    # @raise [Error] the store could not be asked; {#valid?} is still correct
     def extend(ttl: self.ttl)
       span = Locking::Arguments.ttl(ttl)
       check!
       learn(@hold.extend(span))
     end
 
-    # Has a lease that writes read from now on, without another writer in between. Who waits to
-    # read, and has no writer waiting before him, reads with it at once.
+    # Turns a write lease into a read lease, without another writer in between. Readers that wait
+    # ahead of the next writer are admitted at once.
     #
     # @return [self]
-    # @raise [LeaseLost] it is not ours any more
-    # @raise [UnsupportedError] it is not one that writes
+    # @raise [LeaseLost] it was lost
+    # @raise [UnsupportedError] it is not a write lease
     # @raise [Error] the store could not be asked
     #
     # @example
@@ -183,29 +175,28 @@ module Plock
       learn(@hold.downgrade)
     end
 
-    # Ends it. Where `at_least:` was given, the key stays taken for what is left of that.
+    # Ends it. If `at_least:` was given, the key stays taken for the rest of that time.
     #
-    # On Redis a release that could not reach the server is repeated in the background, until the
-    # lease would have ended by itself.
+    # On Redis, a release that could not reach the server is repeated in the background until the
+    # lease expires.
     #
-    # @param keep [Boolean] false: the key is free at once, whatever is left of `at_least:`, for
-    #   nothing was done under the lease
-    # @return [Boolean] true where it was still ours, or where no connection of the pool was free in
-    #   time and the release goes on in the background; false where it was lost, released or handed
-    #   over before, or is a parent's
-    # @raise [Error] the store could not be asked; it frees the key by itself when the time is over
+    # @param keep [Boolean] false frees the key at once and ignores `at_least:`, for a lease under
+    #   which nothing was done
+    # @return [Boolean] true if it was still held, or if no connection of the pool was free in time
+    #   and the release continues in the background; false if it was lost, released or handed over
+    #   before, or is a parent's
+    # @raise [Error] the store could not be asked; the key is free when the lease expires
     def release(keep: true)
       return false if @given_away || @hold.inherited?
 
       Thread.handle_interrupt(Locking::Acquisition.mask) { let_go(keep ? left_to_keep : 0.0) }
     end
 
-    # Hands it over: from now on this process leaves it alone, does not renew it any more, and
-    # cannot use it. The process that is given the result takes it with {Locking#adopt}, which is
-    # possible once: the adopter has another token and a greater fence. A lease that no process
-    # adopts ends with its time.
+    # Hands it over: from now on this process does not renew it and cannot use it. Another process
+    # takes it over with {Locking#adopt}, which is possible once. The adopter has another token and
+    # a greater fence. A lease that no process adopts expires.
     #
-    # @return [String] ASCII; holds the owner's token, so keep it as you keep a password
+    # @return [String] ASCII; it contains the owner's token, so treat it as a password
     # @raise [LeaseLost] it is not valid
     def dump
       check!
@@ -226,8 +217,8 @@ module Plock
     # @api private
     # Reads what {#dump} wrote.
     #
-    # @return [Array(String, Float, String)] key, seconds that it is still to be kept, what the
-    #   store is to be given
+    # @return [Array(String, Float, String)] the key, the seconds that it must still be kept, and
+    #   the store's own part of the dump
     # @raise [ArgumentError]
     def self.read(dump)
       format, key, kept_until, rest = String.try_convert(dump)&.split(":", 4)
@@ -241,15 +232,13 @@ module Plock
       ]
     end
 
-    # @api private
-    # Starts to listen to what the native threads see of it.
+    # @api private Subscribes to the notices of the native threads.
     def watch
       Dispatcher.watch(@hold.id, self)
-      lose if @hold.lost? # before anybody knew whom to tell
+      lose if @hold.lost? # lost before the subscription
     end
 
-    # @api private The loss has become known. Whoever comes first tells of it; on_lost runs on the
-    #   dispatcher's thread, wherever that was.
+    # @api private Reports the loss once. on_lost always runs on the dispatcher's thread.
     def lose
       return unless @news.pop
 
@@ -269,16 +258,19 @@ module Plock
       tell(:renew, seconds) if Events.listening
     end
 
-    # @api private The end of the block: releases, and raises nothing, for the block's value or
-    #   exception is on its way.
+    # @api private Releases at the end of the block. Raises nothing, since the block's value or
+    #   exception must get through.
     def finish
       return if over?
 
       let_go
       warn_if_lost
     rescue Error => e
-      Log.warn(@terms.logger, "the lease on #{@key.inspect} could not be released (#{e.class}: #{e.message}): it frees itself " \
-                              "within #{ttl} s")
+      Log.warn(
+        @terms.logger,
+        "the lease on #{@key.inspect} could not be released " \
+          "(#{e.class}: #{e.message}): it frees itself within #{ttl} s"
+      )
     end
 
     # @api private
@@ -289,7 +281,7 @@ module Plock
     end
 
     # @api private
-    # @yieldparam lease [Lease] as {Locking::LeaseGroup} has it
+    # @yieldparam lease [Lease] as {Locking::LeaseGroup#each_lease} does
     def each_lease
       yield self
     end
@@ -300,17 +292,16 @@ module Plock
       @hold.nil? || @released || @given_away || @hold.inherited?
     end
 
-    # @api private It is about to be released, by one thread or fiber at a time: others wait here
-    #   until that is over, at worst until the lease's end. What the hold answers says whether there
-    #   was anything to release. To be followed by {#release_over}, whatever interrupts.
+    # @api private Begins a release, by one thread or fiber at a time. Others wait here for its
+    #   end, at most until the lease expires. The caller must call {#release_over} in an `ensure`.
     #
-    # @return [Float, nil] seconds that it was held, where that is to be told; nil: it has been
-    #   released
+    # @return [Float, nil] seconds that it was held, 0.0 if there is no subscriber; nil: it has
+    #   been released
     def releasing
       me = Fiber.current
       look = FIRST_LOOK_S
       until (@releaser ||= me).equal?(me)
-        break if Clock.now >= @hold.valid_until # then it is free, whatever has become of that fiber
+        break if Clock.now >= @hold.valid_until # then the key is free in any case
 
         sleep(look)
         look = [2 * look, LONGEST_LOOK_S].min
@@ -321,13 +312,11 @@ module Plock
     end
 
     # @api private
-    # @return [void]
     def release_over
       @releaser = nil if @releaser.equal?(Fiber.current)
     end
 
-    # @api private
-    # What the store answered.
+    # @api private Records the store's answer to a release.
     #
     # @param ours [Boolean, nil] nil: it had been released, or handed over
     # @param held_for [Float, nil] as {#releasing} has it
@@ -341,7 +330,7 @@ module Plock
     end
 
     # @api private
-    # @return [Float] seconds that its key is to stay taken
+    # @return [Float] seconds that its key must stay taken
     def left_to_keep
       if @terms.used && @terms.at_least.positive?
         [@terms.at_least + @given_after - held_for, 0.0].max
@@ -356,8 +345,7 @@ module Plock
       Events.tell(event, duration, store_key, label, fence: fence, **details)
     end
 
-    # @api private
-    # It was lost in its block, and nobody else is told.
+    # @api private Warns if it was lost in its block and there is no `on_lost:`.
     def warn_if_lost
       warn_of_loss unless @terms.on_lost || !lost?
     end
@@ -366,7 +354,7 @@ module Plock
     def warn_of_loss
       Log.warn(
         @terms.logger,
-        "#{state_in_words} before its block ended: somebody else may have run at the same time"
+        "#{state_in_words} before its block ended: another holder may have run at the same time"
       )
     end
 
@@ -376,14 +364,14 @@ module Plock
       since = releasing
       released(@hold.release(keep), since)
     rescue *Locking::Acquisition::STORE_FAILURES
-      @released = true # as far as it can be; whoever asked for it hears of that
+      @released = true # as far as possible; the caller gets the error
       raise
     ensure
       release_over
     end
 
-    # What the store answered: is it still ours? Nil: another thread has released it, or handed it
-    # over, before it was asked.
+    # Takes the store's answer: is it still held? nil: another thread released it or handed it over
+    # first.
     def learn(ours)
       return self if ours
 
@@ -394,7 +382,7 @@ module Plock
 
     def hear_of_loss
       @terms.on_lost.call(self)
-    rescue StandardError, ScriptError => e # it is the application's, and may raise what it likes
+    rescue StandardError, ScriptError => e # the application's code
       Log.failure(@terms.logger, "on_lost: for #{@key.inspect}", e)
     end
 

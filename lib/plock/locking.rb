@@ -16,12 +16,10 @@ require_relative "semaphore"
 require_relative "status"
 
 module Plock
-  # What can be done with the locks of a store: the methods of every store, and through the default
-  # one of {Plock} itself.
+  # The methods of every store. {Plock} has the same methods, and passes them to the default store.
   #
-  # A key is a String or Symbol of 1 to 1024 bytes; the store sees a digest of it only, made with
-  # the secret. Waiters are served in the order in which they came, across threads, fibers,
-  # processes and machines.
+  # A key is a String or Symbol of 1 to 1024 bytes. The store sees only a digest of it, made with
+  # the secret. Waiters are admitted in FIFO order, across threads, fibers, processes and machines.
   #
   # @example
   #   store = Plock::Store.open("redis://localhost:6379/1")
@@ -32,39 +30,41 @@ module Plock
     include Acquisition
     include GroupAcquisition
 
-    # Waits for the key, holds it as long as the block runs, and releases it on every way out of the
-    # block. Without a block the lease is returned, and is to be released by {Lease#release}.
+    # Waits for the key, holds it while the block runs, and releases it on every way out of the
+    # block. Without a block it returns the lease, which the caller must release with
+    # {Lease#release}.
     #
-    # Where the release at the end of the block fails, or the lease was lost meanwhile and nobody is
-    # told by `on_lost:`, that is warned of, and the block's value is returned all the same.
+    # If the release at the end of the block fails, plock logs a warning and returns the block's
+    # value. It does the same if the lease was lost during the block and there is no `on_lost:`.
     #
     # @param key [String, Symbol]
-    # @param ttl [Numeric] seconds, 0.005 to 31_622_400, after which the key frees itself if nobody
-    #   extends or renews the lease
-    # @param wait [Numeric] seconds of patience, up to 31_622_400; 0 makes exactly one attempt
-    # @param renew [Boolean, nil] keep the lease alive as long as this process lives and holds it,
-    #   even while Ruby is busy. nil: do so where there is a block and this call has no `ttl:`
-    # @param max_hold [Numeric, nil] seconds after which it is renewed no more, so that it ends by
-    #   itself; for a lease that is renewed
-    # @param at_least [Numeric] seconds that the key stays taken, even if the lease is released
-    #   before
-    # @param on_lost [#call, :raise, nil] called with the lease, on a thread of plock's own, when it
-    #   is lost; `:raise` raises {LeaseLost} in the thread that runs the block, as long as it is
+    # @param ttl [Numeric] seconds, 0.005 to 31_622_400, after which the lease expires, unless it
+    #   is extended or renewed
+    # @param wait [Numeric] seconds to wait for the key, 0 to 31_622_400; 0 makes exactly one
+    #   attempt
+    # @param renew [Boolean, nil] renew the lease while this process holds it, even while Ruby is
+    #   busy. nil: renew it if there is a block and this call has no `ttl:`
+    # @param max_hold [Numeric, nil] seconds, 0.005 to 31_622_400, after which a renewed lease is
+    #   no longer renewed, so that it expires
+    # @param at_least [Numeric] seconds, 0 to 31_622_400, that the key stays taken, even if the
+    #   lease is released earlier
+    # @param on_lost [#call, :raise, nil] called with the lease, on a thread of plock, when the
+    #   lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block, while it is
     #   inside
-    # @param label [String, Symbol, nil] up to 100 bytes that {#status} shows to everybody who can
-    #   read the store
+    # @param label [String, Symbol, nil] 1 to 100 bytes that {#status} shows to all readers of the
+    #   store
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] somebody else held it until patience ended. The block has not run.
-    # @raise [ArgumentError] an argument that cannot be right
+    # @raise [TimeoutError] another holder kept it until `wait:` ended. The block has not run.
+    # @raise [ArgumentError] an argument is invalid
     # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler; `on_lost:` in a Ractor;
-    #   this fiber holds the key already, for a block that it runs, and would wait for itself:
-    #   {Monitor} can be entered again
+    #   this fiber already holds the key for a block, and would wait for itself: use a {Monitor},
+    #   which is reentrant
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError,
     #   UnsupportedError] the store failed
     #
-    # @example A long job that stops when it is not alone any more
-    #   store.acquire("import", ttl: 10, renew: true, on_lost: :raise) { import }
+    # @example A long job that stops when its lease is lost store.acquire("import", ttl: 10, renew:
+    #   true, on_lost: :raise) { import }
     def acquire(
       key, ttl: (usual = profile.ttl), wait: profile.wait, renew: nil, max_hold: nil, at_least: 0,
       on_lost: nil, label: nil, &block
@@ -77,21 +77,21 @@ module Plock
       acquiring(key, profile.store_key(key), terms, block)
     end
 
-    # The same for those who would rather do without than wait.
+    # Like {#acquire}, but returns nil if the key is held.
     #
     # @param (see #acquire)
-    # @param wait [Numeric] as for {#acquire}; by default one attempt is made
+    # @param wait [Numeric] as for {#acquire}; the default of 0 makes one attempt
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil: somebody else holds it. With a block its value, or nil where it has
-    #   not run.
+    # @return [Lease, nil] nil if another holder has it. With a block, the block's value, or nil if
+    #   it has not run.
     # @raise (see #acquire)
     #
     # @example
     #   if (lease = store.try_acquire("nightly", ttl: 60))
     #     begin rollup ensure lease.release end
     #   end
-    # @example Once a day, whoever's clock strikes first
-    #   store.try_acquire("report:2024-05-01", at_least: 86_400) { report }
+    # @example Once a day, in one of several processes store.try_acquire("report:2024-05-01",
+    #   at_least: 86_400) { report }
     def try_acquire(
       key, ttl: (usual = profile.ttl), wait: 0, renew: nil, max_hold: nil, at_least: 0,
       on_lost: nil, label: nil, &block
@@ -104,24 +104,26 @@ module Plock
       trying(key, profile.store_key(key), terms, block)
     end
 
-    # Waits for several keys, and holds them all as long as the block runs, or none. It is
-    # {#acquire} for each of them otherwise, and callers who name the same keys in different orders
-    # do not wait for each other.
+    # Waits for several keys, and holds all of them while the block runs, or none. Otherwise it
+    # does for each key what {#acquire} does. Callers that name the same keys in different orders
+    # do not deadlock.
     #
     # @param keys [Enumerable<String, Symbol>] 1 to 64 different ones
     # @param options [Hash{Symbol => Object}] as for {#acquire}: `ttl:`, `wait:` for all of them
     #   together, `renew:`, `max_hold:`, `at_least:`, `on_lost:`, which is called for each lease
     #   that is lost, `label:`
-    # @yieldparam leases [Array<Lease>] one for each different key, in the order in which they were
-    #   named first
+    # @yieldparam leases [Array<Lease>] one for each different key, in the order in which the
+    #   caller named them first
     # @return [Object, Array<Lease>] the block's value; without a block the leases, each to be
     #   released
-    # @raise [TimeoutError] somebody else held one of them until patience ended; the message names
+    # @raise [TimeoutError] another holder kept one of them until `wait:` ended; the message names
     #   it. The block has not run, and none is held.
     # @raise (see #acquire)
     #
     # @example
-    #   store.acquire_all(["account:1", "account:2"], ttl: 10) { |from, to| transfer(from.fence, to.fence) }
+    #   store.acquire_all(["account:1", "account:2"], ttl: 10) do |from, to|
+    #     transfer(from.fence, to.fence)
+    #   end
     def acquire_all(
       keys, ttl: (usual = profile.ttl), wait: profile.wait, renew: nil, max_hold: nil, at_least: 0,
       on_lost: nil, label: nil, &block
@@ -139,20 +141,20 @@ module Plock
       end
     end
 
-    # The same for those who would rather do without than wait.
+    # Like {#acquire_all}, but returns nil if one of the keys is held.
     #
     # @param (see #acquire_all)
-    # @param wait [Numeric] seconds for all of them together; by default one attempt is made
+    # @param wait [Numeric] seconds for all of them together; the default of 0 makes one attempt
     # @yieldparam leases [Array<Lease>]
-    # @return [Array<Lease>, nil] nil: somebody else holds one of them. With a block its value, or
-    #   nil where it has not run.
+    # @return [Array<Lease>, nil] nil if another holder has one of them. With a block, the block's
+    #   value, or nil if it has not run.
     # @raise (see #acquire)
     def try_acquire_all(keys, wait: 0, **options, &block)
       asking_for_all(keys, terms(block, wait: wait, **options), block, waits: false) { nil }
     end
 
-    # A lock of this key that so many can hold at a time. It does not meet other kinds of locks of
-    # the same key.
+    # A lock that up to `permits:` holders share. It is independent of other kinds of locks of the
+    # same key.
     #
     # @param key [String, Symbol]
     # @param permits [Integer] 1 to 65_535
@@ -165,8 +167,8 @@ module Plock
       Semaphore.new(self, key, profile.store_key(key, Kind::SEMAPHORE), permits)
     end
 
-    # A lock of this key that many can read at a time, or one can write. It does not meet other
-    # kinds of locks of the same key.
+    # A lock that many readers share, or one writer holds. It is independent of other kinds of
+    # locks of the same key.
     #
     # @param key [String, Symbol]
     # @return [ReadWriteLock]
@@ -178,18 +180,18 @@ module Plock
       ReadWriteLock.new(self, key, profile.store_key(key, Kind::READ_WRITE))
     end
 
-    # Runs the block at most once in so many seconds, among all processes: where it has run already,
-    # or is running, nothing happens. Nobody waits. The window begins when the block does; a block
-    # that takes longer ends it. It does not meet other kinds of locks of the same key.
+    # Runs the block at most once in `within:` seconds, among all processes. If it has run or is
+    # running, this call returns at once. The window begins with the block, and lasts at least as
+    # long as the block. It is independent of other kinds of locks of the same key.
     #
-    # Where the process dies in the block, the window ends that many seconds after the last sign of
-    # life.
+    # If the process dies in the block, the window ends `within:` seconds after the last renewal.
     #
     # @param key [String, Symbol]
     # @param within [Numeric] seconds, 0.005 to 31_622_400
-    # @param on_error [Symbol] where the block does not come to its end: `:release`, another may run
-    #   at once; `:keep`, none before the window ends. An exception goes on its way in either case.
-    #   `next` comes to the end; Timeout, Thread#kill, `throw`, `break` and `return` do not.
+    # @param on_error [Symbol] if the block does not complete: `:release` lets another caller run
+    #   at once; `:keep` lets none run before the window ends. An exception propagates in either
+    #   case. `next` completes the block; Timeout, Thread#kill, `throw`, `break` and `return` do
+    #   not.
     # @param label [String, Symbol, nil] as for {#acquire}
     # @yieldparam lease [Lease]
     # @return [Once] whether the block has run here, and its value
@@ -197,7 +199,8 @@ module Plock
     # @raise [Error] as for {#acquire}
     #
     # @example
-    #   store.once("digest:2024-05-01", within: 86_400) { send_digest }.ran? # => true, and then false all day
+    #   result = store.once("digest:2024-05-01", within: 86_400) { send_digest }
+    #   result.ran? # => true, and then false all day
     def once(key, within:, on_error: :release, label: nil, &block)
       raise ArgumentError, "once needs a block" unless block
 
@@ -210,24 +213,25 @@ module Plock
       ) || Once.not_run
     end
 
-    # Takes over a lease that another process has handed over by {Lease#dump}. It gets another token
-    # and a greater fence, so a dump is good for one adoption: the second one raises {LeaseLost},
-    # wherever it is tried.
+    # Takes over a lease that another process handed over with {Lease#dump}. The lease gets another
+    # token and a greater fence. A dump is therefore good for one adoption; a second one raises
+    # {LeaseLost}.
     #
-    # Where the store's answer is lost, this raises, and what may have been adopted is released in
-    # the background: then the key is free soon, or the dump is still good. It is never held by two.
+    # If the store's answer is lost, this raises, and plock releases the possible adoption in the
+    # background. Then the key is free soon, or the dump is still good. There are never two
+    # holders.
     #
     # @param dump [String]
-    # @param ttl [Numeric, nil] seconds that it has from now on, as for {#acquire}, and no fewer
-    #   than are left of its `at_least:`; by default what it had
-    # @param renew [Boolean, nil] as for {#acquire}, and so are the others
+    # @param ttl [Numeric, nil] seconds from now, as for {#acquire}, and no fewer than are left of
+    #   its `at_least:`; by default its former TTL
+    # @param renew [Boolean, nil] as for {#acquire}
     # @param max_hold [Numeric, nil]
     # @param on_lost [#call, :raise, nil]
     # @param label [String, Symbol, nil] for events
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [LeaseLost] its time was over, it was broken, or it has been adopted already
-    # @raise [ArgumentError] not the dump of a lease, or another argument that cannot be right
+    # @raise [LeaseLost] it expired, was broken, or has been adopted already
+    # @raise [ArgumentError] `dump` is not the dump of a lease, or another argument is invalid
     # @raise [Error] as for {#acquire}
     def adopt(dump, ttl: nil, renew: nil, max_hold: nil, on_lost: nil, label: nil, &block)
       key, keep, rest = Lease.read(dump)
@@ -237,7 +241,7 @@ module Plock
           block, ttl_given: !ttl.nil?, renew: renew, max_hold: max_hold, at_least: keep,
           on_lost: on_lost, label: label
         )
-      terms.used = true # by whoever gave it away
+      terms.used = true # by the process that handed it over
       alarm = LossAlarm.for_leases if terms.raises?
       lease = Lease.new(key, terms, alarm)
       taking(lease, lease, terms, alarm, block) do
@@ -259,11 +263,11 @@ module Plock
       look_at(name, store_key)
     end
 
-    # Everything that is held in this store's namespace. Others come and go meanwhile: what is held
-    # all the time is among them.
+    # Yields the status of each key that is held in this store's namespace. A key that is acquired
+    # or released during the call may be missing.
     #
-    # @yieldparam status [Status] its key is nil: the store knows digests only. It can be given to
-    #   {#status} and {#break}.
+    # @yieldparam status [Status] its key is nil, since the store knows only digests. {#status} and
+    #   {#break} accept it.
     # @return [nil, Enumerator] an Enumerator without a block
     # @raise [Error] the store could not be asked
     def each_lock(&block)
@@ -274,11 +278,11 @@ module Plock
       nil
     end
 
-    # Takes the key away from whoever holds it. The next lease has a higher fence; the holder learns
-    # of it as {Lease#lost?} says.
+    # Takes the key away from its holder. The next lease has a greater fence. The holder learns of
+    # the loss as {Lease#lost?} describes.
     #
     # @param key [String, Symbol, Status]
-    # @return [Boolean] did anybody hold it?
+    # @return [Boolean] was it held?
     # @raise [Error] the store could not be asked
     def break(key)
       store_key = locate(key).last
@@ -307,6 +311,31 @@ module Plock
 
     def look_at(key, store_key)
       Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?))
+    end
+
+    # Hands a lease over for `span` seconds under the token that another dump of it names. From
+    # then on this other dump is good for an adoption. The caller must ensure that only one process
+    # uses it at a time.
+    #
+    # @param dump [String] that is valid now
+    # @param other [String] that becomes valid; it may be the same
+    # @param span [Float] seconds
+    # @raise [LeaseLost]
+    # @raise [Error]
+    def hand_back(dump, other, span)
+      key, _keep, rest = Lease.read(dump)
+      Thread.handle_interrupt(Object => :never) do
+        hold = adopt_hold(rest, false, nil, false, span, Lease.read(other).last) or
+          raise lost_before_adoption(key)
+        hold.dump
+      end
+      nil
+    end
+
+    def lost_before_adoption(key)
+      LeaseLost.new(
+        "the lease on #{key.inspect} was lost, or adopted, before this adoption", code: :not_owner
+      )
     end
 
     # @return [Object] the block's value

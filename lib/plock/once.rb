@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Plock
-  # What came of {Locking#once}.
+  # The result of {Locking#once}.
   #
   # @example
   #   result = Plock.once("digest:2024-05-01", within: 86_400) { send_digest }
@@ -32,7 +32,7 @@ module Plock
     private_constant :NOT_RUN
 
     # @api private
-    # @return [Once] where somebody else has run it
+    # @return [Once] for a call that did not run the block
     def self.not_run
       NOT_RUN
     end

@@ -5,24 +5,19 @@ require_relative "locking/own_shares"
 require_relative "locking/shared_lock"
 
 module Plock
-  # A key that many can read at a time, or one can write: {Locking#read_write_lock} makes one. Each
-  # holds a lease of his own, with a fence, an end and a voice when it is lost, as with a lock.
+  # A key that many readers share, or one writer holds; {Locking#read_write_lock} makes one. Each
+  # holder has its own lease, with a fence, a TTL and `on_lost:`, as with a lock.
   #
-  # Who comes is served in order. A writer waits for those who read before him, and whoever comes
-  # after him waits behind him, so neither readers nor writers starve.
+  # Callers are admitted in FIFO order. A writer waits for the readers before it, and later callers
+  # wait behind it, so neither readers nor writers starve.
   #
-  # A fiber does not wait for itself. Where it reads already, {#read} with a block goes on with the
-  # lease it has: that costs nothing, and nothing is released at the block's end. What it would have
-  # to wait for, it is refused: {UnsupportedError}.
+  # A fiber never waits for itself. If it reads already, {#read} with a block uses the lease that
+  # it has, and releases nothing at the block's end. A call that would have to wait for its own
+  # fiber raises {UnsupportedError}.
   #
-  # @example
-  #   lock = Plock.read_write_lock("prices")
-  #   lock.read { |lease| show(Price.all) }
-  #   lock.write(ttl: 60) do |lease|
-  #     Price.import
-  #     lease.downgrade # others may read now, and nobody has written in between
-  #     Report.build
-  #   end
+  # @example lock = Plock.read_write_lock("prices") lock.read { |lease| show(Price.all) }
+  #   lock.write(ttl: 60) do |lease| Price.import lease.downgrade # others may read now; no other
+  #   writer came in between Report.build end
   class ReadWriteLock < Locking::SharedLock
     # @api private
     def initialize(store, key, store_key)
@@ -31,55 +26,55 @@ module Plock
       freeze
     end
 
-    # Waits until it can read, and reads as long as the block runs. Without a block the lease is
-    # returned, and is to be released by {Lease#release}.
+    # Waits until it can read, and holds a read lease while the block runs. Without a block it
+    # returns the lease, which the caller must release with {Lease#release}.
     #
-    # Where this fiber reads already, the block runs at once, with the lease that is there and on
-    # its terms.
+    # If this fiber reads already, the block runs at once with the present lease; the options are
+    # ignored.
     #
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`,
     #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] somebody wrote, or waited to write, until patience ended. The block has
-    #   not run.
+    # @raise [TimeoutError] another writer held it, or waited for it, until `wait:` ended. The
+    #   block has not run.
     # @raise [UnsupportedError] this fiber writes already, or reads already and there is no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def read(**options, &block)
       share(:acquiring, Locking::Share::READ, options, block)
     end
 
-    # Waits until it can write, alone, as long as the block runs.
+    # Waits until it can write, and holds the only lease while the block runs.
     #
     # @param options [Hash{Symbol => Object}] as for {#read}
-    # @yieldparam lease [Lease] {Lease#downgrade} makes it one that reads
+    # @yieldparam lease [Lease] {Lease#downgrade} turns it into a read lease
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] others read or wrote until patience ended. The block has not run.
+    # @raise [TimeoutError] others read or wrote until `wait:` ended. The block has not run.
     # @raise [UnsupportedError] this fiber reads or writes already: it would wait for itself
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def write(**options, &block)
       share(:acquiring, Locking::Share::WRITE, options, block)
     end
 
-    # {#read} for those who would rather do without than wait.
+    # Like {#read}, but returns nil if it cannot read now.
     #
-    # @param wait [Numeric] seconds; by default one attempt is made
+    # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil: somebody writes, or waits to. With a block its value, or nil where
-    #   it has not run.
+    # @return [Lease, nil] nil if a writer holds it or waits for it. With a block, the block's
+    #   value, or nil if it has not run.
     # @raise (see #read)
     def try_read(wait: 0, **options, &block)
       share(:trying, Locking::Share::READ, { wait: wait, **options }, block)
     end
 
-    # {#write} for those who would rather do without than wait.
+    # Like {#write}, but returns nil if it cannot write now.
     #
-    # @param wait [Numeric] seconds; by default one attempt is made
+    # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil: others read or write. With a block its value, or nil where it has
-    #   not run.
+    # @return [Lease, nil] nil if others read or write. With a block, the block's value, or nil if
+    #   it has not run.
     # @raise (see #write)
     def try_write(wait: 0, **options, &block)
       share(:trying, Locking::Share::WRITE, { wait: wait, **options }, block)

@@ -3,14 +3,13 @@
 require_relative "locking/shared_lock"
 
 module Plock
-  # A key that so many can hold at a time: {Locking#semaphore} makes one. Each holds a lease of his
-  # own, with a fence, an end and a voice when it is lost, as with a lock; who comes when all are
-  # taken waits in line.
+  # A key that up to `permits:` holders share; {Locking#semaphore} makes one. Each holder has its
+  # own lease, with a fence, a TTL and `on_lost:`, as with a lock. When all permits are taken,
+  # callers wait in FIFO order.
   #
-  # There is nothing to set up, and nothing to count wrongly: what is held are leases, and a permit
-  # is free when its lease is over, however that came. How many permits there are is what the one
-  # says who asks. Where processes say different numbers, each is admitted while fewer than his
-  # number are inside; who waits before him is served before him all the same.
+  # There is no counter to set up or repair: a permit is free when its lease ends, for any reason.
+  # Each caller passes its own `permits:`, and is admitted while fewer holders than that are
+  # inside. Callers with different numbers share one FIFO queue.
   #
   # @example Three at a time, whatever the number of workers
   #   Plock.semaphore("geocoder", permits: 3).acquire(ttl: 30, wait: 60) { geocode(address) }
@@ -25,7 +24,9 @@ module Plock
     # @raise [ArgumentError]
     def initialize(store, key, store_key, permits)
       unless Integer === permits && PERMITS.cover?(permits)
-        raise ArgumentError, "permits: must be an Integer from #{PERMITS.first} to #{PERMITS.last} (got #{permits.inspect})"
+        raise ArgumentError,
+              "permits: must be an Integer from #{PERMITS.first} to #{PERMITS.last} " \
+              "(got #{permits.inspect})"
       end
 
       super(store, key, store_key)
@@ -34,14 +35,15 @@ module Plock
       freeze
     end
 
-    # Waits for a permit, holds it as long as the block runs, and gives it back on every way out of
-    # the block. Without a block the lease is returned, and is to be released by {Lease#release}.
+    # Waits for a permit, holds it while the block runs, and releases it on every way out of the
+    # block. Without a block it returns the lease, which the caller must release with
+    # {Lease#release}.
     #
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`,
     #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] all permits were taken until patience ended. The block has not run.
+    # @raise [TimeoutError] all permits were taken until `wait:` ended. The block has not run.
     # @raise [ArgumentError, UnsupportedError, Error] as {Locking#acquire} does
     #
     # @example
@@ -51,13 +53,13 @@ module Plock
       ask(:acquiring, terms(@share, block, options), block)
     end
 
-    # The same for those who would rather do without than wait.
+    # Like {#acquire}, but returns nil if all permits are taken.
     #
-    # @param wait [Numeric] seconds; by default one attempt is made
+    # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#acquire}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil: all permits are taken. With a block its value, or nil where it has
-    #   not run.
+    # @return [Lease, nil] nil if all permits are taken. With a block, the block's value, or nil if
+    #   it has not run.
     # @raise (see #acquire)
     #
     # @example

@@ -4,7 +4,7 @@ require_relative "locking/kind"
 require_relative "locking/share"
 
 module Plock
-  # What a store tells of one key at one moment. By the time it is read it may be different.
+  # The state of one key in the store at one moment. It may have changed since.
   #
   # @example
   #   status = Plock.status("invoice:7")
@@ -15,7 +15,7 @@ module Plock
   # @example
   #   Plock.semaphore("api", permits: 3).status.holders.map(&:label) # => ["import", "export"]
   class Status
-    # Somebody who holds the key, alone or beside others.
+    # One holder of the key.
     #
     # @!attribute [r] host
     #   @return [String, nil]
@@ -30,9 +30,9 @@ module Plock
     # @!attribute [r] since
     #   @return [Time, nil] since when it is held
     # @!attribute [r] remaining
-    #   @return [Float, nil] seconds until the store ends it by itself
+    #   @return [Float, nil] seconds until it expires
     # @!attribute [r] mode
-    #   @return [Symbol, nil] `:read` or `:write`; nil where there are no such
+    #   @return [Symbol, nil] `:read` or `:write`; nil for locks without modes
     Holder = Struct.new(:host, :pid, :thread, :label, :fence, :since, :remaining, :mode,
                         keyword_init: true) do
       # @return [String]
@@ -41,7 +41,7 @@ module Plock
       end
     end
 
-    # Somebody who waits for the key.
+    # One waiter for the key.
     #
     # @!attribute [r] host
     #   @return [String, nil]
@@ -54,7 +54,7 @@ module Plock
     # @!attribute [r] since
     #   @return [Time, nil] when it began to wait
     # @!attribute [r] mode
-    #   @return [Symbol, nil] `:read` or `:write`; nil where there are no such
+    #   @return [Symbol, nil] `:read` or `:write`; nil for locks without modes
     Waiter = Struct.new(:host, :pid, :thread, :label, :since, :mode, keyword_init: true) do
       # @return [String]
       def to_s
@@ -62,25 +62,23 @@ module Plock
       end
     end
 
-    # What is done while one holds it.
     DEEDS = { read: "held for reading", write: "held for writing" }.freeze
     private_constant :DEEDS
 
-    # @return [String, Symbol, nil] as the caller named it; nil from {Locking#each_lock}, which sees
-    #   digests only
+    # @return [String, Symbol, nil] as the caller named it; nil from {Locking#each_lock}, which
+    #   sees only digests
     attr_reader :key
 
     # @return [String] as it stands in the store
     attr_reader :store_key
 
-    # @return [Array<Holder>] in the order in which they came; of a plain lock one at most
+    # @return [Array<Holder>] in the order of their arrival; a plain lock has at most one
     attr_reader :holders
 
-    # @return [Array<Waiter>] in the order in which they will be served
+    # @return [Array<Waiter>] in the order of the queue
     attr_reader :waiters
 
-    # @return [Float, nil] of the first holder: seconds until the store ends it by itself; nil where
-    #   nobody holds the key
+    # @return [Float, nil] seconds until the first holder's lease expires; nil if the key is free
     attr_reader :remaining
 
     # @return [Integer, nil] of the first holder's lease

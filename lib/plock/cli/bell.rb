@@ -22,8 +22,6 @@ module Plock
 
       # From now on signals ring it. Who was started with a signal ignored, as by nohup(1), leaves
       # it so.
-      #
-      # @return [void]
       def listen
         (FORWARDED + OWN).each do |name|
           number = Signal.list.fetch(name)
@@ -34,7 +32,6 @@ module Plock
         @before["TTOU"] = trap("TTOU", "IGNORE")
       end
 
-      # @return [void]
       def hush
         @before.each { |name, handler| trap(name, handler || "DEFAULT") }
         @before.clear
@@ -44,7 +41,6 @@ module Plock
       # not rung again.
       #
       # @param number [Integer] of the signal, or LOST
-      # @return [void]
       def ring(number)
         @writer.write_nonblock(number.chr, exception: false)
       end

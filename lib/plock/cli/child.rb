@@ -26,7 +26,6 @@ module Plock
         form_group
       end
 
-      # @return [void]
       def start
         @go.syswrite("!")
         @go.close

@@ -7,7 +7,6 @@ module Plock
     # The logger of the command's store: what the library warns of, in the command's own form.
     module Reporter
       # @param message [String]
-      # @return [void]
       def self.warn(message)
         CLI.complain(message.delete_prefix("[Plock] "))
       end

@@ -43,13 +43,11 @@ module Plock
       end
 
       # @param group [Integer]
-      # @return [void]
       def lend(group)
         @modes ||= modes
         @borrower = group if Processes.hand_terminal(@tty.fileno, group)
       end
 
-      # @return [void]
       def take_back
         return unless @borrower
 
@@ -58,8 +56,6 @@ module Plock
       end
 
       # As it was before it was lent: who was killed could not put it in order.
-      #
-      # @return [void]
       def tidy
         @tty.console_mode = @modes if @modes && ours?
       rescue SystemCallError

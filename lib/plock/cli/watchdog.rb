@@ -28,20 +28,16 @@ module Plock
       # From now on this group is not to outlive this process.
       #
       # @param group [Integer]
-      # @return [void]
       def guard(group)
         @group = group
         tell(group)
       end
 
       # The group may go on by itself.
-      #
-      # @return [void]
       def release
         guard(NOBODY)
       end
 
-      # @return [void]
       def keep_alive
         return unless Process.wait(@pid, Process::WNOHANG)
 
@@ -49,7 +45,6 @@ module Plock
         start
       end
 
-      # @return [void]
       def finish
         @pipe.close
         Process.wait(@pid)

@@ -30,8 +30,6 @@ module Plock
 
       class << self
         # Where ActiveSupport::Notifications is loaded. Looked for whenever a store is opened.
-        #
-        # @return [void]
         def attach
           Events.add(self) if defined?(::ActiveSupport::Notifications) && Events.here?
         end
@@ -42,7 +40,6 @@ module Plock
         end
 
         # @param event [Event]
-        # @return [void]
         def call(event)
           ended = Time.now
           times =

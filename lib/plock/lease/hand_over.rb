@@ -32,7 +32,6 @@ module Plock
       #
       # @param store [Locking]
       # @param handed [String, false] what {#hand_on} returned
-      # @return [void]
       # @raise [Error] the store could not be asked; the lease is not valid here, and is released in
       #   the background
       def go_on(store, handed)

@@ -7,39 +7,39 @@ require_relative "own_holds"
 
 module Plock
   module Locking
-    # From the terms to the lease, and back. What is taken is in the lease before anything can
-    # interrupt, so that one place gives it back.
+    # Acquires and releases one lease. The hold is in the lease before an interrupt can lose it, so
+    # that one place releases it.
     #
-    # A store hands out its hold by yielding it as soon as it is granted, and then returns it, too:
-    # what a method returns is lost where an interrupt comes as it returns, also from one in C.
+    # A store yields its hold as soon as it is granted, and returns it, too. An interrupt at the
+    # return of a method, even of one in C, loses the returned value.
     #
     # @api private
     module Acquisition
-      # What may interrupt the way out: nothing. Under a Fiber scheduler nothing is masked, for
-      # masks belong to threads, and fibers that take turns would take off one another's.
+      # Nothing may interrupt the way out. Under a Fiber scheduler nothing is masked: masks belong
+      # to threads, and fibers of one thread would remove each other's.
       THREAD_MASK = { Object => :never }.freeze
       FIBER_MASK = {}.freeze
 
-      # Seconds that a TimeoutError may be held up to learn who has the key.
+      # Seconds that a TimeoutError may be delayed to learn the holder.
       EXAMINE_BUDGET = 0.02
 
-      # How a store fails. What else descends from {Error} may be another lease's loss, on its way
-      # to a block further out.
+      # The failures of a store. Another {Error} may be the loss of another lease, on its way to an
+      # outer block.
       STORE_FAILURES = [
         UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError
       ].freeze
 
       private_constant :THREAD_MASK, :FIBER_MASK, :EXAMINE_BUDGET
 
-      # @return [Hash] for Thread.handle_interrupt. To be asked for before the way out begins:
-      #   looking for it can be interrupted.
+      # @return [Hash] for Thread.handle_interrupt. Call it before the way out begins, since this
+      #   call can be interrupted.
       def self.mask
         Fiber.current_scheduler ? FIBER_MASK : THREAD_MASK
       end
 
       # @api private
       # @param store_key [String]
-      # @param lease [Lease] that is to be given its hold
+      # @param lease [Lease] that gets the hold
       # @raise [TimeoutError]
       # @raise [UnsupportedError] this fiber would wait for itself
       def acquiring(key, store_key, terms, block, lease: nil)
@@ -102,22 +102,26 @@ module Plock
         )
       end
 
-      # @yieldparam token [String, nil] that it waited with, where others held it until patience
-      #   ended; the block's value is the answer
+      # @return [Object, Lease, nil] nil: others held it until `wait:` ended
+      def trying(key, store_key, terms, block, lease: nil)
+        asking(key, store_key, terms, block, lease) { nil }
+      end
+
+      # @yieldparam token [String, nil] that it waited with, if others held it until `wait:` ended;
+      #   the block's value is returned
       def asking(key, store_key, terms, block, lease = nil)
         started = Clock.now if Events.listening
         alarm = LossAlarm.for_leases if terms.raises?
         lease ||= Lease.new(key, terms, alarm)
         taking(lease, lease, terms, alarm, block) do
           fill(lease, store_key, terms, terms.wait)
-          agree if !@agreed && lease.hold # with another secret it is another key, and free
+          agree if !@agreed && lease.hold # with a different secret it is a different key, and free
           tell_of_asking(lease, store_key, terms, Clock.now - started) if started
           return yield(lease.waited_with) unless lease.hold
         end
       end
 
-      # @param asking [Float] seconds that the caller has been asking, for several keys, one after
-      #   the other
+      # @param asking [Float] seconds since the caller began to acquire several keys
       # @return [Object, nil] the hold that the lease has been given
       def fill(lease, store_key, terms, patience, asking = 0.0)
         taken =
@@ -131,12 +135,11 @@ module Plock
         nil
       end
 
-      # The store's part in it, for stores that are written in Ruby; and for front doors that keep
-      # what they have taken.
+      # Acquires for stores written in Ruby, and for APIs that keep the hold themselves.
       #
-      # @param given [#call, nil] is handed what was taken
-      # @param undo [#call] gives back what may have been taken, on every way out but with it
-      # @yieldreturn [Object, nil] nil: it was not to be had
+      # @param given [#call, nil] receives the hold
+      # @param undo [#call] releases a possible hold on every way out that does not return it
+      # @yieldreturn [Object, nil] nil: it is held by others
       # @return [Object, nil]
       def handing_out(given, undo)
         mask = Acquisition.mask
@@ -155,10 +158,10 @@ module Plock
       end
       module_function :handing_out
 
-      # Has something taken for a block, or for whoever is to release it himself.
+      # Acquires for a block, or for a caller that releases the lease itself.
       #
-      # @param taken [#watch, #finish] what sees to the leases
-      # @param given [Object] what the caller gets of them
+      # @param taken [#watch, #finish] a lease or a group of leases
+      # @param given [Object] the value for the caller
       # @yield to take them
       def taking(taken, given, terms, alarm, block, &take)
         if block.nil?
@@ -175,7 +178,7 @@ module Plock
       def use(taken, given, terms, block)
         mask = Acquisition.mask
         begin
-          # here, and removed behind the release: in between somebody waits for each microsecond
+          # added here and removed after the release, to keep the time under the lock short
           (own = OwnHolds.here).add(self, taken)
           yield
           taken.watch if terms.watch?
@@ -191,7 +194,7 @@ module Plock
         end
       end
 
-      # Whoever gets a lease without a block may forget it, and is to hear of that.
+      # A caller may forget a lease without a block; the dispatcher warns of it.
       def keep(taken, given, terms)
         Dispatcher.start
         mask = Acquisition.mask
@@ -229,13 +232,13 @@ module Plock
         )
       end
 
-      # As `examine`, without the place in line of this token. In most stores a caller has left its
-      # place by then.
+      # Like `examine`, but without this token's place in the queue. In most stores the caller has
+      # left the queue by then.
       def examine_others(_own, store_key, shared, budget)
         examine(store_key, shared, budget)
       end
 
-      # What is missing in a message is no reason for another error.
+      # A message without the holder is better than another error.
       def who_holds(key, store_key, own)
         Status.new(
           key, store_key, examine_others(own, store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET)

@@ -54,7 +54,6 @@ module Plock
 
       # Costs one request, the first time.
       #
-      # @return [void]
       # @raise [ConfigurationError] others use another secret
       # @raise [Error] the store could not be asked
       def agree

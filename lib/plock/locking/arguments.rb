@@ -5,20 +5,19 @@ require_relative "../errors"
 
 module Plock
   module Locking
-    # The rules for what {Locking#acquire} and its like are given. Nothing is brought into its
-    # range: what cannot be right raises.
+    # Checks the arguments of {Locking#acquire} and similar methods. An invalid value raises; none
+    # is clamped.
     #
     # @api private
     module Arguments
       KEY_MAX_BYTES = 1024
       LABEL_MAX_BYTES = 100
 
-      # Seconds. A shorter lease is over before it can be relied on, one of more than 366 days is a
-      # mistake.
+      # Seconds. A shorter lease expires before it is of use; more than 366 days is a mistake.
       TTL_MIN = 0.005
       SPAN_MAX = 31_622_400.0
 
-      # What may become of a key where the block of {Locking#once} raises.
+      # The outcomes for a key if the block of {Locking#once} raises.
       ON_ERROR = %i[release keep].freeze
 
       class << self
@@ -32,7 +31,9 @@ module Plock
           end
           return name if name.bytesize <= KEY_MAX_BYTES
 
-          raise ArgumentError, "key exceeds #{KEY_MAX_BYTES} bytes (got #{name.bytesize}): use a digest of what it is made of"
+          raise ArgumentError,
+                "key exceeds #{KEY_MAX_BYTES} bytes (got #{name.bytesize}): " \
+                "use a digest of what it is made of"
         end
 
         # @return [Float]
@@ -52,15 +53,16 @@ module Plock
         # @raise [ArgumentError]
         def max_hold(value, renew)
           unless renew
-            raise ArgumentError, "max_hold: limits how long a lease is renewed, and this one is not renewed: pass renew: true, " \
-                                 "or a block and no ttl:"
+            raise ArgumentError,
+                  "max_hold: limits how long a lease is renewed, and this one is not renewed: " \
+                  "pass renew: true, or a block and no ttl:"
           end
 
           seconds("max_hold:", value, TTL_MIN)
         end
 
-        # @param automatic [Boolean] is the lease renewed where the caller says nothing?
-        # @param watched [Boolean] does the caller want to hear of its loss?
+        # @param automatic [Boolean] is the lease renewed if the caller passes nil?
+        # @param watched [Boolean] does the caller pass `on_lost:`?
         # @return [Boolean, Symbol] `:automatic`: it is renewed, but the caller has not asked for
         #   anything
         # @raise [ArgumentError]
@@ -114,10 +116,10 @@ module Plock
           raise ArgumentError, "label: must be text that UTF-8 has characters for"
         end
 
-        # For front doors, whose callers give no label.
+        # For APIs whose callers pass no label.
         #
         # @param text [String] of any bytes and length
-        # @return [String] what of it can be a label
+        # @return [String] a valid label made from it
         def shortened_label(text)
           text.b.byteslice(0, LABEL_MAX_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
         end
@@ -132,13 +134,16 @@ module Plock
                 "#{name} must be from #{least} to #{SPAN_MAX.to_i} seconds (got #{value.inspect})"
         end
 
-        # Thread#raise meets whichever fiber runs at the moment: under a scheduler that is not the
-        # holder, or the reactor itself.
+        # Thread#raise interrupts the fiber that runs now. Under a scheduler that may be another
+        # fiber, or the reactor.
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
           return if Fiber.current.blocking? && Fiber.scheduler.nil?
 
-          unsupported("on_lost: :raise cannot single out one fiber of a thread: pass a callable, or ask lease.lost?")
+          unsupported(
+            "on_lost: :raise cannot single out one fiber of a thread: " \
+              "pass a callable, or ask lease.lost?"
+          )
         end
 
         def unsupported(message)

@@ -7,56 +7,55 @@ module Plock
   module Locking
     # Several keys for one caller, all or none.
     #
-    # They are taken in the order of their names in the store. Whoever waits holds none that comes
-    # after the one that it waits for, so that no two wait for each other; and it waits for one at a
-    # time, so that it stands in nobody's way elsewhere.
+    # They are acquired in the order of their store keys. A waiter holds no key that comes after
+    # the one that it waits for, so two waiters never deadlock. It waits for one key at a time, so
+    # it blocks no other queue.
     #
     # @api private
     module GroupAcquisition
       KEYS_MAX = 64
 
-      # What of a lease's time may be over when its block begins.
+      # The share of a lease's TTL that may have passed when its block begins.
       FRESH = 0.1
 
-      # How an attempt fails that patience has cut short: it was waiting for the store's answer, or
-      # for a connection to ask on.
+      # The codes of an attempt that the end of `wait:` cut short: it waited for the store's
+      # answer, or for a connection.
       CUT_SHORT = %i[silent saturated].freeze
       private_constant :CUT_SHORT
 
       private
 
-      # @yieldparam lease [Lease] on what others held until patience ended; the block's value is the
-      #   answer
+      # @yieldparam lease [Lease] on the key that others held until `wait:` ended; the block's
+      #   value is returned
       # @yieldparam store_key [String]
       # @yieldparam count [Integer] how many were asked for
-      # @param waits [Boolean] does it raise where others have one of them?
+      # @param waits [Boolean] does it raise if others hold one of them?
       def asking_for_all(keys, terms, block, waits:)
         started = Clock.now if Events.listening
         alarm = LossAlarm.for_leases if terms.raises?
-        bunch = LeaseGroup.new(leases_on(keys, terms, alarm), terms, self)
-        check_own_holds(bunch, terms) if waits && terms.wait.positive?
-        taking(bunch, bunch.leases, terms, alarm, block) do
-          missing = fill_all(bunch, terms)
+        group = LeaseGroup.new(leases_on(keys, terms, alarm), terms, self)
+        check_own_holds(group, terms) if waits && terms.wait.positive?
+        taking(group, group.leases, terms, alarm, block) do
+          missing = fill_all(group, terms)
           agree unless missing || @agreed
-          tell_of_asking_for_all(bunch, missing, terms, Clock.now - started) if started
+          tell_of_asking_for_all(group, missing, terms, Clock.now - started) if started
           next unless missing
 
-          bunch.patience_is_over
-          return yield(bunch[missing], missing, bunch.size)
+          group.patience_is_over
+          return yield(group[missing], missing, group.size)
         end
       end
 
       # @raise [UnsupportedError]
-      def check_own_holds(bunch, terms)
+      def check_own_holds(group, terms)
         own = OwnHolds.here
-        name = bunch.names.find { |store_key| own.in_the_way?(self, store_key, terms.share) } or
+        name = group.names.find { |store_key| own.in_the_way?(self, store_key, terms.share) } or
           return
 
-        refuse_to_wait_for_itself("#{bunch[name].key.inspect}, one of #{bunch.size} keys,", terms)
+        refuse_to_wait_for_itself("#{group[name].key.inspect}, one of #{group.size} keys,", terms)
       end
 
-      # @return [Hash{String => Lease}] by names in the store; a key that is named again is the one
-      #   named first
+      # @return [Hash{String => Lease}] by store keys; a repeated key counts once
       def leases_on(keys, terms, alarm)
         unless keys.is_a?(Enumerable)
           raise ArgumentError, "keys must be a list of Strings and Symbols (got #{keys.class})"
@@ -70,104 +69,102 @@ module Plock
               "keys must be from 1 to #{KEYS_MAX} different ones (got #{leases.size})"
       end
 
-      # @return [String, nil] the name of one that could not be had
-      def fill_all(bunch, terms)
+      # @return [String, nil] a store key that is held by others
+      def fill_all(group, terms)
         deadline = now + terms.wait
-        while (outcome = fill_in_order(bunch, terms, deadline)) == :late
-          missing = refresh(bunch, terms, deadline) || bunch.over
+        while (outcome = fill_in_order(group, terms, deadline)) == :late
+          missing = refresh(group, terms, deadline) || group.over
           return missing unless missing && left_until(deadline).positive?
 
-          bunch.give_back
+          group.give_back
         end
         outcome
       end
 
       # @return [String, :late, nil] nil: all at once; `:late`: one after the other; else the name
       #   of one that could not be had
-      def fill_in_order(bunch, terms, deadline)
-        names = bunch.names
+      def fill_in_order(group, terms, deadline)
+        names = group.names
         while names.any?
           refused = nil
           first = names
-          while first.any? && (index = fill_together(first, bunch, terms, deadline))
-            return fill_one_by_one(first, bunch, terms, deadline) || :late if index == :apart
+          while first.any? && (index = fill_together(first, group, terms, deadline))
+            return fill_one_by_one(first, group, terms, deadline) || :late if index == :apart
 
             refused = first[index]
             return refused unless left_until(deadline).positive?
 
             first = first.first(index)
           end
-          return (:late unless names.equal?(bunch.names)) unless refused
-          return refused unless fill_one(refused, bunch, terms, deadline)
+          return (:late unless names.equal?(group.names)) unless refused
+          return refused unless fill_one(refused, group, terms, deadline)
 
           names = names.drop(first.size + 1)
         end
         :late
       end
 
-      # One attempt. Where the store fails, it may do better a moment later: the attempt counts as
-      # refused as long as there is patience.
+      # Makes one attempt. A failure of the store counts as a refusal until `wait:` ends, since the
+      # next attempt may succeed.
       #
       # @param names [Array<String>] in the store, in order
       # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have;
       #   `:apart`: the store cannot take them at once
-      def fill_together(names, bunch, terms, deadline)
-        bunch.asks_for(names)
-        bunch.answered(
+      def fill_together(names, group, terms, deadline)
+        group.asks_for(names)
+        group.answered(
           take_all(
             names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?,
             spent(terms, deadline), left_until(deadline)
-          ) { |holds| bunch.granted = holds }
+          ) { |holds| group.granted = holds }
         )
       rescue *Acquisition::STORE_FAILURES => e
-        raise unless left_until(deadline).positive? || cut_short?(e, bunch)
+        raise unless left_until(deadline).positive? || cut_short?(e, group)
 
         0
       end
 
-      # Did patience end a last, short attempt, on a store that has answered this call before? Then
-      # it was refused, as far as is known.
-      def cut_short?(error, bunch)
-        bunch.heard? && CUT_SHORT.include?(error.code)
+      # Did the end of `wait:` cut short the last attempt, on a store that has answered before?
+      # Then it counts as refused.
+      def cut_short?(error, group)
+        group.heard? && CUT_SHORT.include?(error.code)
       end
 
-      # @return [String, nil] the name of the one that could not be had
-      def fill_one_by_one(names, bunch, terms, deadline)
-        names.find { |name| !fill_one(name, bunch, terms, deadline) }
+      # @return [String, nil] the store key that is held by others
+      def fill_one_by_one(names, group, terms, deadline)
+        names.find { |name| !fill_one(name, group, terms, deadline) }
       end
 
-      # @return [String, nil] the name of one that is not ours any more, or of which that is not
-      #   known
-      def refresh(bunch, terms, deadline)
-        lost = lost_meanwhile(bunch, terms)
-        lost.first unless lost.empty? || fill_together(lost, bunch, terms, deadline).nil?
+      # @return [String, nil] the store key of a lease that is lost or in doubt
+      def refresh(group, terms, deadline)
+        lost = lost_meanwhile(group, terms)
+        lost.first unless lost.empty? || fill_together(lost, group, terms, deadline).nil?
       rescue *Acquisition::STORE_FAILURES
         raise unless left_until(deadline).positive?
 
-        bunch.names.first
+        group.names.first
       end
 
-      # Leases that are old already, or were there before another one had to be waited for, get
-      # their full time again.
+      # Renews the leases that are old, or older than the wait for another key, for their full TTL.
       #
-      # @return [Array<String>] the names of those that are not ours any more
-      def lost_meanwhile(bunch, terms)
-        holds = bunch.leases.map(&:hold)
+      # @return [Array<String>] the store keys of the lost leases
+      def lost_meanwhile(group, terms)
+        holds = group.leases.map(&:hold)
         since = [
           Clock.now - (terms.ttl * FRESH), *holds.select(&:contended?).map(&:acquired_at)
         ].max
         lost =
-          bunch.names.reject do |name|
-            (hold = bunch[name].hold).acquired_at >= since || hold.extend(terms.ttl)
+          group.names.reject do |name|
+            (hold = group[name].hold).acquired_at >= since || hold.extend(terms.ttl)
           end
-        lost.each { |name| bunch[name].hold = nil }
+        lost.each { |name| group[name].hold = nil }
       end
 
       # @return [Object, nil] the hold
-      def fill_one(name, bunch, terms, deadline)
-        fill(bunch[name], name, terms, left_until(deadline), spent(terms, deadline))
+      def fill_one(name, group, terms, deadline)
+        fill(group[name], name, terms, left_until(deadline), spent(terms, deadline))
       rescue UnavailableError => e
-        raise unless cut_short?(e, bunch) && !left_until(deadline).positive?
+        raise unless cut_short?(e, group) && !left_until(deadline).positive?
       end
 
       # @return [Float] seconds since the call began
@@ -184,9 +181,9 @@ module Plock
         Clock.now
       end
 
-      def tell_of_asking_for_all(bunch, missing, terms, waited)
-        (missing ? [missing] : bunch.names).each do |name|
-          tell_of_asking(bunch[name], name, terms, waited)
+      def tell_of_asking_for_all(group, missing, terms, waited)
+        (missing ? [missing] : group.names).each do |name|
+          tell_of_asking(group[name], name, terms, waited)
         end
       end
     end

@@ -5,12 +5,12 @@ require_relative "../log"
 
 module Plock
   module Locking
-    # The leases of one call for several keys: what {Acquisition} sees to in the place of a single one.
+    # The leases of one call for several keys; {Acquisition} treats it like a single lease.
     #
     # @api private
     class LeaseGroup
       # Seconds that the way out may take a caller whose patience is over: to ask who has the key,
-      # and to give back the others. What is not given back by then is given back in the background.
+      # and to give back the others. Later releases continue in the background.
       WAY_OUT_BUDGET = 0.02
       LEAST_WAY_OUT = 0.001
       private_constant :WAY_OUT_BUDGET, :LEAST_WAY_OUT
@@ -22,8 +22,8 @@ module Plock
       #   taken
       attr_reader :names
 
-      # What the store has granted to those that {#asks_for} named. From then on {#finish} gives it
-      # back, whatever interrupts.
+      # The holds that the store granted for the keys of {#asks_for}. From then on {#finish}
+      # releases them, even after an interrupt.
       attr_writer :granted
 
       # @param leases [Hash{String => Lease}] by the names of their keys in the store
@@ -44,9 +44,6 @@ module Plock
         @heard
       end
 
-      # Patience is over.
-      #
-      # @return [void]
       def patience_is_over
         @out_by = Clock.now + WAY_OUT_BUDGET
       end
@@ -64,7 +61,7 @@ module Plock
         !lease.nil? && lease.holds?(store_key)
       end
 
-      # @return [String, nil] the name of one whose time was over before all were had
+      # @return [String, nil] the store key of a lease that expired before all were acquired
       def over
         @names.find { |name| !@by_name[name].hold.valid? }
       end
@@ -80,7 +77,6 @@ module Plock
       end
 
       # @param names [Array<String>] of keys in the store that are asked for now
-      # @return [void]
       def asks_for(names)
         @asked = names
       end
@@ -95,21 +91,17 @@ module Plock
         settle
       end
 
-      # @return [void]
       def watch
         @leases.each(&:watch)
       end
 
       # Its caller gets them now: as {Lease#given} has it.
-      #
-      # @return [void]
       def given
         @leases.each(&:given)
       end
 
-      # Gives back what nobody has seen yet, so that nobody is told of it either.
+      # Releases holds that the caller has not seen, without an event.
       #
-      # @return [void]
       # @raise [Error]
       def give_back
         settle
@@ -118,23 +110,21 @@ module Plock
         taken.each { |lease| lease.hold = nil }
       end
 
-      # The end of the block, or of an attempt that came to nothing. Raises nothing.
-      #
-      # @return [void]
+      # Releases at the end of the block or of a failed attempt. Raises nothing.
       def finish
         @terms.used ? release : give_back
       rescue Error => e
         Log.warn(
           @terms.logger,
-          "the leases on #{@leases.map { |lease| lease.key.inspect }.join(", ")} could not be released " \
-            "(#{e.class}: #{e.message}): they free themselves within #{@terms.ttl} s"
+          "the leases on #{@leases.map { |lease| lease.key.inspect }.join(", ")} " \
+            "could not be released (#{e.class}: #{e.message}): " \
+            "they free themselves within #{@terms.ttl} s"
         )
       end
 
       private
 
-      # What was granted may have come to some of the leases only, where this was interrupted: then
-      # it goes over all of them again.
+      # If an interrupt stopped this halfway, the next call assigns all holds again.
       def settle
         return unless @granted
 

@@ -7,7 +7,7 @@ require_relative "kind"
 
 module Plock
   module Locking
-    # How a store names its locks, and what it does where a call says nothing.
+    # How a store names its locks, and the defaults of its calls.
     #
     # @api private
     class StoreConfig
@@ -16,7 +16,7 @@ module Plock
       SECRET_MIN_BYTES = 16
       SECRET_VARIABLE = "PLOCK_SECRET"
 
-      # What a lock's name is without the prefix.
+      # A store key without the prefix.
       DIGEST = /\A\h{64}#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
 
       # The options that belong here, out of those for {Store.open}.
@@ -26,10 +26,10 @@ module Plock
       DEFAULT_TTL = 10.0
       DEFAULT_WAIT = 5.0
 
-      # What counts where neither a call nor a store says anything.
+      # The defaults if neither a call nor a store sets a value.
       DEFAULTS = Struct.new(:ttl, :wait, :logger).new(DEFAULT_TTL, DEFAULT_WAIT, nil).freeze
 
-      # @return [String] what the names of this store's locks begin with
+      # @return [String] the prefix of this store's keys
       attr_reader :prefix
       # @return [String, nil]
       attr_reader :namespace
@@ -115,8 +115,9 @@ module Plock
         value = ENV[SECRET_VARIABLE] or return
         return value unless value.empty?
 
-        raise ArgumentError, "#{SECRET_VARIABLE} is empty, and keys hashed without a secret would be other keys: set it to the secret that " \
-                             "all processes share, or unset it where none is used"
+        raise ArgumentError,
+              "#{SECRET_VARIABLE} is empty, and keys hashed without a secret would be other keys: " \
+              "set it to the secret that all processes share, or unset it if none is used"
       end
 
       def check_namespace(value)
@@ -126,12 +127,14 @@ module Plock
               "namespace must be 1 to 32 of the characters A-Z a-z 0-9 _ . - (got #{value.inspect})"
       end
 
-      # Tells nothing of the value.
+      # The message never shows the value.
       def check_secret(value)
         return if value.nil?
         return value.dup.freeze if value.is_a?(String) && value.bytesize >= SECRET_MIN_BYTES
 
-        raise ArgumentError, "the secret must be a String of at least #{SECRET_MIN_BYTES} bytes, as SecureRandom.hex(32) makes it"
+        raise ArgumentError,
+              "the secret must be a String of at least #{SECRET_MIN_BYTES} bytes, " \
+              "as SecureRandom.hex(32) makes it"
       end
 
       def check_logger(value)

@@ -12,7 +12,6 @@ module Plock
       private_constant :OLDEST_SIDEKIQ
 
       class << self
-        # @return [void]
         def attach
           return if old_sidekiq?
 

@@ -19,25 +19,21 @@ module Plock
       DIGITS = 12
       private_constant :DIGITS
 
-      # @return [void]
       def acquire(event)
         debug { "Plock acquired #{name(event)} in #{span(event)}#{fence(event)}" }
       end
       subscribe_log_level :acquire, :debug
 
-      # @return [void]
       def contended(event)
         debug { "Plock waited #{span(event)} for #{name(event)}, which somebody else had" }
       end
       subscribe_log_level :contended, :debug
 
-      # @return [void]
       def timeout(event)
         info { "Plock gave up #{name(event)} after #{span(event)}" }
       end
       subscribe_log_level :timeout, :info
 
-      # @return [void]
       def release(event)
         debug do
           late = ", which was not ours any more" if event.payload[:released] == false
@@ -46,7 +42,6 @@ module Plock
       end
       subscribe_log_level :release, :debug
 
-      # @return [void]
       def lost(event)
         error { "Plock lost #{name(event)} after #{span(event)}#{fence(event)}: somebody else may have it now" }
       end

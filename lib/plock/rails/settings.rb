@@ -30,7 +30,6 @@ module Plock
         @applied = {}
       end
 
-      # @return [void]
       # @raise [ConfigurationError] a name that there is not; the default store is in use already
       def apply
         @applied = from_application
@@ -39,7 +38,6 @@ module Plock
 
       # What `config.plock` says otherwise since then.
       #
-      # @return [void]
       # @raise [ConfigurationError] as {apply}
       def apply_changes
         configure(from_application.reject { |name, value| @applied[name] == value })

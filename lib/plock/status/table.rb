@@ -21,7 +21,6 @@ module Plock
       private_constant :COLUMNS, :TITLES, :NOTHING
 
       # @param printer [PP]
-      # @return [void]
       def pretty_print(printer)
         indentation = " " * printer.indent
         table_lines.each_with_index do |line, number|

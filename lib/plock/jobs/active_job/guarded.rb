@@ -40,7 +40,6 @@ module Plock
         plock_ticket.empty? ? super : super.merge(Guard::JobState::NAME => plock_ticket.to_h)
       end
 
-      # @return [void]
       def deserialize(job_data)
         super
         @plock_ticket = Guard::JobState.read(job_data[Guard::JobState::NAME])

@@ -41,7 +41,6 @@ module Plock
         ticket.passed_on || 0.0
       end
 
-      # @return [void]
       def log(severity, message)
         ::ActiveJob::Base.logger&.public_send(severity, "plock: #{message}")
       end

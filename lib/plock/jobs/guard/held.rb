@@ -52,7 +52,6 @@ module Plock
         # Leaves a lease to its time, which is this span.
         #
         # @param span [Float] seconds
-        # @return [void]
         def leave(lease, span)
           lease.extend(ttl: span.clamp(LEAST, MOST))
         ensure
@@ -64,7 +63,6 @@ module Plock
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
-        # @return [void]
         # @raise [LeaseLost]
         # @raise [Error] the store failed; then the lease ends with its time
         def hand_back(store, lease, ticket, span)
@@ -74,7 +72,6 @@ module Plock
         # Ends a lease, or leaves it to its time where its key is to stay taken.
         #
         # @param left [Float] seconds
-        # @return [void]
         def settle(lease, left)
           left < LEAST ? lease.release : leave(lease, left)
         end
@@ -83,7 +80,6 @@ module Plock
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
-        # @return [void]
         # @raise [Error] the store could not be asked
         def prolong(store, ticket, span)
           opened(store).hand_back(ticket.lease, ticket.lease, span.clamp(LEAST, MOST))

@@ -22,7 +22,6 @@ module Plock
           @opening.synchronize { @opened[url] ||= Plock.open_at(url) }
         end
 
-        # @return [void]
         def reset
           @opening.synchronize { @opened = {} }
         end

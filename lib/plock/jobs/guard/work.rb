@@ -72,7 +72,6 @@ module Plock
       #
       # @param event [Symbol]
       # @param duration [Float] seconds
-      # @return [void]
       def tell(event, duration, **details)
         return unless Events.listening
 

@@ -52,7 +52,6 @@ module Plock
       end
 
       class << self
-        # @return [void]
         def attach
           ::Sidekiq::JobRecord.prepend(Deleted)
           ::Sidekiq::SortedEntry.prepend(Deleted)

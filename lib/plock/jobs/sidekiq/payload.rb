@@ -50,7 +50,6 @@ module Plock
         end
 
         # @param item [Hash]
-        # @return [void]
         def scrub(item)
           places(item).each { |place| place.delete(NAME) }
         end

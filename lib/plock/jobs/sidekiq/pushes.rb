@@ -69,7 +69,6 @@ module Plock
       end
 
       # @param work [Work] is about to get a lease, or to be put off
-      # @return [void]
       def note(work)
         @works[work.id] = work
       end
@@ -80,14 +79,11 @@ module Plock
       end
 
       # @param items [Array<Hash>]
-      # @return [void]
       def arrived(items)
         items.each { |item| @works.delete(item["jid"]) }
       end
 
       # Where the store is away, once is enough to have asked.
-      #
-      # @return [void]
       def close
         left = @works.each_value.select { |work| work.ticket.lease }
         left.each { |work| Guard::Held.give_back(work.store, work.ticket, 0.0) }

@@ -30,8 +30,6 @@ module Plock
       alias plain_arguments arguments
 
       # Writes the ticket into the job.
-      #
-      # @return [void]
       def stamp
         if ticket.empty? then @item.delete(Guard::JobState::NAME)
         else @item[Guard::JobState::NAME] = ticket.to_h
@@ -67,7 +65,6 @@ module Plock
         (count**4) + FIRST_RETRY + (RETRY_JITTER * (count + 1.0))
       end
 
-      # @return [void]
       def log(severity, message)
         ::Sidekiq::Context.with(class: name, jid: id) do
           ::Sidekiq.logger.public_send(severity, "plock: #{message}")
