@@ -34,7 +34,7 @@ module Plock
         !Thread.main.alive?
       end
 
-      # What one call may take of a process that is ending.
+      # Seconds that one call may take while the process ends.
       LAST_S = 0.25
 
       # @param seconds [Float] that a call may take at other times

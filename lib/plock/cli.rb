@@ -44,7 +44,7 @@ module Plock
       rescue Interrupt
         # dies of it as an Interrupt would, only that Ruby does not say where it was
         raise SignalException, "INT"
-      rescue StandardError, ScriptError => e # a mistake of ours: Ruby would exit with 1, and that has a meaning here
+      rescue StandardError, ScriptError => e # a bug in plock: Ruby's status 1 has a meaning here
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         ExitStatus::SOFTWARE
       end

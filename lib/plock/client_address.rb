@@ -4,9 +4,9 @@ require_relative "errors"
 require_relative "client_address/moneta_chain"
 
 module Plock
-  # Where an existing Redis client talks to and as whom, taken over so that a store of plock's own
-  # can go there: address, credentials, TLS settings and database number. Timeouts are not taken
-  # over, nor is a prefix for keys.
+  # Reads the address and the credentials of an existing Redis client, for a store of plock's own:
+  # address, credentials, TLS settings and database number. Timeouts are not taken over, nor is a
+  # prefix for keys.
   #
   # Read are `redis` (4 to 6), `redis-client` and its decorators and pools, `ConnectionPool` of any
   # of these, Moneta over Redis, and `Parse::Cache::Redis`. They are recognised by the names of
@@ -44,7 +44,7 @@ module Plock
     # @return [String] for {Plock::Store.open}
     attr_reader :url
 
-    # @return [Hash{Symbol => Object}] what {Plock::Store.open} is to be given besides; it holds the
+    # @return [Hash{Symbol => Object}] further options for {Plock::Store.open}; it holds the
     #   password
     attr_reader :options
 
@@ -138,7 +138,7 @@ module Plock
         pool.with(timeout: 0, &block) # a call has its own patience, and does not spend it here
       rescue Plock::Error
         raise
-      rescue StandardError => e # what makes the pool's clients is the application's, and may raise what it likes
+      rescue StandardError => e # the application's code makes the clients
         raise UnavailableError.new(
           "the pool lent no client to take the address from: #{e.message}",
                 code: :saturated

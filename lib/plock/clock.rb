@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Plock
-  # The clock that leases are dated on: it goes on while the machine is suspended, where the system
-  # has such a clock.
+  # The clock that leases are dated on: it runs while the machine is suspended, if the system has
+  # such a clock.
   #
   # @api private
   module Clock

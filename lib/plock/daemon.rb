@@ -9,8 +9,8 @@ module Plock
   # daemon, as by {Lease#dump} and {Locking#adopt}: with another token, and a greater fence. One
   # that was lost is lost in the daemon, too, which is told of it where the parent was not.
   #
-  # What is released in the background goes with the parent: that has the time before the fork that
-  # it has at the end of a process.
+  # Background releases stay with the parent, which has the time before the fork that it has at the
+  # end of a process.
   #
   # @api private
   #
@@ -38,7 +38,7 @@ module Plock
       end
     end
 
-    # One that another thread is just releasing is not this one's to see to.
+    # A lease that another thread is releasing is left to that thread.
     #
     # @param handed [Array] as {go_on} has it
     # @raise [UnsupportedError] the lease cannot be handed over

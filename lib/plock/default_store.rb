@@ -44,7 +44,7 @@ module Plock
       CHANGES.synchronize { @store = @configuration = nil }
       Configuration.reset
       Events.clear
-      Guard::Place.reset unless Plock.autoload?(:Guard) # where it has been loaded
+      Guard::Place.reset unless Plock.autoload?(:Guard) # if it is loaded
       nil
     end
 
@@ -54,8 +54,8 @@ module Plock
     end
 
     # Has the block called with everything that happens to leases in this process, on the thread
-    # where it happens; what the native threads see, on plock's own thread. Be quick, and raise
-    # nothing: that would only be logged.
+    # where it happens; the notices of the native threads, on a thread of plock. Be quick, and
+    # raise nothing: that would only be logged.
     #
     # ActiveSupport::Notifications, where it is loaded when a store is opened, is told as well:
     # `acquire.plock`, `lost.plock` …

@@ -8,7 +8,7 @@ module Plock
   # renewed, or was collected without having been released. It is started when there is first
   # something to hear, and again after a fork.
   #
-  # A lease is known here by the id of its hold, and weakly: one that nobody has any more can be
+  # A lease is known here by the id of its hold, and weakly: a lease without references can be
   # collected.
   #
   # @api private
@@ -73,8 +73,8 @@ module Plock
         Thread.current.equal?(@thread) ? block.call : post(block)
       end
 
-      # Waits until everything that was noticed so far has been told. At the end of the process
-      # nobody is told any more.
+      # Waits until everything that was noticed so far has been told. At the end of the process no
+      # notice is delivered.
       def flush
         return if Thread.current.equal?(@thread) || Background.over?
 

@@ -26,7 +26,7 @@ module Plock
         [text(host), Integer(pid, 10), Integer(thread, 10), decode(label), value] if value
       end
 
-      # Who wrote a record.
+      # The owner of a record.
       #
       # @param record [String, nil]
       # @return [Hash{Symbol => Object}] as {Status} tells it; all nil: it is not a record
@@ -44,7 +44,7 @@ module Plock
           label: label }
       end
 
-      # Of whoever calls.
+      # The record of the calling thread.
       #
       # @param channel [String, nil] on which it can be called
       # @param label [String, nil]

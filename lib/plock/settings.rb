@@ -22,7 +22,7 @@ module Plock
     KEY_NAMING = %i[secret namespace].freeze
 
     class << self
-      # What is nil is as good as absent.
+      # nil counts as absent.
       #
       # @param settings [Hash{Symbol => Object}]
       # @param place [String] where they stand

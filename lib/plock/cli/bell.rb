@@ -8,7 +8,7 @@ module Plock
       # No signal has this number.
       LOST = 0
 
-      # What is passed on to the command.
+      # The signals that are passed on to the command.
       FORWARDED =
         %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP]
           .select { |name| Signal.list.key?(name) }
@@ -20,8 +20,8 @@ module Plock
         @before = {}
       end
 
-      # From now on signals ring it. Who was started with a signal ignored, as by nohup(1), leaves
-      # it so.
+      # From now on signals ring it. A signal that was ignored at the start, as by nohup(1), stays
+      # ignored.
       def listen
         (FORWARDED + OWN).each do |name|
           number = Signal.list.fetch(name)

@@ -49,7 +49,7 @@ module Plock
         answer.to_s.strip.match?(/\Ay(es)?\z/i)
       end
 
-      # While somebody thought about it, another one may have come.
+      # The holder may have changed during the prompt.
       def unchanged?(status)
         return true if @yes
 

@@ -62,7 +62,7 @@ module Plock
       # To all of its group.
       #
       # @param signal [Integer, String]
-      # @return [Boolean] is there anybody?
+      # @return [Boolean] is there a process in its group?
       def kill(signal)
         Process.kill(signal, -@pid)
         true
@@ -72,7 +72,7 @@ module Plock
         true
       end
 
-      # @return [Boolean] is there still anybody in its group?
+      # @return [Boolean] is a process of its group still alive?
       def group?
         kill(0)
       end

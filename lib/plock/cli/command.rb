@@ -58,8 +58,7 @@ module Plock
         parse_options
       end
 
-      # Where there are no options OptionParser has nothing to do, and it takes a third of the start
-      # to load.
+      # Loading OptionParser takes a third of the start, so it is not loaded without options.
       #
       # @return [Array<String>, nil]
       def operands_alone

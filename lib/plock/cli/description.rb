@@ -41,7 +41,7 @@ module Plock
           ]
         end
 
-        # What others have written into the store is not to give orders to a terminal.
+        # Text that others wrote into the store must not control the terminal.
         #
         # @param text [String]
         # @return [String]

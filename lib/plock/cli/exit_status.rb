@@ -2,8 +2,8 @@
 
 module Plock
   module CLI
-    # What the command exits with. From 64 on they are those of sysexits.h; what `plock run` runs
-    # has all others to itself.
+    # The exit statuses of the command. From 64 on they are those of sysexits.h; what `plock run`
+    # runs has all others to itself.
     module ExitStatus
       OK = 0
       HELD = 1         # status: somebody has the key

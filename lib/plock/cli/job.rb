@@ -66,8 +66,8 @@ module Plock
       end
 
       # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to
-      # know: a shell goes on after a status of 130, and stops after a signal. Who leads a session
-      # has no such shell above him.
+      # know: a shell goes on after a status of 130, and stops after a signal. A session leader has
+      # no such shell above it.
       #
       # @return [Boolean]
       def interrupted?
@@ -161,7 +161,7 @@ module Plock
         trap(name, handler) if handler
       end
 
-      # Who was stopped cannot have renewed the lease.
+      # A stopped process cannot have renewed the lease.
       def go_on
         @to_stop = false
         return lose unless @lease.valid?

@@ -2,7 +2,7 @@
 
 module Plock
   module CLI
-    # Colours, where somebody sees them and wants them (https://no-color.org).
+    # Colours, if the output is a terminal and the user wants them (https://no-color.org).
     module Paint
       CODES = { red: 31, green: 32, yellow: 33 }.freeze
       private_constant :CODES

@@ -9,8 +9,8 @@ module Plock
     # An application's config/plock.yml, read as Rails reads it, without the application: what
     # stands in it for one environment, and what is `shared`.
     #
-    # A file that was found, not named, may be run as ERB, and says what is locked where. So it
-    # has to belong to this user or to root, and not everybody may be able to write to it.
+    # A file that was found, not named, may be run as ERB, and says what is locked where. It must
+    # therefore belong to this user or to root, and must not be world-writable.
     class SettingsFile
       PLACE = "config/plock.yml"
       NONE = "none"
@@ -21,7 +21,7 @@ module Plock
       private_constant :PLACE, :SHARED, :WAY_OUT, :EVERYBODY_WRITES
 
       # @param named [String, nil] what --config says
-      # @return [SettingsFile, nil] nil: there is none, or it is to be left alone
+      # @return [SettingsFile, nil] nil: there is none, or it must be ignored
       # @raise [UsageError]
       def self.find(named)
         return if named == NONE

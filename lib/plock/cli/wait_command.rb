@@ -7,8 +7,8 @@ module Plock
   module CLI
     # `plock wait`
     #
-    # Who waits stands in line like everybody else, and is served and gone again at once: so nobody
-    # polls, and who came before has had his turn.
+    # It waits in the queue, acquires the key and releases it at once. It need not poll, and the
+    # earlier waiters have had their turn.
     class WaitCommand < Command
       NAME = "wait"
       USAGE = "[options] KEY"

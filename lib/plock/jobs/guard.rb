@@ -5,8 +5,8 @@ require_relative "guard/errors"
 require_relative "guard/options"
 
 module Plock
-  # A job that must not run twice at once says so. Loaded by `require "plock/sidekiq"` and
-  # `require "plock/active_job"`.
+  # Guards jobs that must not run twice at once. Loaded by `require "plock/sidekiq"` and `require
+  # "plock/active_job"`.
   #
   # @example Sidekiq
   #   require "plock/sidekiq"
@@ -23,7 +23,7 @@ module Plock
 
     class << self
       # @api private
-      # @return [Array<#jobs?, #guard>] what runs jobs, as far as it is loaded
+      # @return [Array<#jobs?, #guard>] the loaded job frameworks
       attr_reader :fronts
 
       # @api private
@@ -33,43 +33,43 @@ module Plock
       end
     end
 
-    # What a class of jobs gets by `include Plock::Guard`.
+    # The methods that `include Plock::Guard` adds to a job class.
     module Definition
-      # Guards the jobs of this class, and of its subclasses where they do not say otherwise.
+      # Guards the jobs of this class, and of each subclass without a guard of its own.
       #
-      # A job that is guarded `:running` holds its key while it runs. One that is guarded `:queued`
-      # holds it from the push until it starts, so that a second one is not even queued;
-      # `:queued_and_running` from the push until it is done, through all of its retries. While a
-      # job runs its lease is renewed, however long it takes.
+      # With `:running`, a job holds its key while it runs. With `:queued`, it holds the key from
+      # the push until it starts, so that a second job is not queued. With `:queued_and_running`,
+      # it holds the key from the push until it is done, through all retries. The lease is renewed
+      # while the job runs.
       #
-      # @param key [#call, String, nil] is called with the job's arguments, and answers the key, a
+      # @param key [#call, String, nil] is called with the job's arguments, and returns the key, a
       #   String or Symbol of 1 to 1024 bytes; a String is the key of all jobs of the class. By
-      #   default class and arguments make the key.
+      #   default the key is made from the class and the arguments.
       # @param during [:running, :queued, :queued_and_running]
-      # @param ttl [Numeric] seconds, 0.005 to 31_622_400: when the key of a worker that was killed
-      #   is free again
+      # @param ttl [Numeric] seconds, 0.005 to 31_622_400: the time after which the key of a killed
+      #   worker is free
       # @param wait [Numeric] seconds that a worker waits for the key before it is a conflict, up to
       #   31_622_400
-      # @param on_conflict [:reschedule, :retry, :discard, #call] what becomes of a job whose key
-      #   somebody else has: it comes back later, after 1 s at first and 60 s at most; it raises
-      #   {Conflict}; it is dropped, and that is logged. A callable is given the {Conflict}; its
-      #   value is one of the three, or anything else where it has seen to the job itself.
-      # @param max_conflicts [Integer, nil] how often it is rescheduled, at most; then {Conflict} is
-      #   raised
-      # @param at_least [Numeric] seconds that the key stays taken from when it was taken, even if
-      #   the job is done before
-      # @param limit [Integer] 1 to 65_535 jobs that may have the key at once
-      # @param on_lost [:log, :raise, #call] what happens when the lease is lost while the job runs,
+      # @param on_conflict [:reschedule, :retry, :discard, #call] the action on a job whose key is
+      #   held: `:reschedule` runs it again later, after 1 s at first and 60 s at most; `:retry`
+      #   raises {Conflict}; `:discard` drops and logs it. A callable gets the {Conflict}, and
+      #   returns one of the three, or another value if it has handled the job itself.
+      # @param max_conflicts [Integer, nil] the most times that it is rescheduled; then {Conflict}
+      #   is raised
+      # @param at_least [Numeric] seconds, 0 to 31_622_400, that the key stays taken, even if the
+      #   job is done earlier
+      # @param limit [Integer] 1 to 65_535 jobs that may hold the key at once
+      # @param on_lost [:log, :raise, #call] the action when the lease is lost while the job runs,
       #   see {Locking#acquire}
-      # @param on_unavailable [:raise, :proceed] whether a job is pushed and run without its key
-      #   where the store is away
-      # @param queued_ttl [Numeric] seconds, 1 to 31_622_400: how long a job keeps its key in the
-      #   queue, from when it is due
-      # @param store [Locking, String, #call, nil] where the keys are: an opened store, a URL, at
-      #   which keys are named as in the default store, or a callable that returns a store when the
-      #   first key is asked for; by default the default store
+      # @param on_unavailable [:raise, :proceed] whether a job is pushed and run without its key if
+      #   the store is unavailable
+      # @param queued_ttl [Numeric] seconds, 1 to 31_622_400: how long a queued job keeps its key
+      #   after it is due
+      # @param store [Locking, String, #call, nil] the store of the keys: an opened store, a URL,
+      #   or a callable that returns a store at the first use. At a URL, keys are named as in the
+      #   default store. By default the default store.
       # @return [nil]
-      # @raise [ArgumentError] an option that cannot be right; a class that is not one of jobs
+      # @raise [ArgumentError] an option is invalid, or the class is not a job class
       #
       # @example Two at a time for each account, whatever the other arguments are
       #   guard_with key: ->(account, *) { "export:#{account}" }, limit: 2

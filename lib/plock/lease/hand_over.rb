@@ -17,7 +17,7 @@ module Plock
       AGAIN_S = 0.1
       private_constant :LEAST_SPAN, :AGAIN_S
 
-      # Leaves the key to whoever is given the result.
+      # Leaves the key to the process that gets the result.
       #
       # @return [String, false, nil] for the store; false: it is lost; nil: another thread has
       #   released it, or handed it over
@@ -27,8 +27,8 @@ module Plock
         handed
       end
 
-      # Has the key again, in this process. Where it was lost meanwhile, so is the lease. What
-      # counts from the acquire goes on counting.
+      # Has the key again, in this process. If the hold was lost, so is the lease. What counts from
+      # the acquire goes on counting.
       #
       # @param store [Locking]
       # @param handed [String, false] what {#hand_on} returned
@@ -56,7 +56,7 @@ module Plock
 
       private
 
-      # The store may be back a moment later, and nobody else knows of it.
+      # The store may be back a moment later, and no other process knows of the lease.
       def release_later(store, handed)
         over = @hold.valid_until
         Background.launch("plock release") do

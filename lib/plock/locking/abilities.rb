@@ -4,10 +4,10 @@ module Plock
   module Locking
     # What not every store can do:
     #
-    # * `:order`: whoever waits is served in the order of arrival, also among processes
+    # * `:order`: waiters are admitted in FIFO order, also among processes
     # * `:lasting_fences`: fences grow whatever the server goes through
     # * `:busy_renewal`: leases are renewed while Ruby cannot run anything else
-    # * `:prompt_expiry`: a key that nobody releases is free as soon as its lease has ended
+    # * `:prompt_expiry`: a key that is not released is free as soon as its lease has expired
     # * `:semaphores`, `:read_write_locks`
     # * `:downgrade`: {Lease#downgrade}
     # * `:hand_over`: {Lease#dump} and {Locking#adopt}
@@ -29,7 +29,7 @@ module Plock
       compares_secrets
     ].freeze
 
-    # What a store lacks says its class, in a constant of this name.
+    # A store's class lists the abilities that it lacks in a constant of this name.
     UNABLE = [].freeze
 
     # @param ability [Symbol] one of {ABILITIES}

@@ -5,7 +5,7 @@ require_relative "arguments"
 
 module Plock
   module Locking
-    # What was asked for in one call, checked.
+    # The checked options of one call.
     #
     # @api private
     class AcquireOptions
@@ -23,8 +23,8 @@ module Plock
       # @return [Share, nil] nil: the caller wants the key for itself
       attr_reader :share
 
-      # @return [Boolean] has anybody been given what was asked for? Before that, `at_least:` does
-      #   not count.
+      # @return [Boolean] has the caller received the lease? Before that, `at_least:` does not
+      #   count.
       attr_accessor :used
 
       # @param profile [StoreConfig] what counts where a call says nothing

@@ -13,7 +13,7 @@ module Plock
     # A store that can do `:compares_secrets` has `keep_note(name, note, replace)`, which returns
     # the note that is kept under the name, nil where there is none. An empty note is never kept.
     module Agreement
-      # Before the namespace, where there is one.
+      # Precedes the namespace, if there is one.
       NOTE = "plock:1:secret"
       LOOK = ""
       private_constant :NOTE, :LOOK

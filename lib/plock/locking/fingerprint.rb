@@ -2,9 +2,9 @@
 
 module Plock
   module Locking
-    # What a store keeps for each namespace to recognise the secret that keys are hashed with: a
-    # digest of a fixed text and the namespace, made with the secret and cut short. The secret
-    # cannot be told from it. No secret has a fingerprint of its own.
+    # The record that a store keeps for each namespace, to recognise the secret that keys are
+    # hashed with: a digest of a fixed text and the namespace, made with the secret and cut short.
+    # The secret cannot be told from it. No secret has a fingerprint of its own.
     #
     # @api private
     class Fingerprint

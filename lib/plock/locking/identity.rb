@@ -2,7 +2,7 @@
 
 module Plock
   module Locking
-    # What a store says about itself.
+    # The properties of a store.
     module Identity
       # @api private
       # @return [StoreConfig]

@@ -2,8 +2,8 @@
 
 module Plock
   module Locking
-    # What a key is locked as. Each kind has names of its own in the store, so that locks of one key
-    # and different kinds do not meet.
+    # The kind of lock that a key is. Each kind has names of its own in the store, so that locks of
+    # one key and different kinds do not meet.
     #
     # @api private
     class Kind

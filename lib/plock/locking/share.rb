@@ -7,7 +7,7 @@ module Plock
     #
     # @api private
     class Share
-      # What a mode is called where there are different ones.
+      # The names of the modes.
       NAMES = { "r" => :read, "w" => :write }.freeze
 
       # As {#to_str} writes it.

@@ -27,7 +27,7 @@ module Plock
 
       # Takes it away from all who hold it. Each of them learns of it as {Lease#lost?} says.
       #
-      # @return [Boolean] did anybody hold it?
+      # @return [Boolean] was it held?
       # @raise [Error] the store could not be asked
       def break
         @store.break(place)

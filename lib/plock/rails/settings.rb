@@ -6,7 +6,7 @@ module Plock
   class Railtie
     # What an application says of the default store, in `config/plock.yml` for each environment and
     # in `config.plock`, which goes before the file. Both have the names that {Configuration} has;
-    # what is nil is as good as absent.
+    # nil counts as absent.
     #
     # @example config/plock.yml
     #   shared:

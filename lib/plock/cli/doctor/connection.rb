@@ -52,7 +52,7 @@ module Plock
         end
       end
 
-      # Who can read, or be, what is talked to.
+      # Encryption and authentication of the connection.
       class Encryption < Check
         NAME = "tls"
 

@@ -22,7 +22,7 @@ module Plock
         end
       end
 
-      # What is left to the reader.
+      # The checks that plock cannot make.
       class Unseen < Check
         NAME = "server"
         LEFT_OUT = "its version, persistence, failover, eviction, rights, encryption and clock"

@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Who is excluded at all.
+      # The place of the store's file, and the processes that can reach it.
       class Place < Check
         NAME = "place"
         PRODUCTION = "production"
@@ -41,8 +41,8 @@ module Plock
         def own = "plock-#{Process.euid}"
       end
 
-      # What the file is on. Which of them cannot be used the store itself knows, and says when it
-      # is opened.
+      # The file system of the store's file. Which of them cannot be used the store itself knows,
+      # and says when it is opened.
       class FileSystem < Check
         NAME = "file system"
         MOUNTS = "/proc/self/mounts"

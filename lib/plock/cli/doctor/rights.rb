@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # What the user may, against what locks need.
+      # The commands that the user may run, compared with those that locks need.
       class Rights < Check
         NAME = "rights"
 

@@ -28,7 +28,7 @@ module Plock
         end
       end
 
-      # What can be open at once, here and there.
+      # The limits of open descriptors, of this process and of the server.
       class Descriptors < Check
         NAME = "descriptors"
         FEW = 256 # the store's 16 connections, the engine's own, and what a program needs besides

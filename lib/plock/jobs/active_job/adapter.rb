@@ -2,7 +2,7 @@
 
 module Plock
   module ActiveJob
-    # What is to be known of a queue adapter.
+    # The properties of a queue adapter.
     #
     # @api private
     module Adapter

@@ -97,7 +97,7 @@ module Plock
         scheduled_at ? [scheduled_at.to_f - Time.now.to_f, 0.0].max : 0.0
       end
 
-      # Where it was to be enqueued; one that is scheduled for later stays so.
+      # Postpones it at the enqueue; a job that is scheduled for later stays so.
       def plock_put_off(delay)
         return false unless Adapter.schedules?(queue_adapter)
 
@@ -105,7 +105,7 @@ module Plock
         true
       end
 
-      # Where it was to start. That does not count as a time that it has run.
+      # Reschedules it at its start. This does not count as an execution.
       def plock_reschedule(delay)
         return false unless @plock_dequeued && Adapter.schedules?(queue_adapter)
 

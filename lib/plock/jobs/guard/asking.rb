@@ -11,19 +11,18 @@ module Plock
     #
     # @api private
     module Asking
-      # How often the key is asked for again at once, where whoever had it is gone when one looks
-      # who it is.
+      # Attempts that are repeated at once if the holder is gone before it could be named.
       ATTEMPTS = 3
 
-      # While a lease goes from the hands of one to another's.
+      # Masks interrupts while a lease changes its owner.
       UNDISTURBED = { Object => :never }.freeze
       private_constant :ATTEMPTS, :UNDISTURBED
 
       private
 
-      # @yieldparam entered [#call] to be called when the lease is had: what is raised after that is
-      #   the job's own
-      # @return [Exception, nil] how the key was refused
+      # @yieldparam entered [#call] the caller calls it once it has the lease: later errors are the
+      #   job's own
+      # @return [Exception, nil] why the key was refused
       def refusal
         entered = false
         yield -> { entered = true }
@@ -34,7 +33,7 @@ module Plock
         e
       end
 
-      # The same, again where the key has become free.
+      # Like {#refusal}, but tries again if the key has become free.
       #
       # @yieldparam entered [#call]
       # @return [Array(Exception, Status), nil]

@@ -5,17 +5,17 @@ require_relative "errors"
 
 module Plock
   module Guard
-    # A job whose key somebody else has, and what becomes of it. Nothing does in silence: each way
-    # out is an event, and a line in the log that says who has the key.
+    # Handles a job whose key is held. Every outcome is an event, and a line in the log that names
+    # the holder.
     #
-    # Where it is the job's own earlier run that has the key, the job is none too many, and is never
-    # dropped: Sidekiq, for one, pushes the jobs of a process that ends back before it ends their
-    # threads. Such a job comes back until its old run is over.
+    # If the job's own earlier run holds the key, the job is never dropped. At a shutdown, Sidekiq
+    # for example pushes jobs back before it ends their threads. Such a job is rescheduled until
+    # its old run ends.
     #
     # @api private
     class Collision
       # @param work [Work]
-      # @param status [Status, nil] who has the key, as far as is known
+      # @param status [Status, nil] the holder of the key, if known
       # @param waited [Float] seconds
       def initialize(work, status, waited)
         @work = work
@@ -28,28 +28,27 @@ module Plock
         !@status.nil? && @status.holders.any? { |holder| holder.label == @work.label }
       end
 
-      # Where the job was to start.
+      # Handles a conflict at the start of the job.
       #
-      # @return [Symbol] what became of it: `:rescheduled`, `:discarded` or `:handled`
+      # @return [Symbol] the outcome: `:rescheduled`, `:discarded` or `:handled`
       # @raise [Conflict]
       def at_start
         own? ? wait_for_old_run : carry_out(wish)
       end
 
-      # Of a job that has its key already, as far as is known: it comes back, which does not count.
+      # Reschedules a job that seems to hold its key already. This is not counted as a conflict.
       #
       # @return [Symbol] `:rescheduled`
-      # @raise [Conflict] where it runs in the middle of its caller
+      # @raise [Conflict] it runs inline in its caller
       def wait_for_old_run
         reschedule("its own earlier run has not ended", @work.ticket.conflicts) || refuse
       end
 
-      # Where the job was to be pushed.
+      # Handles a conflict at the push of the job.
       #
-      # @param again [Boolean] is it one that was pushed before, by somebody who cannot be refused
-      #   any more?
-      # @return [Symbol] what became of it, as {at_start} says; `:go` where it is to be pushed
-      #   without a lease: where it starts it is judged again
+      # @param again [Boolean] was it pushed before, so that the push cannot be refused?
+      # @return [Symbol] the outcome, as of {at_start}; `:go`: push it without a lease, and check
+      #   again at its start
       # @raise [Conflict]
       def at_push(again)
         return :go if own?

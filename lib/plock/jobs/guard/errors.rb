@@ -39,7 +39,7 @@ module Plock
     # raised. Correct the guard.
     class InvalidKey < Error; end
 
-    # How a store fails that a guard may do without, where it was told to proceed.
+    # The failures of a store after which a guard with `on_unavailable: :proceed` continues.
     FAILURES = [UnavailableError, AuthenticationError, PermissionError, ProtocolError].freeze
     private_constant :FAILURES
   end

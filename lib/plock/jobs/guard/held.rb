@@ -13,7 +13,7 @@ module Plock
       MOST = Locking::Arguments::SPAN_MAX
 
       class << self
-        # A key of which one may be had is the lock that everybody else takes, too.
+        # With a limit of 1, the key is a plain lock, which other callers can take, too.
         #
         # @param store [Locking, Plock]
         # @param limit [Integer]
@@ -39,8 +39,8 @@ module Plock
           )
         end
 
-        # Takes over what was handed over with a long span, and gives it the span of what is
-        # renewed.
+        # Adopts a lease that was handed over with a long TTL, and gives it the TTL of a renewed
+        # lease.
         #
         # @param ttl [Float] seconds
         # @return [Object] the block's value
@@ -49,7 +49,7 @@ module Plock
           store.adopt(dump, ttl: ttl, renew: true, **options, &block)
         end
 
-        # Leaves a lease to its time, which is this span.
+        # Lets a lease expire after this span.
         #
         # @param span [Float] seconds
         def leave(lease, span)
@@ -58,25 +58,25 @@ module Plock
           lease.dump if lease.valid?
         end
 
-        # Hands a job's lease back to its ticket: the dump in it, which the run has adopted, is good
-        # for the next run.
+        # Hands a job's lease back to its state: the dump in it, which the run has adopted, is
+        # valid for the next run.
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
         # @raise [LeaseLost]
-        # @raise [Error] the store failed; then the lease ends with its time
+        # @raise [Error] the store failed; then the lease expires
         def hand_back(store, lease, ticket, span)
           opened(store).hand_back(lease.dump, ticket.lease, span.clamp(LEAST, MOST))
         end
 
-        # Ends a lease, or leaves it to its time where its key is to stay taken.
+        # Releases a lease, or lets it expire if its key must stay taken.
         #
         # @param left [Float] seconds
         def settle(lease, left)
           left < LEAST ? lease.release : leave(lease, left)
         end
 
-        # Gives the lease of a job that is queued a new span.
+        # Gives the lease of a queued job a new TTL.
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
@@ -84,13 +84,13 @@ module Plock
         def prolong(store, ticket, span)
           opened(store).hand_back(ticket.lease, ticket.lease, span.clamp(LEAST, MOST))
         rescue LeaseLost
-          nil # where it starts, that will be found out
+          nil # the start of the job detects it
         end
 
-        # Ends the lease of a job that is not queued any more.
+        # Ends the lease of a job that is no longer queued.
         #
         # @param ticket [JobState]
-        # @param most [Float] seconds that its key may stay taken, where that was asked for
+        # @param most [Float] the most seconds that its key may stay taken, for `at_least:`
         # @return [Boolean] was it still there?
         # @raise [Error] the store could not be asked
         def give_back(store, ticket, most = MOST)
@@ -101,7 +101,7 @@ module Plock
           end
           ticket.lease = nil
           true
-        rescue LeaseLost, ArgumentError # ArgumentError: no dump of this store's; it was another one when the job was pushed
+        rescue LeaseLost, ArgumentError # ArgumentError: the dump of another store
           ticket.lease = nil
           false
         end

@@ -2,14 +2,14 @@
 
 module Plock
   module Guard
-    # What a guard knows of one job, beyond its class: it travels with the job, so that whoever
-    # runs, buries or deletes it knows what it holds, even where its class is gone or has another
-    # name by now.
+    # The guard's state of one job. It travels with the job, so that each process that runs, buries
+    # or deletes the job knows its leases, even if the class is gone or renamed.
     #
-    # The lease is in it as {Lease#dump} wrote it when the job was pushed. A run adopts it, which is
-    # possible once, and hands it back under the token that the dump names when the job is to be run
-    # again. So the dump stays right through all runs, and a queue may push the very text back, as
-    # Sidekiq does for a retry and at a shutdown. Whoever has it has the lease: it is never shown.
+    # It contains the dump of the lease from the push ({Lease#dump}). A run adopts the lease, which
+    # is possible once. If the job must run again, the run hands the lease back under the token in
+    # the dump. The dump therefore stays valid through all runs, and a queue may push the same text
+    # back, as Sidekiq does for a retry and at a shutdown. The dump gives access to the lease, so
+    # it is never shown.
     #
     # @api private
     class JobState
@@ -18,24 +18,22 @@ module Plock
 
       # @return [String, nil] of {Lease#dump}
       attr_accessor :lease
-      # @return [Float, nil] seconds since 1970, until when the key is to stay taken, whatever
-      #   becomes of the job
+      # @return [Float, nil] seconds since 1970, until when the key must stay taken, whatever the
+      #   outcome of the job
       attr_accessor :keep_until
       # @return [Integer] conflicts so far
       attr_accessor :conflicts
-      # @return [Boolean] was the job put off when it was pushed, so that it has still to get its
-      #   lease?
+      # @return [Boolean] was the job postponed at its push, so that it has no lease yet?
       attr_accessor :put_off
 
       # Of this process only:
 
-      # @return [Float, nil] seconds after which the job is due again, where it has been queued
-      #   again
+      # @return [Float, nil] seconds until the job is due again, if it was queued again
       attr_accessor :passed_on
       # @return [Boolean] has a run of the job left its lease to the next one?
       attr_accessor :left
 
-      # @param facts [Hash, nil] as {to_h} wrote it; anything else is as good as nothing
+      # @param facts [Hash, nil] as {to_h} wrote it; any other value counts as nil
       # @return [JobState]
       def self.read(facts)
         ticket = new
@@ -57,15 +55,15 @@ module Plock
       end
 
       # @param most [Float] seconds
-      # @return [Float] seconds that the key is still to stay taken; never more than that, wherever
-      #   clocks have jumped to
+      # @return [Float] seconds that the key must still stay taken; at most `most`, even if a clock
+      #   has jumped
       def left_to_keep(most)
         return 0.0 unless @keep_until
 
         (@keep_until - Process.clock_gettime(Process::CLOCK_REALTIME)).clamp(0.0, most)
       end
 
-      # @return [Boolean] is there nothing to take along?
+      # @return [Boolean] is there nothing to store?
       def empty?
         @lease.nil? && @conflicts.zero? && !@put_off
       end

@@ -5,8 +5,8 @@ require_relative "../../locking"
 
 module Plock
   module Guard
-    # Where the keys of a guard are: in the default store, or where `guard_with store:` says. What
-    # has to be opened or called for that, is when the first key is asked for.
+    # The store of a guard's keys: the one that `guard_with store:` names, or the default store. It
+    # is opened or called when the first key is asked for.
     #
     # @api private
     class Place

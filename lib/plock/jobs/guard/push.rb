@@ -4,13 +4,12 @@ require_relative "asking"
 
 module Plock
   module Guard
-    # A job on its way into a queue, that is to have its key there.
+    # The push of a job that holds its key in the queue.
     #
-    # This process acquires the key, for as long as the job may be queued; then the lease is dumped
-    # into the job's ticket, and belongs to whoever has the job. A process that is killed before
-    # that leaves a key that is free when `queued_ttl:` is over; the same goes for one that is
-    # killed between that and the push, for nobody has the job then. A push that fails while the
-    # process lives gives the lease back.
+    # This process acquires the key for as long as the job may be queued. Then it dumps the lease
+    # into the job state, and the lease belongs to the job. If the process is killed before the
+    # push, no process has the job, and the key is free when `queued_ttl:` is over. If the push
+    # fails in a live process, that process releases the lease.
     #
     # @api private
     class Push
@@ -18,8 +17,7 @@ module Plock
 
       # @param work [Work]
       # @param due [Float] seconds until the job is due
-      # @param again [Boolean] is it a job that was pushed before, so that it cannot be refused any
-      #   more?
+      # @param again [Boolean] was it pushed before, so that the push cannot be refused?
       def initialize(work, due: 0.0, again: false)
         @work = work
         @due = due
@@ -27,11 +25,11 @@ module Plock
         @began = Clock.now
       end
 
-      # @return [Conflict, nil] why it is not pushed as it was to be
+      # @return [Conflict, nil] why it is not pushed, or not as asked
       attr_reader :conflict
 
-      # @return [Symbol] `:go`: it can be pushed, with its lease or without; else what became of it,
-      #   as {Collision#at_push} says. One that was rescheduled is to be pushed, too.
+      # @return [Symbol] `:go`: push it, with its lease or without; else the outcome, as of
+      #   {Collision#at_push}. A rescheduled job must be pushed, too.
       # @raise [Conflict]
       # @raise [InvalidKey]
       # @raise [Error] the store failed

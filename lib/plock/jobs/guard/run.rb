@@ -4,7 +4,7 @@ require_relative "asking"
 
 module Plock
   module Guard
-    # One run of a guarded job: who holds what at which moment.
+    # One run of a guarded job, and the leases that it holds at each moment.
     #
     # *:running* The run acquires the key with a token of its own, renews it, and releases it on
     # every way out. Killed at any moment, it leaves a key that is free one `ttl:` later.

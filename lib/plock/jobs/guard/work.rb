@@ -7,11 +7,11 @@ require_relative "job_state"
 
 module Plock
   module Guard
-    # One guarded job, whatever queues it. A front's own class says how it is rescheduled, what its
-    # arguments are, and where its log is.
+    # One guarded job of any framework. A subclass for each framework defines how to reschedule it,
+    # its arguments and its log.
     #
-    # Its leases are labelled with class and id, so that everybody sees which job has a key, and the
-    # job itself knows when it is its own earlier run that has it.
+    # Its leases are labelled with class and id. The label shows which job holds a key, and lets a
+    # job recognise its own earlier run.
     #
     # @api private
     class Work
@@ -50,8 +50,8 @@ module Plock
         @key ||= Key.of(@guard, @name) { |plain| plain ? plain_arguments : arguments }
       end
 
-      # @return [Locking, Plock] where its keys are; of a class that is not guarded any more, the
-      #   default store
+      # @return [Locking, Plock] the store of its keys; the default store if its class is no longer
+      #   guarded
       def store
         @guard ? @guard.store : Plock
       end
@@ -68,7 +68,7 @@ module Plock
         [@guard.queued_ttl + due, Held::MOST].min
       end
 
-      # Tells whoever listens.
+      # Emits an event.
       #
       # @param event [Symbol]
       # @param duration [Float] seconds
@@ -89,7 +89,7 @@ module Plock
       #   @param delay [Float] seconds
       #   @return [Boolean] false: here it cannot be
       # @!method due_again
-      #   @return [Float] seconds until it is due again after it has failed, at most, as far as that is known
+      #   @return [Float] the most seconds until it is due again after a failure, if known
       # @!method log(severity, message)
       #   @return [void]
     end

@@ -11,12 +11,12 @@ module Plock
     # of scheduled jobs and of retries, which come through here as well, leave such a job as it is;
     # but one that was put off for a conflict tries again.
     #
-    # Where the job does not go to Redis, nothing is taken: in Sidekiq::Testing, and for
+    # If the job does not go to Redis, no key is acquired: in Sidekiq::Testing, and for
     # `perform_inline`.
     class ClientMiddleware
       include ::Sidekiq::ClientMiddleware
 
-      # @return [Hash, false] the job; false where it is not to be pushed
+      # @return [Hash, false] the job; false if it must not be pushed
       # @raise [Guard::Conflict]
       # @raise [Guard::InvalidKey]
       # @raise [Error] the store failed

@@ -31,7 +31,7 @@ module Plock
         end
 
         # @param item [Hash]
-        # @return [Guard::Options, nil] of the job's class, where this process has that
+        # @return [Guard::Options, nil] of the job's class, if this process has loaded it
         def guard(item)
           job_class = class_named((item["wrapped"] || item["class"]).to_s)
           job_class.plock_guard if job_class.respond_to?(:plock_guard)

@@ -4,9 +4,9 @@ require_relative "../guard/held"
 
 module Plock
   module Sidekiq
-    # What one call of Sidekiq::Client has taken for the jobs that it pushes. A job that does not
-    # reach Redis — another middleware stops it, its arguments are no JSON, Redis is away — gives
-    # back what it has.
+    # The leases that one call of Sidekiq::Client acquired for the jobs that it pushes. A job that
+    # does not reach Redis — another middleware stops it, its arguments are no JSON, Redis is away
+    # — gives back what it has.
     #
     # @api private
     class Pushes
@@ -83,7 +83,7 @@ module Plock
         items.each { |item| @works.delete(item["jid"]) }
       end
 
-      # Where the store is away, once is enough to have asked.
+      # If the store is unavailable, one attempt is enough.
       def close
         left = @works.each_value.select { |work| work.ticket.lease }
         left.each { |work| Guard::Held.give_back(work.store, work.ticket, 0.0) }

@@ -36,7 +36,7 @@ module Plock
         end
       end
 
-      # Puts it off, where it stands.
+      # Reschedules it.
       #
       # @param time [Float] seconds since 1970; a job that is scheduled for later stays so
       # @return [true]
@@ -46,7 +46,7 @@ module Plock
       end
 
       # @param time [Float] seconds since 1970
-      # @return [Hash] what Sidekiq is to be given to run this very job then
+      # @return [Hash] the payload with which Sidekiq runs this job then
       def copy_for(time)
         stamp
         @item.merge("at" => time)
