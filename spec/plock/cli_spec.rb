@@ -53,7 +53,7 @@ RSpec.describe "plock" do
     ["status", ""] => /key must be a String or Symbol that is not empty/,
     ["status", "k" * 1025] => /key exceeds 1024 bytes/,
     %w[status --store http://h k] => /URL/,
-    %w[status --store memory: k] => /excludes nobody/,
+    %w[status --store memory: k] => /excludes only its own process/,
     %w[status --namespace a/b k] => /namespace must be/
   }.each do |arguments, message|
     it "is 64 for #{["plock", *arguments].join(" ")[0, 60]}, and says what is wrong" do

@@ -20,13 +20,13 @@ RSpec.describe "The log of an application of Rails" do
     digest = Plock.digest("b@example.org")[0, 12]
     expect(app.log.lines(chomp: true)).to match(
       [/\APlock acquired import:42 in \d+\.\d ms, fence \d+\z/,
-       /\APlock waited \d+\.\d ms for import:42, which somebody else had\z/,
+       /\APlock waited \d+\.\d ms for import:42, which another holder had\z/,
        /\APlock gave up import:42 after \d+\.\d ms\z/,
        /\APlock released import:42 after \d+\.\d ms, fence \d+\z/,
        /\APlock acquired key #{digest} in \d+\.\d ms, fence \d+\z/,
        /\APlock released key #{digest} after \d+\.\d ms, fence \d+\z/,
        /\APlock acquired with\\na line in/,
-       /\APlock lost with\\na line after \d+\.\d ms, fence \d+: somebody else may have it now\z/,
+       /\APlock lost with\\na line after \d+\.\d ms, fence \d+: another holder may have it now\z/,
        /\APlock released with\\na line after .*, which was not ours any more\z/,
        /\APlock acquired page to read in /, /\APlock released page to read after /]
     )

@@ -13,9 +13,9 @@ module Plock
       NAME = "break"
       USAGE = "[options] KEY"
       DESCRIPTION = <<~TEXT
-        Takes KEY away from whoever holds it, who learns of it and may be in the middle of something. Asks before. KEY may also be
-        a store key as "plock list" shows them.
-        Exit status: 0 where it was taken away, 1 where it was not: nobody had it, or the answer was no.
+        Takes KEY away from its holder, which learns of the loss but may still be running. Asks
+        first. KEY may also be a store key as "plock list" shows it.
+        Exit status: 0 if the lock was broken; 1 if KEY was not held or the answer was no.
       TEXT
 
       TOLD = %i[key store_key kind owner fence holders].freeze
@@ -39,7 +39,7 @@ module Plock
 
       def agreed?(status)
         unless $stdin.tty?
-          raise usage("nobody is there to be asked: the standard input is no terminal. Say --yes")
+          raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes")
         end
 
         $stderr.puts(Description.lines(status))

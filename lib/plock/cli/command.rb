@@ -157,7 +157,7 @@ module Plock
         require_relative "reporter"
         @store ||= begin
           if settings.url.start_with?("memory:")
-            raise usage("a store in memory excludes nobody but its own process")
+            raise usage("a store in memory excludes only its own process: name another store")
           end
 
           Store.open(settings.url, **endurance, **settings.options, logger: Reporter)

@@ -29,8 +29,10 @@ module Plock
       CHECKS_ELSEWHERE = [Doctor::Unseen, Doctor::Trial, Doctor::Descriptors, Doctor::Secret].freeze
       ALL = (CHECKS | CHECKS_HERE | CHECKS_ELSEWHERE).freeze
       DESCRIPTION = <<~TEXT
-        Says what a store can and cannot promise as it is set up, and what to do about it. It takes a lock of its own for a moment.
-        Exit status: 1 where something endangers exclusion, unless it is accepted; 69 where the store cannot be asked at all.
+        Checks what a store can promise in its present configuration, and says what to change. It
+        acquires a lock of its own for a moment.
+        Exit status: 1 if a finding endangers exclusion and is not accepted; 69 if the store cannot
+        be asked.
         Checks: #{CHECKS.map { |check| check::NAME.tr(" ", "-") }.join(", ")};
         of a local store #{CHECKS_HERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")};
         of any other #{CHECKS_ELSEWHERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")}.
@@ -53,7 +55,7 @@ module Plock
 
       def define(options)
         options.on(
-          "--accept CHECKS", "what is known and does not count, as persistence,replication"
+          "--accept CHECKS", "checks whose findings to ignore, such as persistence,replication"
         ) { |text| @accepted.concat(text.split(",")) }
         json_option(options)
       end

@@ -8,12 +8,12 @@ module Plock
     module Help
       EXIT_STATUSES = <<~TEXT
         Exit status:
-          64      the call cannot be right
+          64      the arguments are invalid
           69      the store cannot be used
-          71      the system refuses what the command needs, such as another process or file
-          75      somebody else had the key until patience ended
+          71      the system refuses a process or a file that the command needs
+          75      another holder kept the key until --wait ended
           76      the lease was lost while the command ran
-          others  "plock help COMMAND" says
+          others  see "plock help COMMAND"
       TEXT
 
       # @return [String]
@@ -27,15 +27,16 @@ module Plock
           Commands:
           #{commands.join("\n")}
 
-          "plock help COMMAND" or "plock COMMAND --help" says more. "plock --version" says which plock this is.
+          See "plock help COMMAND" or "plock COMMAND --help" for one command, and
+          "plock --version" for the version.
 
           Environment:
-            PLOCK_URL        the store, where --store does not name one, as in redis://localhost:6379
-            PLOCK_NAMESPACE  the application whose keys are meant, where --namespace does not name it
-            PLOCK_SECRET     what keys are hashed with: the same for all processes that exclude one another
-            PLOCK_ENV        which section of config/plock.yml counts; else RAILS_ENV, RACK_ENV or APP_ENV
+            PLOCK_URL        the store, such as redis://localhost:6379; --store overrides it
+            PLOCK_NAMESPACE  the namespace of the application; --namespace overrides it
+            PLOCK_SECRET     the secret that keys are hashed with; the same in all processes
+            PLOCK_ENV        the section of config/plock.yml; else RAILS_ENV, RACK_ENV or APP_ENV
             NO_COLOR         no colours
-          What neither an option nor a variable says, config/plock.yml says, in the working directory or above it. Without any of
+          config/plock.yml, in the working directory or above it, sets the rest. Without any of
           them the store is local:, which excludes the processes of this host.
 
           #{EXIT_STATUSES}

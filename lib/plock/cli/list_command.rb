@@ -11,8 +11,9 @@ module Plock
       NAME = "list"
       USAGE = "[options] [PATTERN]"
       DESCRIPTION = <<~TEXT
-        Lists the keys that are held. The store knows digests of keys only, so PATTERN, with * ? and [] as in a shell, is compared
-        with labels, hosts and store keys; and a PATTERN that is itself the name of a key finds that key.
+        Lists the keys that are held. The store knows only digests of keys. PATTERN, with * ?
+        and [] as in a shell, therefore matches labels, hosts and store keys. The exact name of
+        a key finds that key, too.
       TEXT
 
       COLUMNS = {

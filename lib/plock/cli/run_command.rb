@@ -9,13 +9,15 @@ module Plock
       NAME = "run"
       USAGE = "[options] KEY [options] [--] COMMAND [ARGUMENT ...]"
       DESCRIPTION = <<~TEXT
-        Runs COMMAND while it holds KEY, and nowhere else at the same time. The lease is renewed as long as COMMAND runs. If it is
-        lost all the same, COMMAND and what it started is ended; if plock itself is killed, it is killed at once. COMMAND finds
-        PLOCK_KEY, PLOCK_TOKEN and PLOCK_FENCE in its environment. Signals are passed on to it; what it leaves running when it
-        ends is left alone.
-        Exit status: that of COMMAND, 128 + n where signal n ended it; 75 where somebody else has KEY; 76 where the lease was
-        lost; 69 where the store cannot be used; 71 where the system refuses plock a process or a file;
-        64 where the call cannot be right; 126 or 127 where COMMAND cannot be run.
+        Runs COMMAND while it holds KEY. No other holder of KEY runs at the same time. The lease
+        is renewed while COMMAND runs. If the lease is lost, plock ends COMMAND and its
+        children; if plock itself is killed, they are killed at once. COMMAND gets PLOCK_KEY,
+        PLOCK_TOKEN and PLOCK_FENCE in its environment. Signals are passed on to it. Processes
+        that it leaves behind keep running.
+        Exit status: that of COMMAND; 128 + n if signal n ended it; 75 if KEY is held by
+        another; 76 if the lease was lost; 69 if the store cannot be used; 71 if the system
+        refuses a process or a file; 64 if the arguments are invalid; 126 or 127 if COMMAND
+        cannot be run.
       TEXT
 
       DEFAULT_TTL = 30.0
@@ -40,10 +42,10 @@ module Plock
           "how long KEY stays taken even if COMMAND ends before (0)"
         )
         options.on(
-          "--label TEXT", "what status and list show to everybody who can read the store"
+          "--label TEXT", "the label that status and list show"
         ) { |text| @terms[:label] = text }
         options.on(
-          "--on-busy ACTION", "fail (75) or skip (0) where somebody else has KEY (fail)"
+          "--on-busy ACTION", "if KEY is held: fail (75) or skip (0); default fail"
         ) { |text| @busy = text }
         options.on("--grace SECONDS", "from TERM to KILL when the lease is lost (10)") do |text|
           @grace = seconds("--grace", text)
@@ -133,7 +135,10 @@ module Plock
         CLI.complain("the lease on #{@key.inspect} was lost before the command had ended")
         true
       rescue Error => e
-        CLI.complain("#{@key.inspect} could not be released (#{e.message}): it is free again within #{lease.ttl.round(3)} s")
+        CLI.complain(
+          "#{@key.inspect} could not be released (#{e.message}): " \
+            "it is free again within #{lease.ttl.round(3)} s"
+        )
         false
       end
 
@@ -141,7 +146,8 @@ module Plock
         return if @busy == "skip"
 
         require_relative "description"
-        CLI.complain("#{@key.inspect} is #{status&.held? ? Description.printable(status.to_s) : "held by somebody else"}")
+        state = status&.held? ? Description.printable(status.to_s) : "held by another"
+        CLI.complain("#{@key.inspect} is #{state}")
       end
     end
   end

@@ -10,10 +10,12 @@ module Plock
       NAME = "secret"
       USAGE = "[options]"
       DESCRIPTION = <<~TEXT
-        Compares the secret here with the one that others use in the same namespace. The store keeps a fingerprint of it, from which the
-        secret cannot be told. With --replace the secret here is the right one from then on. Processes with the old one do not see what
-        is locked with the new one: stop all, replace it, and start them.
-        Exit status: 0 where they are the same, nothing is kept, or it was replaced; 1 where they are not, or the answer was no.
+        Compares the secret here with the one that others use in the same namespace. The store
+        keeps a fingerprint of the secret, which does not reveal it. --replace makes the secret
+        here the right one. Processes with the old secret do not see locks of the new one: stop
+        all processes, replace the secret, and start them.
+        Exit status: 0 if they are the same, none is kept, or it was replaced; 1 if they differ
+        or the answer was no.
       TEXT
 
       private
@@ -71,7 +73,7 @@ module Plock
       rescue ConfigurationError => e
         raise unless e.code == :held
 
-        raise Failure.new("#{e.message}; --force replaces it all the same", ExitStatus::DIFFERENT)
+        raise Failure.new("#{e.message}; --force replaces it anyway", ExitStatus::DIFFERENT)
       end
 
       def print_text(kept)

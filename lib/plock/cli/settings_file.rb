@@ -77,7 +77,7 @@ module Plock
           refuse("it belongs to another user; name it by --config to trust it")
         end
         if stat.mode.anybits?(EVERYBODY_WRITES)
-          refuse("everybody can write to it; name it by --config to trust it")
+          refuse("it is world-writable; name it by --config to trust it")
         end
       rescue SystemCallError => e
         refuse(e.message)

@@ -13,8 +13,9 @@ module Plock
       NAME = "status"
       USAGE = "[options] KEY"
       DESCRIPTION = <<~TEXT
-        Says who holds KEY and who waits for it. KEY may also be a store key as "plock list" shows them.
-        Exit status: 0 where it is free, 1 where somebody has it.
+        Shows the holders and waiters of KEY, which may also be a store key as "plock list"
+        shows it.
+        Exit status: 0 if KEY is free, 1 if it is held.
       TEXT
 
       private

@@ -13,8 +13,9 @@ module Plock
       NAME = "wait"
       USAGE = "[options] KEY"
       DESCRIPTION = <<~TEXT
-        Waits until KEY is free and nobody who came before waits for it any more. Who only waits holds it for a moment at the end.
-        Exit status: 0 where it is free, 75 where it was not by the end of --wait.
+        Waits until KEY is free and the earlier waiters are served. It then holds KEY for a
+        moment.
+        Exit status: 0 if KEY is free, 75 if it was not free within --wait.
       TEXT
 
       TTL = 5.0 # seconds that it takes to be free again if this process dies in that moment

@@ -25,7 +25,7 @@ module Plock
       subscribe_log_level :acquire, :debug
 
       def contended(event)
-        debug { "Plock waited #{span(event)} for #{name(event)}, which somebody else had" }
+        debug { "Plock waited #{span(event)} for #{name(event)}, which another holder had" }
       end
       subscribe_log_level :contended, :debug
 
@@ -43,7 +43,7 @@ module Plock
       subscribe_log_level :release, :debug
 
       def lost(event)
-        error { "Plock lost #{name(event)} after #{span(event)}#{fence(event)}: somebody else may have it now" }
+        error { "Plock lost #{name(event)} after #{span(event)}#{fence(event)}: another holder may have it now" }
       end
       subscribe_log_level :lost, :error
 

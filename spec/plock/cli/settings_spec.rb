@@ -255,8 +255,8 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     File.chmod(0o666, file)
     _, errors, status = in_app("status", key)
     expect(
-      [errors[/everybody can write to it/], status.exitstatus, File.exist?("#{app}/ran")]
-    ).to eq ["everybody can write to it", 64, false]
+      [errors[/it is world-writable/], status.exitstatus, File.exist?("#{app}/ran")]
+    ).to eq ["it is world-writable", 64, false]
     expect(in_app("status", key, "--config", "config/plock.yml").last.exitstatus).to eq 0
     next unless Process.euid.zero?
 

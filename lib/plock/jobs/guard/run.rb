@@ -196,7 +196,7 @@ module Plock
         @work.log(
           :error,
           "#{@work.label} has lost its lease on #{lease.key.inspect} (fence #{lease.fence}) after " \
-            "#{lease.held_for.round(3)} s, while it runs: somebody else may run at the same time"
+            "#{lease.held_for.round(3)} s, while it runs: another holder may run at the same time"
         )
       end
     end
