@@ -14,7 +14,11 @@ module Plock
     private_constant :OLDEST
 
     if ::ActiveJob.version < Gem::Version.new(OLDEST)
-      raise UnsupportedError.new("plock/active_job needs ActiveJob #{OLDEST} or later (this is #{::ActiveJob.version})", code: :unsupported)
+      raise UnsupportedError.new(
+        "plock/active_job needs ActiveJob #{OLDEST} or later " \
+          "(this is #{::ActiveJob.version})",
+        code: :unsupported
+      )
     end
 
     class << self

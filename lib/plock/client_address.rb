@@ -88,8 +88,9 @@ module Plock
 
       def refuse_old_redis(redis)
         raise UnsupportedError.new(
-          "plock cannot take the address from a client of the gem redis before version 4 (#{redis.class}): " \
-            "update the gem, or give plock the server's URL in the client's place",
+          "plock cannot take the address from a client of the gem redis before version 4 " \
+            "(#{redis.class}): update the gem, or give plock the server's URL in the client's " \
+            "place",
                 code: :unsupported
         )
       end

@@ -70,7 +70,8 @@ module Plock
              value.respond_to?(:call)
         misconfigured(
           "store must be an opened store, a callable that returns one, or one of " \
-            "#{Settings::STORES.join(", ")} (got #{value.class}); a URL or a client of Redis is a url"
+            "#{Settings::STORES.join(", ")} (got #{value.class}); a URL or a client of Redis " \
+            "is a url"
         )
       end
       @store = value
@@ -185,8 +186,9 @@ module Plock
         told.find do |name, value|
           name == :namespace ? value.to_s != profile.namespace : value != profile.public_send(name)
         end
-      misconfigured("#{other.first} is #{other.last.inspect}, and of the store #{profile.public_send(other.first).inspect}: name it where the " \
-                    "store is opened") if other
+      misconfigured("#{other.first} is #{other.last.inspect}, and of the store " \
+                    "#{profile.public_send(other.first).inspect}: name it where the store is " \
+                    "opened") if other
       if @secret.nil? || Locking::Fingerprint.of(@secret, profile.namespace) == profile.fingerprint
         return
       end
@@ -206,15 +208,17 @@ module Plock
       name = ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == "production" }
       if name
         raise ConfigurationError.new(
-          "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or Plock.configure { |c| c.url = … }, " \
-            "to redis://…, or to local: if all processes run on this one host",
+          "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or " \
+            "Plock.configure { |c| c.url = … }, to redis://…, or to local: if all processes " \
+            "run on this one host",
                 code: :bad_config
         )
       end
 
       if Configuration.warns?
-        Log.warn(logger, "Plock has no store configured and uses local:, which excludes only processes of this host; " \
-                         "set #{URL_VARIABLE} to local: to say that this is meant, or to redis://… to share locks among machines")
+        Log.warn(logger, "Plock has no store configured and uses local:, which excludes only " \
+                         "processes of this host; set #{URL_VARIABLE} to local: to say that " \
+                         "this is meant, or to redis://… to share locks among machines")
       end
       "local:"
     end

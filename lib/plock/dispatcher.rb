@@ -90,8 +90,9 @@ module Plock
       # @param key [String] in the store
       # @param fence [Integer]
       def tell_of_abandoned(key, fence)
-        Log.warn(Plock.logger, "a lease of #{key} (fence #{fence}) was collected by the garbage collector without having been released: " \
-                               "it is released now. Use a block, or call release.")
+        Log.warn(Plock.logger, "a lease of #{key} (fence #{fence}) was collected by the " \
+                               "garbage collector without having been released: it is released " \
+                               "now. Use a block, or call release.")
       end
 
       # On its own thread: a release found no connection, went on in the background, and failed

@@ -7,6 +7,7 @@ begin
 rescue LoadError => e
   raise unless e.path == "plock/plock"
 
-  raise LoadError, "plock's extension is not built in #{File.expand_path("../..", __dir__)}: run bin/setup there, or bundle exec rake compile " \
-                   "(Bundler compiles nothing for a gem with path:)", cause: e
+  raise LoadError, "plock's extension is not built in #{File.expand_path("../..", __dir__)}: " \
+                   "run bin/setup there, or bundle exec rake compile (Bundler compiles nothing " \
+                   "for a gem with path:)", cause: e
 end

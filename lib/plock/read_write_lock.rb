@@ -100,8 +100,9 @@ module Plock
     def go_on_with(own, share, block)
       return block.call(own) if block && own.mode == :read && share.name == :read
 
-      raise UnsupportedError.new("this fiber #{own.mode == :read ? "reads" : "writes"} #{@key.inspect} already, and would wait " \
-                                 "for itself: #{advice(own, share)}", code: :unsupported)
+      raise UnsupportedError.new("this fiber #{own.mode == :read ? "reads" : "writes"} " \
+                                 "#{@key.inspect} already, and would wait for itself: " \
+                                 "#{advice(own, share)}", code: :unsupported)
     end
 
     def advice(own, share)

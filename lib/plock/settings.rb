@@ -47,7 +47,8 @@ module Plock
         fail_with("options in #{place} must have names and values") unless options.is_a?(Hash)
         options = options.to_h.transform_keys(&:to_sym)
         misplaced = KEY_NAMING.find { |name| options.key?(name) }
-        fail_with("options in #{place} have a #{misplaced}, which would not count there: it stands beside options") if misplaced
+        fail_with("options in #{place} have a #{misplaced}, which would not count there: it " \
+                  "stands beside options") if misplaced
         options.to_h do |name, value|
           [name, SYMBOLS.include?(name) && value.is_a?(String) ? value.to_sym : value]
         end

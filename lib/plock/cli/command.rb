@@ -110,7 +110,8 @@ module Plock
         when OptionParser::InvalidOption
           "unknown option #{name}#{UsageError.suggestion(name, long_options(parser))}"
         when OptionParser::AmbiguousOption
-          "#{name} may be #{long_options(parser).select { |known| known.start_with?(name) }.join(" or ")}"
+          "#{name} may be " \
+            "#{long_options(parser).select { |known| known.start_with?(name) }.join(" or ")}"
         when OptionParser::MissingArgument
           "#{name} needs a value"
         when OptionParser::NeedlessArgument

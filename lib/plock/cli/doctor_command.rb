@@ -111,7 +111,8 @@ module Plock
         findings.each do |finding|
           word, colour = LOOKS.fetch(finding.level)
           word = "accepted" if finding.danger? && !counts?(finding)
-          $stdout.puts("  #{Paint.colour(word.ljust(9), colour)}#{finding.check}: #{Description.printable(finding.message)}")
+          $stdout.puts("  #{Paint.colour(word.ljust(9), colour)}#{finding.check}: " \
+                       "#{Description.printable(finding.message)}")
           $stdout.puts("           #{finding.remedy}") if finding.remedy
         end
       end

@@ -61,7 +61,8 @@ module Plock
         end
 
         $stderr.puts(here, there(kept))
-        $stderr.print("Processes with the other secret lock other keys from now on. Have all been stopped? [y/N] ")
+        $stderr.print("Processes with the other secret lock other keys from now on. Have all " \
+                      "been stopped? [y/N] ")
         answer = $stdin.gets
         $stderr.puts unless answer
         answer.to_s.strip.match?(/\Ay(es)?\z/i)

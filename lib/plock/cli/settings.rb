@@ -84,8 +84,9 @@ module Plock
       def refuse_store_of_application
         return unless @told[:store]
 
-        raise UsageError, "#{@file} says store: #{@told[:store]}, which only the application can open: in Rails bin/rails plock:doctor looks " \
-                          "at it, and bin/rails runner can lock in it; --store names another one"
+        raise UsageError, "#{@file} says store: #{@told[:store]}, which only the application " \
+                          "can open: in Rails bin/rails plock:doctor looks at it, and " \
+                          "bin/rails runner can lock in it; --store names another one"
       end
 
       # As the file's application does, which finds no store either: it may know an address that
@@ -94,15 +95,17 @@ module Plock
         variable = SettingsFile.environment_variable
         return unless @file && variable && ENV.fetch(variable) == PRODUCTION
 
-        raise UsageError, "#{@file} has no url, and #{variable} says #{PRODUCTION}: set #{Configuration::URL_VARIABLE} or pass --store, to " \
-                          "redis://…, or to local: where all processes run on this one host"
+        raise UsageError, "#{@file} has no url, and #{variable} says #{PRODUCTION}: set " \
+                          "#{Configuration::URL_VARIABLE} or pass --store, to redis://…, or to " \
+                          "local: where all processes run on this one host"
       end
 
       # Rails goes by the file.
       def warn_of_another(name, value, from, variable, switch)
         return if from != variable || @told[name].nil? || @told[name].to_s == value
 
-        CLI.complain("#{from} is used, and not the #{name} in #{@file}, by which the application goes; #{switch} says that this is meant")
+        CLI.complain("#{from} is used, and not the #{name} in #{@file}, by which the " \
+                     "application goes; #{switch} says that this is meant")
       end
     end
   end

@@ -117,7 +117,8 @@ module Plock
         @sections ||= parse.tap do |parsed|
           refuse("it must have a section for each environment") unless parsed.is_a?(Hash)
           outside = parsed.find { |_, settings| !settings.nil? && !settings.is_a?(Hash) }
-          refuse("#{outside.first} stands outside of a section; sections are shared and the environments") if outside
+          refuse("#{outside.first} stands outside of a section; sections are shared and the " \
+                 "environments") if outside
         end.transform_keys(&:to_s)
       end
 
@@ -141,8 +142,8 @@ module Plock
         erb.filename = @path
         erb.result
       rescue StandardError, ScriptError => e # what stands in the file is the application's
-        refuse("its ERB raised #{e.class} (#{e.message.lines.first.to_s.strip}); the command does not load the application: let the file read " \
-               "environment variables")
+        refuse("its ERB raised #{e.class} (#{e.message.lines.first.to_s.strip}); the command " \
+               "does not load the application: let the file read environment variables")
       end
 
       def refuse(why)

@@ -90,7 +90,8 @@ module Plock
 
       def suspicion(kept)
         if !profile.secret?
-          "Probably this process lacks the secret: set #{StoreConfig::SECRET_VARIABLE} as the others have it."
+          "Probably this process lacks the secret: set #{StoreConfig::SECRET_VARIABLE} as the " \
+            "others have it."
         elsif kept&.none?
           "Probably a process without the secret, such as a cron line, came first."
         else
@@ -100,7 +101,11 @@ module Plock
 
       def refuse_while_held
         unless can?(:list)
-          raise UnsupportedError.new("#{url} cannot list what is held: stop all processes, and replace the secret by force", code: :unsupported)
+          raise UnsupportedError.new(
+            "#{url} cannot list what is held: " \
+              "stop all processes, and replace the secret by force",
+            code: :unsupported
+          )
         end
 
         held = each_held.first or return

@@ -43,7 +43,10 @@ module Plock
       subscribe_log_level :release, :debug
 
       def lost(event)
-        error { "Plock lost #{name(event)} after #{span(event)}#{fence(event)}: another holder may have it now" }
+        error do
+          "Plock lost #{name(event)} after #{span(event)}#{fence(event)}: " \
+            "another holder may have it now"
+        end
       end
       subscribe_log_level :lost, :error
 

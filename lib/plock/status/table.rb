@@ -49,7 +49,8 @@ module Plock
 
       def table_title
         what = " (#{kind.to_s.tr("_", "-")})" unless kind == :lock
-        "#{(key || store_key).inspect}#{what}: #{held? ? "held" : "free"}#{" by #{holders.size}" if holders.size > 1}"
+        "#{(key || store_key).inspect}#{what}: " \
+          "#{held? ? "held" : "free"}#{" by #{holders.size}" if holders.size > 1}"
       end
 
       # By what they are.

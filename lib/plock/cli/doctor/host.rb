@@ -22,7 +22,8 @@ module Plock
               "where there are several hosts, use a server: PLOCK_URL=redis://…"
             )
           elsif in?(ENV.fetch(LOGIN, ""), "plock")
-            advice("#{who}, a place that #{LOGIN} names: where it is not set, as for cron and services, local: is another one", REMEDY)
+            advice("#{who}, a place that #{LOGIN} names: where it is not set, as for cron and " \
+                   "services, local: is another one", REMEDY)
           elsif in?(ENV.fetch("TMPDIR", ""), own) || in?("/tmp", own)
             advice("#{who}, a place in the temporary folder: where #{LOGIN} or another TMPDIR is set, in a service with PrivateTmp= " \
                    "and in a container local: is another one", REMEDY)

@@ -12,7 +12,8 @@ module Plock
         FULL = 0.9 # of what there is
         private_constant :NEVER, :FULL
 
-        REMEDY = "CONFIG SET maxmemory-policy noeviction, and in its configuration file; keep caches on another server"
+        REMEDY = "CONFIG SET maxmemory-policy noeviction, and in its configuration file; keep " \
+                 "caches on another server"
 
         def look
           policy = server.info("memory", "maxmemory_policy") or return unknown("the policy")
@@ -39,7 +40,8 @@ module Plock
           used = server.number("memory", "used_memory").to_f / limit
           return fine("#{policy}, #{(used * 100).round} % of the memory in use") if used < FULL
 
-          advice("#{policy}, #{(used * 100).round} % of the memory in use: when there is no more, no lock is granted",
+          advice("#{policy}, #{(used * 100).round} % of the memory in use: when there is no " \
+                 "more, no lock is granted",
                  "raise maxmemory, or store less")
         end
       end
@@ -47,8 +49,8 @@ module Plock
       # Whether locks survive the end of the server's process.
       class Persistence < Check
         NAME = "persistence"
-        REMEDY = "CONFIG SET appendonly yes and CONFIG SET appendfsync always, and in its configuration file; " \
-                 "or let fences reject who is late"
+        REMEDY = "CONFIG SET appendonly yes and CONFIG SET appendfsync always, and in its " \
+                 "configuration file; or let fences reject who is late"
 
         def look
           enabled = server.info("persistence", "aof_enabled") or return unknown("persistence")
@@ -79,8 +81,8 @@ module Plock
           return fine("no replicas") if replicas.zero?
 
           danger(
-            "#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one that takes over may not know of the " \
-              "latest locks",
+            "#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one " \
+              "that takes over may not know of the latest locks",
             "keep locks on a server that nothing fails over from, or let fences reject who is late"
           )
         end

@@ -89,7 +89,8 @@ module Plock
           end
 
           danger("a lock was not handed over to who waited for it",
-                 "see the server's log, and whether something between here and there keeps back SUBSCRIBE")
+                 "see the server's log, and whether something between here and there keeps " \
+                   "back SUBSCRIBE")
         rescue ConfigurationError => e
           raise unless e.code == :other_secret
 

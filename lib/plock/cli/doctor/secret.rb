@@ -10,8 +10,8 @@ module Plock
       class Secret < Check
         NAME = "secret"
 
-        REMEDY = "correct the secret that is wrong; or stop all processes, run plock secret --replace (in Rails bin/rails " \
-                 "plock:secret[replace]), and start them"
+        REMEDY = "correct the secret that is wrong; or stop all processes, run plock secret " \
+                 "--replace (in Rails bin/rails plock:secret[replace]), and start them"
 
         def look
           others = other
@@ -19,8 +19,9 @@ module Plock
 
           unless profile.secret?
             return advice("keys are hashed without a secret: who can read the store can guess them",
-                          "set #{Locking::StoreConfig::SECRET_VARIABLE} to the same 16 bytes or more for all who share locks, as " \
-                          "openssl rand -hex 32 makes them")
+                          "set #{Locking::StoreConfig::SECRET_VARIABLE} to the same 16 bytes " \
+                            "or more for all who share locks, as openssl rand -hex 32 makes " \
+                            "them")
           end
           return fine("keys are hashed with a secret") if store.can?(:compares_secrets)
 
@@ -50,8 +51,8 @@ module Plock
         end
 
         def differ(others)
-          danger("others use another secret in #{profile.described} (#{others}) than this process (#{profile.described_secret}): " \
-                 "they would lock different keys", REMEDY)
+          danger("others use another secret in #{profile.described} (#{others}) than this " \
+                 "process (#{profile.described_secret}): they would lock different keys", REMEDY)
         end
       end
     end

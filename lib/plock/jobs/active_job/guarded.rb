@@ -142,8 +142,8 @@ module Plock
       def plock_give_back(most)
         Guard::Held.give_back(self.class.plock_guard.store, plock_ticket, most)
       rescue Error => e
-        Work.new(self).log(:warn, "#{self.class.name} #{job_id} is done with; its key stays taken until its time in the queue is " \
-                                  "over: #{e.message}")
+        Work.new(self).log(:warn, "#{self.class.name} #{job_id} is done with; its key stays " \
+                                  "taken until its time in the queue is over: #{e.message}")
       end
     end
   end

@@ -107,7 +107,8 @@ module Plock
         unknown = options.keys - NAMES
         return if unknown.empty?
 
-        refuse("there is no option #{unknown.first.inspect}: write one of #{NAMES.map { |name| "#{name}:" }.join(", ")}")
+        refuse("there is no option #{unknown.first.inspect}: write one of " \
+               "#{NAMES.map { |name| "#{name}:" }.join(", ")}")
       end
 
       def check_key(key)
@@ -115,8 +116,9 @@ module Plock
         return key if key.respond_to?(:call)
         return Locking::Arguments.key(key).dup.freeze if key.is_a?(String)
 
-        refuse("key: must be a callable or a String (got #{key.inspect}): write key: ->(id) { \"import:\#{id}\" } with the " \
-               "arguments of perform, or leave it out for class and arguments")
+        refuse("key: must be a callable or a String (got #{key.inspect}): write key: ->(id) { " \
+               "\"import:\#{id}\" } with the arguments of perform, or leave it out for class " \
+               "and arguments")
       rescue ArgumentError => e
         refuse(e.message)
       end
@@ -125,7 +127,8 @@ module Plock
         return value if values.include?(value) || (besides && value.respond_to?(:call))
 
         choice = [*values.map(&:inspect), besides].compact.join(", ")
-        refuse("#{name}: must be one of #{choice} (got #{value.inspect}): write #{name}: #{values.first.inspect}, for example")
+        refuse("#{name}: must be one of #{choice} (got #{value.inspect}): write #{name}: " \
+               "#{values.first.inspect}, for example")
       end
 
       def check_spans(options)
@@ -133,7 +136,8 @@ module Plock
         @wait = Locking::Arguments.span("wait:", options.fetch(:wait, 0))
         @at_least = Locking::Arguments.span("at_least:", options.fetch(:at_least, 0))
         @queued_ttl = Locking::Arguments.ttl(options.fetch(:queued_ttl, QUEUED_TTL), "queued_ttl:")
-        refuse("queued_ttl: must be #{QUEUED_TTL_MIN} seconds or more: write how long a job may be queued") if @queued_ttl < QUEUED_TTL_MIN
+        refuse("queued_ttl: must be #{QUEUED_TTL_MIN} seconds or more: write how long a job " \
+               "may be queued") if @queued_ttl < QUEUED_TTL_MIN
       rescue ArgumentError => e
         refuse(e.message)
       end
@@ -141,7 +145,8 @@ module Plock
       def integer(range, name, value, otherwise)
         return value if value.is_a?(Integer) && range.cover?(value)
 
-        refuse("#{name}: must be an Integer from #{range.first} to #{range.last} (got #{value.inspect}): #{otherwise}")
+        refuse("#{name}: must be an Integer from #{range.first} to #{range.last} (got " \
+               "#{value.inspect}): #{otherwise}")
       end
 
       def check_max_conflicts(value)
@@ -156,15 +161,17 @@ module Plock
       # An option that would be of no effect is a misunderstanding.
       def check_sense(options)
         if !runs? && (name = OF_RUNNING.find { |option| options.key?(option) })
-          refuse("#{name}: is of no use with during: :queued, where nothing is held while the job runs: leave it out, or write " \
-                 "during: :queued_and_running")
+          refuse("#{name}: is of no use with during: :queued, where nothing is held while the " \
+                 "job runs: leave it out, or write during: :queued_and_running")
         end
         if !queued? && options.key?(:queued_ttl)
-          refuse("queued_ttl: is of no use with during: :running: leave it out, or write during: :queued_and_running")
+          refuse("queued_ttl: is of no use with during: :running: leave it out, or write " \
+                 "during: :queued_and_running")
         end
         return unless max_conflicts && %i[retry discard].include?(on_conflict)
 
-        refuse("max_conflicts: is of no use with on_conflict: #{on_conflict.inspect}, which does not reschedule: leave it out")
+        refuse("max_conflicts: is of no use with on_conflict: #{on_conflict.inspect}, which " \
+               "does not reschedule: leave it out")
       end
 
       def refuse(message)

@@ -51,8 +51,8 @@ module Plock
         return source if source.nil? || Locking === source || source.respond_to?(:call)
         return source.dup.freeze if source.is_a?(String) && !source.empty?
 
-        raise ArgumentError, "store: must be a store, a URL, or a callable that returns a store (got #{source.inspect}): leave it out for " \
-                             "the default store"
+        raise ArgumentError, "store: must be a store, a URL, or a callable that returns a " \
+                             "store (got #{source.inspect}): leave it out for the default store"
       end
 
       def call

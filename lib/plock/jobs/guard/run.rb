@@ -142,7 +142,8 @@ module Plock
 
       def lost_in_queue(error, &job)
         @ticket.lease = nil
-        @work.log(:warn, "#{@work.label} had lost its lease before it started, and asks for another: #{error.message}")
+        @work.log(:warn, "#{@work.label} had lost its lease before it started, and asks for " \
+                         "another: #{error.message}")
         afresh(&job)
       end
 

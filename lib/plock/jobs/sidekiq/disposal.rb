@@ -70,8 +70,8 @@ module Plock
           tickets.each { |ticket| Guard::Held.give_back(store, ticket) }
           true
         rescue Error => e
-          ::Sidekiq.logger.warn("plock: job #{item["jid"]} is gone; its key stays taken until its time in the queue is over: " \
-                                "#{e.class}: #{e.message}")
+          ::Sidekiq.logger.warn("plock: job #{item["jid"]} is gone; its key stays taken until " \
+                                "its time in the queue is over: #{e.class}: #{e.message}")
           false
         end
 
@@ -102,7 +102,8 @@ module Plock
           true
         rescue RedisClient::CommandError => e
           unless e.message.include?("no such key")
-            ::Sidekiq.logger.warn("plock: what the jobs of #{key} hold stays taken until their time in the queue is over: #{e.message}")
+            ::Sidekiq.logger.warn("plock: what the jobs of #{key} hold stays taken until their " \
+                                  "time in the queue is over: #{e.message}")
           end
           false
         end

@@ -88,8 +88,9 @@ module Plock
         left = @works.each_value.select { |work| work.ticket.lease }
         left.each { |work| Guard::Held.give_back(work.store, work.ticket, 0.0) }
       rescue Error => e
-        ::Sidekiq.logger.warn("plock: #{left.map(&:label).join(", ")} not pushed; what they hold stays taken until their time in the " \
-                              "queue is over: #{e.class}: #{e.message}")
+        ::Sidekiq.logger.warn("plock: #{left.map(&:label).join(", ")} not pushed; what they " \
+                              "hold stays taken until their time in the queue is over: " \
+                              "#{e.class}: #{e.message}")
       end
     end
   end
