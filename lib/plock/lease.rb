@@ -58,8 +58,9 @@ module Plock
     # @return [Object, nil] its entry in {Locking::OwnShares}
     attr_accessor :place
 
-    # @api private Its caller gets it now. `at_least:` counts from here, since the acquire may have
-    #   taken long.
+    # Its caller gets it now. `at_least:` counts from here, since the acquire may have taken long.
+    #
+    # @api private
     def given
       @given_after = held_for
     end
@@ -232,13 +233,17 @@ module Plock
       ]
     end
 
-    # @api private Subscribes to the notices of the native threads.
+    # Subscribes to the notices of the native threads.
+    #
+    # @api private
     def watch
       Dispatcher.watch(@hold.id, self)
       lose if @hold.lost? # lost before the subscription
     end
 
-    # @api private Reports the loss once. on_lost always runs on the dispatcher's thread.
+    # Reports the loss once. on_lost always runs on the dispatcher's thread.
+    #
+    # @api private
     def lose
       return unless @news.pop
 
@@ -258,8 +263,10 @@ module Plock
       tell(:renew, seconds) if Events.listening
     end
 
-    # @api private Releases at the end of the block. Raises nothing, since the block's value or
-    #   exception must get through.
+    # Releases at the end of the block. Raises nothing, since the block's value or exception must
+    # get through.
+    #
+    # @api private
     def finish
       return if over?
 
@@ -292,9 +299,10 @@ module Plock
       @hold.nil? || @released || @given_away || @hold.inherited?
     end
 
-    # @api private Begins a release, by one thread or fiber at a time. Others wait here for its
-    #   end, at most until the lease expires. The caller must call {#release_over} in an `ensure`.
+    # Begins a release, by one thread or fiber at a time. Others wait here for its end, at most
+    # until the lease expires. The caller must call {#release_over} in an `ensure`.
     #
+    # @api private
     # @return [Float, nil] seconds that it was held, 0.0 if there is no subscriber; nil: it has
     #   been released
     def releasing
@@ -316,8 +324,9 @@ module Plock
       @releaser = nil if @releaser.equal?(Fiber.current)
     end
 
-    # @api private Records the store's answer to a release.
+    # Records the store's answer to a release.
     #
+    # @api private
     # @param ours [Boolean, nil] nil: it had been released, or handed over
     # @param held_for [Float, nil] as {#releasing} has it
     # @return [Boolean] was it ours?
@@ -345,7 +354,9 @@ module Plock
       Events.tell(event, duration, store_key, label, fence: fence, **details)
     end
 
-    # @api private Warns if it was lost in its block and there is no `on_lost:`.
+    # Warns if it was lost in its block and there is no `on_lost:`.
+    #
+    # @api private
     def warn_if_lost
       warn_of_loss unless @terms.on_lost || !lost?
     end

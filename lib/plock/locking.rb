@@ -109,9 +109,13 @@ module Plock
     # do not deadlock.
     #
     # @param keys [Enumerable<String, Symbol>] 1 to 64 different ones
-    # @param options [Hash{Symbol => Object}] as for {#acquire}: `ttl:`, `wait:` for all of them
-    #   together, `renew:`, `max_hold:`, `at_least:`, `on_lost:`, which is called for each lease
-    #   that is lost, `label:`
+    # @param ttl [Numeric] as for {#acquire}
+    # @param wait [Numeric] as for {#acquire}, for all keys together
+    # @param renew [Boolean, nil] as for {#acquire}
+    # @param max_hold [Numeric, nil] as for {#acquire}
+    # @param at_least [Numeric] as for {#acquire}
+    # @param on_lost [#call, :raise, nil] as for {#acquire}, called for each lost lease
+    # @param label [String, Symbol, nil] as for {#acquire}
     # @yieldparam leases [Array<Lease>] one for each different key, in the order in which the
     #   caller named them first
     # @return [Object, Array<Lease>] the block's value; without a block the leases, each to be

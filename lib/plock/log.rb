@@ -19,7 +19,7 @@ module Plock
       Kernel.warn("[Plock] #{message} (and the logger raised #{e.class})")
     end
 
-    # What code that is not ours raised where there is nobody to raise it to.
+    # Logs an error of the application's code that has no caller to raise it to.
     #
     # @param logger [#warn, nil]
     # @param where [String]

@@ -64,7 +64,7 @@ module Plock
         ::Parse.const_get(name, false).method(method).source_location.first.start_with?("#{OURS}/")
       end
 
-      # Who rescues an error by a constant that he has looked up before is to go on rescuing it.
+      # Code that rescues an error by a constant that it looked up earlier must still rescue it.
       def replace_lock
         theirs = ::Parse.const_get(:Lock, false) unless ::Parse.autoload?(:Lock)
         ::Parse.__send__(:remove_const, :Lock)

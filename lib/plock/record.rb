@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Plock
-  # What is written into a store about an owner, by the engine and by stores in Ruby: "host pid
+  # The record of an owner in a store, as the engine and the stores in Ruby write it: "host pid
   # thread channel label value".
   #
   # @api private

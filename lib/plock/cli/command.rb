@@ -5,7 +5,7 @@ require_relative "../errors"
 
 module Plock
   module CLI
-    # What all commands have in common: options and what is wrong with them, the store, the output.
+    # The common part of all commands: options and what is wrong with them, the store, the output.
     #
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
     # in {#call}.

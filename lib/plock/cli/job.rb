@@ -14,7 +14,7 @@ module Plock
     # stopped (Ctrl-Z) this process stops, too, so that the shell sees it; before it goes on, the
     # lease must still be there.
     class Job
-      # Seconds between two looks at whether a group is gone, which nobody is told.
+      # Seconds between two checks for the end of a group, for which there is no notice.
       LOOK = 0.02
 
       # What stops those who touch a terminal that is not in their hands.
@@ -141,8 +141,8 @@ module Plock
         go_on
       end
 
-      # @return [Boolean] was this process stopped, and continued? Where no shell watches over its
-      #   job, the system does not stop it.
+      # @return [Boolean] was this process stopped, and continued? If no shell controls its job,
+      #   the system does not stop it.
       def stop_job(signal)
         name =
           (
@@ -179,7 +179,7 @@ module Plock
         @deadline = Clock.now + @grace
         @on_lost.call
         @child.kill("TERM")
-        @child.kill("CONT") # who is stopped ends only when he goes on
+        @child.kill("CONT") # a stopped process ends only after it continues
       end
 
       def end_by_force

@@ -55,7 +55,7 @@ module Plock
         @borrower = nil
       end
 
-      # As it was before it was lent: who was killed could not put it in order.
+      # As it was before it was lent: a killed command could not restore it.
       def tidy
         @tty.console_mode = @modes if @modes && ours?
       rescue SystemCallError

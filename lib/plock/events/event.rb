@@ -6,21 +6,26 @@ module Plock
   module Events
     # Something that happened to a lease.
     #
-    # | name | duration | besides | | --- | --- | --- | | `:acquire` | from the call until it was
-    # acquired | `fence`, `ttl:` | | `:contended` | the same, where somebody else had it at first,
-    # or until patience ended | | | `:timeout` | until patience ended | `wait:` | | `:release` | how
-    # long it was held | `fence`, `released:` false where it was not ours any more | | `:lost` |
-    # from acquiring it until the loss was learnt | `fence` | | `:renew` | how long the renewal took
-    # | `fence` | | `:job_rescheduled` | until that was known | `job:` its class, `job_id:`,
-    # `holder:` the label of who has the key, `delay:` seconds | | `:job_discarded`, `:job_handled`
-    # | the same | `job:`, `job_id:`, `holder:` | | `:job_refused` | until {Guard::Conflict} was
-    # raised | `job:`, `job_id:`, `holder:` | | `:job_unguarded` | until the job went without its
-    # key | `job:`, `job_id:`, `error:` the name of its class |
+    # | name | duration | details |
+    # | --- | --- | --- |
+    # | `:acquire` | from the call until it was acquired | `fence`, `ttl:` |
+    # | `:contended` | from the call, if the key was held, until it was acquired or timed out | |
+    # | `:timeout` | from the call until `wait:` ended | `wait:` |
+    # | `:release` | the time that it was held | `fence`, `released:` false if it was lost |
+    # | `:lost` | from the acquire until the loss was noticed | `fence` |
+    # | `:renew` | the time that the renewal took | `fence` |
+    # | `:job_rescheduled` | until the conflict | as `:job_discarded`, and `delay:` in seconds |
+    # | `:job_discarded`, `:job_handled` | until the conflict | `job:`, `job_id:`, `holder:` |
+    # | `:job_refused` | until {Guard::Conflict} was raised | `job:`, `job_id:`, `holder:` |
+    # | `:job_unguarded` | until the job went on without its key | `job:`, `job_id:`, `error:` |
     #
-    # Those of a {ReadWriteLock} have `mode:` besides, `:read` or `:write`.
+    # `job:` and `error:` are the names of classes, `holder:` is the label of the holder. The events
+    # of a {ReadWriteLock} also have `mode:`, `:read` or `:write`.
     #
     # @example
-    #   Plock.subscribe(:timeout) { |event| puts "#{event.label || event.key_digest}: gave up after #{event.duration} s" }
+    #   Plock.subscribe(:timeout) do |event|
+    #     puts "#{event.label || event.key_digest}: gave up after #{event.duration} s"
+    #   end
     class Event
       # @return [Symbol]
       attr_reader :name

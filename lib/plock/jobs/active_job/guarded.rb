@@ -7,7 +7,7 @@ require_relative "work"
 
 module Plock
   module ActiveJob
-    # What a guarded ActiveJob does besides: it gets its key when it is enqueued, takes its ticket
+    # The additions to a guarded ActiveJob: it gets its key when it is enqueued, takes its ticket
     # along, and runs as {Guard::Run} says.
     #
     # The run is around all other callbacks of `perform`, so a key is taken before everything else

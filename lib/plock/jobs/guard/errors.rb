@@ -5,7 +5,7 @@ require_relative "../../errors"
 module Plock
   module Guard
     # Raised where a guarded job could not have its key: by the job, so that its queue retries it,
-    # or by the push. Somebody else has the key; try again later.
+    # or by the push. Another holder has the key; try again later.
     class Conflict < Error
       # @return [String, Symbol] the key that could not be had
       attr_reader :key

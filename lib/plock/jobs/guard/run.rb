@@ -120,8 +120,8 @@ module Plock
         end
       end
 
-      # The lease that it got when it was pushed is still there. Once the job is done nobody would
-      # end it.
+      # The lease that it got when it was pushed is still there. Once the job is done, no other
+      # process would end it.
       def without_store
         value = yield
         error = refusal { give_back }
