@@ -317,31 +317,6 @@ module Plock
       Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?))
     end
 
-    # Hands a lease over for `span` seconds under the token that another dump of it names. From
-    # then on this other dump is good for an adoption. The caller must ensure that only one process
-    # uses it at a time.
-    #
-    # @param dump [String] that is valid now
-    # @param other [String] that becomes valid; it may be the same
-    # @param span [Float] seconds
-    # @raise [LeaseLost]
-    # @raise [Error]
-    def hand_back(dump, other, span)
-      key, _keep, rest = Lease.read(dump)
-      Thread.handle_interrupt(Object => :never) do
-        hold = adopt_hold(rest, false, nil, false, span, Lease.read(other).last) or
-          raise lost_before_adoption(key)
-        hold.dump
-      end
-      nil
-    end
-
-    def lost_before_adoption(key)
-      LeaseLost.new(
-        "the lease on #{key.inspect} was lost, or adopted, before this adoption", code: :not_owner
-      )
-    end
-
     # @return [Object] the block's value
     def run_once(lease, terms, keeps, block)
       terms.used = keeps

@@ -58,7 +58,7 @@ RSpec.describe Parse::Lock, "when something fails" do
     end
   end
 
-  it "with a wrong password it tries, and warns, until the wait is over, and takes the lock when the password is right" do
+  it "with a wrong password: it retries and warns until the wait ends, and acquires once it is right" do
     server = redis_server(:password)
     Parse.synchronize_create_store = server.url(password: "guess")
     for_as_long_as(0.3) { expect(failing(0.3).size).to be >= 3 }
@@ -72,7 +72,7 @@ RSpec.describe Parse::Lock, "when something fails" do
     expect(heard).to all(include("acquire error (Plock::AuthenticationError)"))
   end
 
-  it "with a server that stands still in the block: the value is returned, and the release warned of" do
+  it "with a server that hangs during the block: it returns the value and warns about the release" do
     server = redis_server
     Parse.synchronize_create_store = server.url
     acquire { :warm }
@@ -87,14 +87,14 @@ RSpec.describe Parse::Lock, "when something fails" do
     server&.continue_process
   end
 
-  it "with a lock that was lost and retaken in the block: the other one's lock stands" do
+  it "with a lock that was lost and retaken during the block: it leaves the new holder's lock alone" do
     use_redis
     other = SecureRandom.uuid
     acquire { shared_redis.call("SET", store_key, other, "EX", 30) }
     expect(shared_redis.call("GET", store_key)).to eq(other)
   end
 
-  it "with no descriptor left in the process: a TimeoutError and its warning, and the next call works" do
+  it "with no descriptor left in the process: it warns and raises TimeoutError; the next call works" do
     use_redis
     expect(in_child do
       refused = nil

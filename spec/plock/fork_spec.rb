@@ -53,7 +53,7 @@ RSpec.describe "fork" do
       end
     end
 
-    it "the child is excluded like everybody else, and has the lock after the parent" do
+    it "the child is excluded like any other process, and acquires the lock after the parent" do
       waiting = store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do
         child do |parent|
           parent.tell(hold_failure(store, key, wait: 0.05).class.name)
@@ -130,7 +130,7 @@ RSpec.describe "fork" do
       expect(entered.uniq).to eq([:entered])
     end
 
-    it "while a lost reply is being undone in the background: the parent undoes it, the child works" do
+    it "the parent undoes a lost reply in the background, and the child works" do
       gate = proxy(server)
       store = warm(open_store(gate.url))
       gate.hold(:reply)
@@ -166,7 +166,7 @@ RSpec.describe "fork" do
     expect(ours.select { |socket| listing.include?(socket) }).to be_empty
   end
 
-  it "in Process.daemon, which bypasses Process._fork: the daemon works, and holds nothing of its parent's" do
+  it "in Process.daemon, which bypasses Process._fork: the daemon works, without its parent's sockets" do
     output, status = ruby(<<~RUBY, server.url, key)
       require "plock"
       url, key = ARGV

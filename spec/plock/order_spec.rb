@@ -2,8 +2,8 @@
 
 require "spec_helper"
 
-# Who waits longest is next, across processes, whatever becomes of the holder, the other waiters and
-# the connections.
+# The process that waits longest is served next, even if the holder, other waiters or connections
+# fail.
 RSpec.describe "The order among processes" do
   waiters = 12
   let(:server) { redis_server }
@@ -68,7 +68,7 @@ RSpec.describe "The order among processes" do
       lease = Plock::Store.open(server.url).acquire(key, ttl: 6)
       parent.tell(:held)
       parent.hear
-      lease # one that nobody has any more would be released
+      lease # an unreferenced lease would be released
     end
     expect(holder.hear).to eq :held
     line = line_up(waiters)
@@ -110,7 +110,7 @@ RSpec.describe "The order among processes" do
   # As a server does that closes what is idle, or is told to. Its claim leaves on another one.
   { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
     [0, 0.05].each do |pause|
-      it "survives that the first one's connection was closed #{(pause * 1000).round} ms before its turn (#{kind})" do
+      it "survives the first waiter's connection closing #{(pause * 1000).round} ms before its turn (#{kind})" do
         server = redis_server(kind)
         holder, *others = Array.new(3) { open_store(server.url, **options) }
         lease = holder.acquire(key, ttl: 30)
@@ -131,7 +131,7 @@ RSpec.describe "The order among processes" do
   end
 
   %i[request reply].each do |way|
-    it "lets one go before the first whose connection dies with the #{way} of its claim, and has that one be first again", :alone do
+    it "serves one waiter before the first if the #{way} of its claim is lost, then the first", :alone do
       gate = proxy(server)
       holder = open_store(server.url)
       waiting = open_store(gate.url)

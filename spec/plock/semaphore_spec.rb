@@ -43,7 +43,7 @@ RSpec.describe Plock::Semaphore do
     expect(semaphore(3).status).not_to be_held
   end
 
-  it "gets the permits of processes that were killed back when their leases end, and no more than those" do
+  it "regains only the permits of killed processes, when their leases expire" do
     killed, = holder(2, ttl: 1)
     expect([semaphore(2).try_acquire { semaphore(2).try_acquire.nil? }]).to eq([true])
     killed.signal(:KILL)
@@ -54,7 +54,7 @@ RSpec.describe Plock::Semaphore do
     [kept, again].each(&:release)
   end
 
-  it "gets the permit of a process that is killed while its lease is renewed back, too" do
+  it "regains the permit of a process that is killed while its lease is renewed" do
     killed, fence = holder(1, ttl: 0.6, renew: true)
     expect(semaphore(1).try_acquire(wait: 1)).to be_nil
     killed.signal(:KILL)
@@ -62,7 +62,7 @@ RSpec.describe Plock::Semaphore do
     expect(semaphore(1).acquire(wait: 10, &:fence)).to be > fence
   end
 
-  it "serves processes in the order in which they came, also where some are killed while they wait" do
+  it "serves processes in order of arrival, even if some are killed while they wait" do
     kept, lease = Array.new(2) { semaphore(2).acquire(ttl: 60, wait: 0) }
     line = Array.new(6) do |number|
       process = child do |parent|
@@ -83,7 +83,7 @@ RSpec.describe Plock::Semaphore do
     eventually { !semaphore(2).status.held? && waiting.zero? }
   end
 
-  it "keeps the fence growing when nobody has held it for a while" do
+  it "keeps the fence growing after a time without a holder" do
     first = semaphore(1).acquire(&:fence)
     eventually { !semaphore(1).status.held? }
     expect(semaphore(1).acquire(&:fence)).to be > first

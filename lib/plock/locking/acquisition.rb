@@ -102,11 +102,6 @@ module Plock
         )
       end
 
-      # @return [Object, Lease, nil] nil: others held it until `wait:` ended
-      def trying(key, store_key, terms, block, lease: nil)
-        asking(key, store_key, terms, block, lease) { nil }
-      end
-
       # @yieldparam token [String, nil] that it waited with, if others held it until `wait:` ended;
       #   the block's value is returned
       def asking(key, store_key, terms, block, lease = nil)
