@@ -268,13 +268,26 @@ static void retitle_as_before(void *unused) {
     retitle(boot_before);
 }
 
+static plock_ns moment;
+
+static plock_ns stopped_clock(void) { return moment; }
+
+static void try_it_by_the_clock(void *context) {
+    plock_clock_replace(NULL);
+    try_it(context);
+}
+
 static void processes_with_another_boot_id_use_it_too(void) {
     (void)unlink(local_path());
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    /* This process would notice the new title at its next look, so no time passes here. */
+    moment = plock_now();
+    plock_clock_replace(stopped_clock);
     test_in_child(retitle_as_before, NULL); /* as if it had been made by one of them */
-    CHECK_INT(WEXITSTATUS(local_status_of(local_child(try_it, NULL))), PLOCK_REFUSED);
+    CHECK_INT(WEXITSTATUS(local_status_of(local_child(try_it_by_the_clock, NULL))), PLOCK_REFUSED);
+    plock_clock_replace(NULL);
     plock_lease_free(lease);
     plock_local_close(store);
     (void)unlink(local_path());
