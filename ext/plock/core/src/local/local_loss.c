@@ -134,8 +134,17 @@ static plock_status seen(plock__local_map *map, enum plock__local_loss loss, plo
     return plock__local_loss_of(map, error);
 }
 
+/* Another thread may have seen the loss, and not have left its place yet. Then this process itself
+ * would keep the file from being replaced. Where locks belong to the process, the place may be that
+ * of a newer map. */
+static plock_status known_loss(const plock__local_map *map, plock_error *error) {
+    if (atomic_load(&map->loss) == PLOCK__LOCAL_HARMED && plock__local_life_is_shared())
+        plock__local_leave_place(map);
+    return plock__local_loss_of(map, error);
+}
+
 plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error) {
-    if (plock__local_lost(map)) return plock__local_loss_of(map, error);
+    if (plock__local_lost(map)) return known_loss(map, error);
     if (since(&map->checked_at, now) < CHECKED_EVERY) return PLOCK_OK;
     atomic_store(&map->checked_at, now);
     atomic_store(&map->whole_at, now);
