@@ -330,10 +330,10 @@ static void open_descriptors(fake_peer *peer) {
     peer->waker = ends[1];
 }
 
-static plock_transport *make(plock_store *store) {
+static plock_transport *make(plock_node *node) {
     static const plock_transport_operations OPERATIONS = {
         connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
-    (void)store;
+    (void)node;
     fake_transport *transport = plock__allocate(sizeof *transport);
     if (!transport) return NULL;
     pthread_mutex_lock(&mutex);
@@ -361,7 +361,7 @@ unsigned fake_connections(void) {
     return made;
 }
 
-void fake_transport_for(plock_store *store) { store->make_transport = make; }
+void fake_transport_for(plock_store *store) { store->node.make_transport = make; }
 
 plock_store *fake_store(const char *url) {
     plock_error error;

@@ -50,7 +50,7 @@ void fake_await_settled(plock_store *store) {
     unsigned rounds = 0, left;
     do {
         plock__enter();
-        left = store->debts.collecting;
+        left = store->node.debts.collecting;
         plock__leave();
     } while (left > 0 && test_patient(&rounds));
     CHECK_INT(left, 0);

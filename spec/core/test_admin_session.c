@@ -20,7 +20,7 @@ static void begin(const char *url) {
 static void end(void) {
     plock_admin_session_free(admin_session);
     admin_session = NULL;
-    CHECK_INT(store->pool.open, 0);
+    CHECK_INT(store->node.pool.open, 0);
     fake_end(NULL, store);
     CHECK_INT(plock__live_allocations(), 0);
 }
@@ -54,7 +54,7 @@ static void it_asks_on_a_connection_of_its_own_with_our_name(void) {
     CHECK_STATUS(ask(2, INFO), PLOCK_OK);
     check_text(0, "hello");
     CHECK_INT(fake_connections(), 1);
-    CHECK_INT(store->pool.open, 0); /* the pool's one place is free */
+    CHECK_INT(store->node.pool.open, 0); /* the pool's one place is free */
     CHECK_TEXT(fake_peers[0].commands[0], "AUTH ali sesame");
     CHECK_TEXT(fake_peers[0].commands[1], "SELECT 3");
     CHECK_TEXT(fake_peers[0].commands[3], "PING");

@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "redis/call.h"
+#include "redis/store.h"
 
 #include <string.h>
 
@@ -36,7 +37,7 @@ static void begin(const char *url) {
 static void end(void) { fake_end(NULL, store); }
 
 static void start(const plock_request *request) {
-    plock__call_begin(&call, store, request, plock_now() + PLOCK_SECOND);
+    plock__call_begin(&call, &store->node, request, plock_now() + PLOCK_SECOND);
     error = (plock_error){PLOCK_OK, ""};
 }
 
@@ -166,7 +167,7 @@ static void an_error_decides_whether_the_connection_lives(void) {
         start(&RELEASE);
         CHECK_STATUS(step(), ERRORS[i].status);
         CHECK_INT(fake_peers[0].destroyed, !ERRORS[i].keeps);
-        CHECK_INT(store->pool.open, ERRORS[i].keeps);
+        CHECK_INT(store->node.pool.open, ERRORS[i].keeps);
         end();
     }
 }
@@ -176,7 +177,7 @@ static void make_two_idle(void) {
     fake_peers[0].answers[0] = fake_peers[1].answers[0] = FAKE_DONE;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_OK);
-    plock__call_begin(&other, store, &RELEASE, plock_now() + PLOCK_SECOND);
+    plock__call_begin(&other, &store->node, &RELEASE, plock_now() + PLOCK_SECOND);
     CHECK_STATUS(plock__call_step(&other, &value, &interest, &error), PLOCK_OK);
     plock__call_finish(&other);
     plock__call_finish(&call); /* peer 0 is the next to be used */
@@ -210,15 +211,15 @@ static void a_new_connection_that_breaks_says_nothing_of_the_others(void) {
     make_two_idle();
     plock_connection *first, *second;
     plock_turn turn = {0};
-    CHECK_STATUS(plock__pool_take(&store->pool, &first, &turn, &interest), PLOCK_OK);
-    CHECK_STATUS(plock__pool_take(&store->pool, &second, &turn, &interest), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->node.pool, &first, &turn, &interest), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->node.pool, &second, &turn, &interest), PLOCK_OK);
     fake_peers[2].answers[0] = FAKE_CLOSES;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_DISCONNECTED);
     CHECK(!call.reused);
-    plock__pool_give(&store->pool, first, true);
+    plock__pool_give(&store->node.pool, first, true);
     CHECK(!fake_peers[0].destroyed);
-    plock__pool_give(&store->pool, second, true);
+    plock__pool_give(&store->node.pool, second, true);
     end();
 }
 
@@ -329,17 +330,17 @@ static void a_claim_gets_its_connection_before_a_new_acquire(void) {
     plock_turn turn = {0};
     plock_connection *connection = NULL;
     /* the room for it */
-    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &interest), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->node.pool, &connection, &turn, &interest), PLOCK_OK);
     plock_request claim = ACQUIRE;
     claim.irreplaceable = true;
     plock_call other;
-    plock__call_begin(&other, store, &ACQUIRE, PLOCK_NEVER);
+    plock__call_begin(&other, &store->node, &ACQUIRE, PLOCK_NEVER);
     const plock_value *nothing;
     CHECK_STATUS(plock__call_step(&other, &nothing, &interest, &error), PLOCK_AGAIN);
     start(&claim);
     CHECK_STATUS(step(), PLOCK_AGAIN);
     fake_peers[0].answers[0] = FAKE_HELD;
-    plock__pool_give_room(&store->pool);
+    plock__pool_give_room(&store->node.pool);
     CHECK_STATUS(plock__call_step(&other, &nothing, &interest, &error), PLOCK_AGAIN);
     CHECK(!plock__call_left(&other));
     CHECK_STATUS(step(), PLOCK_OK);

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/channel.h"
+#include "redis/store.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -27,16 +28,16 @@ static plock_status step(void) {
     interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
     plock__begin_step();
     const plock_status status =
-        plock__channel_step(&channel, store, true, &message, &interest, &error);
+        plock__channel_step(&channel, &store->node, true, &message, &interest, &error);
     plock__end_step();
     return status;
 }
 
 static void end(void) {
     plock__begin_step();
-    plock__channel_close(&channel, store);
+    plock__channel_close(&channel, &store->node);
     plock__end_step();
-    CHECK_INT(store->pool.open, 0);
+    CHECK_INT(store->node.pool.open, 0);
     fake_end(NULL, store);
 }
 
@@ -89,7 +90,7 @@ static void its_connection_is_beside_the_pool(void) {
     open_channel("redis://ali:sesame@h/3?pool_size=1");
     CHECK_TEXT(fake_peers[0].commands[0], "AUTH ali sesame");
     CHECK_TEXT(fake_peers[0].commands[1], "SELECT 3");
-    CHECK_INT(store->pool.open, 0);
+    CHECK_INT(store->node.pool.open, 0);
     plock_lease *lease = fake_lease(store);
     fake_peers[1].answers[0] = FAKE_HELD;
     fake_peers[1].answers[1] = FAKE_DONE;
@@ -97,10 +98,10 @@ static void its_connection_is_beside_the_pool(void) {
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     plock_lease_free(lease);
     plock__begin_step();
-    plock__channel_close(&channel, store);
+    plock__channel_close(&channel, &store->node);
     plock__end_step();
     CHECK(fake_peers[0].destroyed && !fake_peers[1].destroyed);
-    CHECK_INT(store->pool.open, 1);
+    CHECK_INT(store->node.pool.open, 1);
     fake_end(NULL, store);
 }
 
@@ -224,7 +225,7 @@ static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_fo
     open_channel("redis://h");
     fake_redis.descriptors = true;
     plock__begin_step();
-    plock__channel_close(&channel, store);
+    plock__channel_close(&channel, &store->node);
     plock__end_step();
     CHECK_STATUS(step(), PLOCK_OK); /* subscribed again, on a connection with a descriptor */
     fake_peers[1].hoards = true;
@@ -238,8 +239,8 @@ static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_fo
     unsigned heard = 1;
     plock_status status;
     plock__begin_step();
-    while ((status = plock__channel_step(&channel, store, false, &message, &interest, &error)) ==
-           PLOCK_OK)
+    while ((status = plock__channel_step(&channel, &store->node, false, &message, &interest,
+                                         &error)) == PLOCK_OK)
         heard++;
     plock__end_step();
     CHECK_STATUS(status, PLOCK_AGAIN);
@@ -342,7 +343,7 @@ static void a_message_longer_than_any_of_ours_ends_it(void) {
 static void closing_it_twice_is_closing_it_once(void) {
     open_channel("redis://h");
     plock__begin_step();
-    plock__channel_close(&channel, store);
+    plock__channel_close(&channel, &store->node);
     plock__end_step();
     CHECK(fake_peers[0].destroyed);
     end();

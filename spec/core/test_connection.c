@@ -19,7 +19,7 @@ static plock_interest interest;
 /* A connection to fake_peers[0]; the test sets that up before it opens the connection. */
 static void begin(const char *url) {
     store = fake_store(url);
-    connection = plock__connection_new(store->config, store->make_transport(store));
+    connection = plock__connection_new(store->config, store->node.make_transport(&store->node));
     error = (plock_error){PLOCK_OK, ""};
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/process.h"
 #include "redis/coordinator.h"
+#include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static void get_in_queue(unsigned count) {
 
 static bool coordinator_is_there(void) {
     plock__enter();
-    const bool there = plock__coordinator_of(store);
+    const bool there = plock__coordinator_of(&store->node);
     plock__leave();
     return there;
 }

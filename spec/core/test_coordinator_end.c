@@ -4,6 +4,7 @@
 
 #include "base/process.h"
 #include "redis/coordinator.h"
+#include "redis/store.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -97,7 +98,7 @@ static void draining_fails_waiters_and_they_can_go_on(void) {
         wait_in(state);
         plock_lease *waits = state == OWN_THREAD_ASKS ? other : lease;
         plock_drain(plock_now());
-        CHECK(!plock__coordinator_of(store));
+        CHECK(!plock__coordinator_of(&store->node));
         CHECK(!fake_channel_is_open());
         if (state == OWN_THREAD_ASKS) {
             for (unsigned p = 0; p < fake_connections(); p++)
@@ -131,7 +132,7 @@ static void draining_an_idle_coordinator_takes_no_time(void) {
     plock_drain(real + 60 * PLOCK_SECOND);
     CHECK(plock_now() < real + 30 * PLOCK_SECOND);
     CHECK(before < real);
-    CHECK(!plock__coordinator_of(store));
+    CHECK(!plock__coordinator_of(&store->node));
     end();
 }
 
@@ -168,7 +169,7 @@ static void so_is_the_channel_of_a_disconnected_store(void) {
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
     await_end_of_channel();
-    CHECK_INT(store->pool.open, 0);
+    CHECK_INT(store->node.pool.open, 0);
     fake_await_turn(lease, 100 * PLOCK_SECOND); /* a use opens it again */
     fake_await("SUBSCRIBE", 2);
     plock_lease_cancel(lease);
@@ -185,7 +186,7 @@ static void look_in_child(void *context) {
     const int state = *(const int *)context;
     const unsigned commands = fake_commands_like("");
     plock_lease *waits = state == OWN_THREAD_ASKS ? other : lease;
-    CHECK(!plock__coordinator_of(store));
+    CHECK(!plock__coordinator_of(&store->node));
     CHECK_STATUS(plock_lease_step(waits, &interest), PLOCK_FORKED);
     CHECK_INT(fake_commands_like(""), commands); /* not a word of the parent's */
     granted_from = fake_redis.acquires;

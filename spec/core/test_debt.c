@@ -75,7 +75,7 @@ static void submit(unsigned number, plock_ns span) {
     owed *made = owe(number, span);
     if (!made) return;
     plock__begin_step();
-    plock__debt_submit(store, &made->debt);
+    plock__debt_submit(&store->node, &made->debt);
     plock__end_step();
 }
 
@@ -86,7 +86,7 @@ static void await_settled(unsigned expected) {
 
 static unsigned collectors(void) {
     plock__enter();
-    const unsigned count = store->debts.collecting;
+    const unsigned count = store->node.debts.collecting;
     plock__leave();
     return count;
 }
@@ -100,7 +100,7 @@ static void it_is_settled_by_the_answer(void) {
     CHECK_STATUS((plock_status)atomic_load(&last_status), PLOCK_OK);
     CHECK_INT(atomic_load(&asked), 1);
     fake_await_settled(store);
-    CHECK_INT(store->pool.open, 1); /* in the pool's bound */
+    CHECK_INT(store->node.pool.open, 1); /* in the pool's bound */
     end();
 }
 
@@ -265,7 +265,7 @@ static void each_allocation_may_fail(void) {
         if (!made) return;
         plock__begin_step();
         (void)plock__fail_allocation(n);
-        plock__debt_submit(store, &made->debt);
+        plock__debt_submit(&store->node, &made->debt);
         plock__end_step();
         unsigned rounds = 0;
         while (atomic_load(&settled) == 0 && test_patient(&rounds))

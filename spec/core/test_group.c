@@ -410,10 +410,10 @@ static void one_that_found_no_connection_has_not_failed(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     plock_connection *busy;
     plock_turn turn = {0};
-    CHECK_STATUS(plock__pool_take(&store->pool, &busy, &turn, &interest), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->node.pool, &busy, &turn, &interest), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
     for (size_t i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
-    plock__pool_give(&store->pool, busy, true);
+    plock__pool_give(&store->node.pool, busy, true);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release_all"), 0);
     CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);

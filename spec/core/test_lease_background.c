@@ -220,7 +220,7 @@ static void a_release_by_name_that_failed_does_not(void) {
 static plock_connection *take_the_only_one(void) {
     plock_connection *connection;
     plock_turn turn = {0};
-    CHECK_STATUS(plock__pool_take(&store->pool, &connection, &turn, &interest), PLOCK_OK);
+    CHECK_STATUS(plock__pool_take(&store->node.pool, &connection, &turn, &interest), PLOCK_OK);
     return connection;
 }
 
@@ -241,7 +241,7 @@ static void a_release_that_found_no_connection_goes_on_and_has_not_failed(void) 
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 2);
     CHECK(!plock_lease_valid(lease));
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
-    plock__pool_give(&store->pool, busy, true);
+    plock__pool_give(&store->node.pool, busy, true);
     check_releases(1);
     CHECK(plock_notice_next() == NULL);
     end();
@@ -260,7 +260,7 @@ static void and_is_told_of_if_nothing_comes_of_it(void) {
         CHECK(notice->key_length == 1 && *notice->key == 'k');
     }
     plock_notice_free(notice);
-    plock__pool_give(&store->pool, busy, true);
+    plock__pool_give(&store->node.pool, busy, true);
     end();
 }
 
@@ -363,7 +363,7 @@ static void a_full_pool_is_empty_in_the_child(void) {
     CHECK_STATUS(plock_lease_acquire(waiting, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
     CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
-    CHECK_INT(store->pool.waiting, 1);
+    CHECK_INT(store->node.pool.waiting, 1);
     test_in_child(acquire_in_child, waiting);
     plock_lease_free(waiting);
     end();

@@ -150,9 +150,9 @@ static void a_refused_waiter_without_a_connection_at_the_end_times_out(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 3 * PLOCK_SECOND);
     while (count < CONNECTIONS_MAX &&
-           !plock__pool_take(&store->pool, &held[count], &turn, &interest))
+           !plock__pool_take(&store->node.pool, &held[count], &turn, &interest))
         count++;
-    plock__pool_leave(&store->pool, &turn);
+    plock__pool_leave(&store->node.pool, &turn);
     plock_status status = PLOCK_AGAIN;
     for (unsigned i = 0; i < 40 && (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED); i++) {
         fake_native_pass(100 * PLOCK_MILLISECOND);
@@ -162,9 +162,9 @@ static void a_refused_waiter_without_a_connection_at_the_end_times_out(void) {
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
     while (count-- > 0) {
         if (held[count])
-            plock__pool_give(&store->pool, held[count], true);
+            plock__pool_give(&store->node.pool, held[count], true);
         else
-            plock__pool_give_room(&store->pool);
+            plock__pool_give_room(&store->node.pool);
     }
     end();
 }

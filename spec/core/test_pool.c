@@ -28,7 +28,7 @@ static void end(void) {
 
 static plock_status take(plock_connection **connection, plock_turn *turn) {
     interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
-    return plock__pool_take(&store->pool, connection, turn, &interest);
+    return plock__pool_take(&store->node.pool, connection, turn, &interest);
 }
 
 /* A connection that is ready, from the pool or new. */
@@ -37,12 +37,14 @@ static plock_connection *get(void) {
     plock_turn turn = {0};
     CHECK_STATUS(take(&connection, &turn), PLOCK_OK);
     if (connection) return connection;
-    CHECK_STATUS(plock__store_connect(store, &connection, &error), PLOCK_OK);
+    CHECK_STATUS(plock__node_connect(&store->node, &connection, &error), PLOCK_OK);
     CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &interest, &error), PLOCK_OK);
     return connection;
 }
 
-static void give(plock_connection *connection) { plock__pool_give(&store->pool, connection, true); }
+static void give(plock_connection *connection) {
+    plock__pool_give(&store->node.pool, connection, true);
+}
 
 static void check_queues(plock_turn *turn) {
     plock_connection *connection;
@@ -73,10 +75,10 @@ static void it_grows_on_demand_and_not_beyond_its_bound(void) {
     plock_turn turn = {0};
     check_queues(&turn);
     CHECK(!woken(&turn));
-    plock__pool_leave(&store->pool, &turn);
+    plock__pool_leave(&store->node.pool, &turn);
     CHECK(!turn.waits && !turn.waker);
     for (unsigned i = 0; i < 3; i++) give(connections[i]);
-    CHECK_INT(store->pool.open, 3);
+    CHECK_INT(store->node.pool.open, 3);
     end();
 }
 
@@ -105,11 +107,11 @@ static void room_that_was_granted_can_be_given_back(void) {
     CHECK_STATUS(take(&connection, &turn), PLOCK_OK);
     CHECK(connection == NULL && !turn.waits);
     check_queues(&second);
-    plock__pool_give_room(&store->pool);
+    plock__pool_give_room(&store->node.pool);
     check_served(&second, NULL);
-    CHECK_INT(store->pool.open, 1);
-    plock__pool_give_room(&store->pool);
-    CHECK_INT(store->pool.open, 0);
+    CHECK_INT(store->node.pool.open, 1);
+    plock__pool_give_room(&store->node.pool);
+    CHECK_INT(store->node.pool.open, 0);
     end();
 }
 
@@ -117,7 +119,7 @@ static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
     begin(4);
     plock_connection *unusable = get(), *awaiting = get(), *unsent = get(), *dead = get();
     const plock_text word = plock__text("PING", 4);
-    plock__pool_give(&store->pool, unusable, false);
+    plock__pool_give(&store->node.pool, unusable, false);
     CHECK_STATUS(plock__connection_send(awaiting, 1, &word, &error), PLOCK_OK);
     give(awaiting);
     fake_peers[2].write_room = fake_peers[2].written + 1;
@@ -127,8 +129,8 @@ static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
     plock__connection_abandon(dead);
     give(dead);
     for (int i = 0; i < 4; i++) CHECK(fake_peers[i].destroyed);
-    CHECK_INT(store->pool.open, 0);
-    CHECK(store->pool.all == NULL && store->pool.idle == NULL);
+    CHECK_INT(store->node.pool.open, 0);
+    CHECK(store->node.pool.all == NULL && store->node.pool.idle == NULL);
     end();
 }
 
@@ -163,7 +165,7 @@ static void one_that_rested_is_looked_at_before_it_is_used(void) {
     plock_connection *other = get();
     CHECK(fake_peers[0].destroyed);
     CHECK_INT(fake_connections(), 2);
-    CHECK_INT(store->pool.open, 1);
+    CHECK_INT(store->node.pool.open, 1);
     give(other);
     end();
 }
@@ -177,7 +179,7 @@ static void a_careful_caller_checks_a_connection_that_was_just_returned(void) {
     CHECK_STATUS(take(&connection, &careful), PLOCK_OK);
     CHECK(!connection); /* room for a new one */
     CHECK(fake_peers[0].destroyed);
-    plock__pool_give_room(&store->pool);
+    plock__pool_give_room(&store->node.pool);
     end();
 }
 
@@ -200,7 +202,7 @@ static void distrust_closes_the_idle_now_and_the_others_later(void) {
     begin(3);
     plock_connection *idle = get(), *used = get();
     give(idle);
-    plock__pool_distrust(&store->pool);
+    plock__pool_distrust(&store->node.pool);
     CHECK(fake_peers[0].destroyed);
     CHECK(!fake_peers[1].destroyed);
     give(used);
@@ -234,7 +236,7 @@ static void a_queued_caller_gets_the_connection_that_comes_back(void) {
     give(connection);
     check_served(&turn, connection);
     give(connection);
-    CHECK(store->pool.idle == connection);
+    CHECK(store->node.pool.idle == connection);
     end();
 }
 
@@ -243,11 +245,11 @@ static void or_the_room_of_one_that_is_closed(void) {
     plock_connection *connection = get();
     plock_turn turn = {0};
     check_queues(&turn);
-    plock__pool_give(&store->pool, connection, false);
+    plock__pool_give(&store->node.pool, connection, false);
     check_served(&turn, NULL);
-    CHECK_INT(store->pool.open, 1); /* the room is theirs */
-    plock__pool_give_room(&store->pool);
-    CHECK_INT(store->pool.open, 0);
+    CHECK_INT(store->node.pool.open, 1); /* the room is theirs */
+    plock__pool_give_room(&store->node.pool);
+    CHECK_INT(store->node.pool.open, 0);
     end();
 }
 
@@ -265,7 +267,7 @@ static void they_are_served_in_the_order_in_which_they_came(void) {
         }
         check_served(&turns[i], connection);
     }
-    CHECK_INT(store->pool.waiting, 0);
+    CHECK_INT(store->node.pool.waiting, 0);
     give(connection);
     end();
 }
@@ -278,9 +280,9 @@ static void no_later_caller_overtakes(void) {
     give(connection);
     check_queues(&late); /* the first has not looked yet: the connection is kept for it */
     check_served(&first, connection);
-    plock__pool_give(&store->pool, connection, false);
+    plock__pool_give(&store->node.pool, connection, false);
     check_served(&late, NULL);
-    plock__pool_give_room(&store->pool);
+    plock__pool_give_room(&store->node.pool);
     end();
 }
 
@@ -310,22 +312,22 @@ static void a_caller_that_gives_up_keeps_the_order_of_the_others(void) {
             check_queues(&first);
             check_queues(&second);
             check_queues(&third);
-            if (served) plock__pool_give(&store->pool, connection, !closed);
-            plock__pool_leave(&store->pool, served ? &first : &second);
-            if (!served) plock__pool_give(&store->pool, connection, !closed);
+            if (served) plock__pool_give(&store->node.pool, connection, !closed);
+            plock__pool_leave(&store->node.pool, served ? &first : &second);
+            if (!served) plock__pool_give(&store->node.pool, connection, !closed);
             /* it was handed on */
             check_served(served ? &second : &first, closed ? NULL : connection);
             if (closed)
-                plock__pool_give_room(&store->pool);
+                plock__pool_give_room(&store->node.pool);
             else
                 give(connection);
             check_served(&third, closed ? NULL : connection);
             if (closed)
-                plock__pool_give_room(&store->pool);
+                plock__pool_give_room(&store->node.pool);
             else
                 give(connection);
-            CHECK_INT(store->pool.waiting, 0);
-            CHECK_INT(store->pool.open, closed ? 0 : 1);
+            CHECK_INT(store->node.pool.waiting, 0);
+            CHECK_INT(store->node.pool.open, closed ? 0 : 1);
             end();
         }
 }
@@ -355,11 +357,11 @@ static void without_memory_for_a_waker_the_place_is_kept_and_looked_at_often(voi
 static void in_child(void *context) {
     plock_turn *turns = context;
     plock_connection *own = get(); /* the parent's queue is not here */
-    CHECK(store->pool.waiting == 0 && store->pool.open == 1);
-    plock__pool_leave(&store->pool, &turns[0]);
-    plock__pool_leave(&store->pool, &turns[1]);
+    CHECK(store->node.pool.waiting == 0 && store->node.pool.open == 1);
+    plock__pool_leave(&store->node.pool, &turns[0]);
+    plock__pool_leave(&store->node.pool, &turns[1]);
     CHECK(fake_peers[0].destroyed); /* the one that had been handed over, which is the parent's */
-    CHECK_INT(store->pool.open, 1);
+    CHECK_INT(store->node.pool.open, 1);
     give(own);
     end();
 }

@@ -24,16 +24,17 @@ static plock_connection *take_and_wait(atomic_int *waiting) {
     const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
     for (;;) {
         plock_interest interest = {.fd = -1, .deadline = deadline};
-        const plock_status status = plock__pool_take(&store->pool, &connection, &turn, &interest);
+        const plock_status status =
+            plock__pool_take(&store->node.pool, &connection, &turn, &interest);
         if (status != PLOCK_AGAIN) {
             if (status || connection) return connection;
-            if (plock__store_connect(store, &connection, &error)) return NULL;
+            if (plock__node_connect(&store->node, &connection, &error)) return NULL;
             return plock__connection_open(connection, deadline, &interest, &error) ? NULL
                                                                                    : connection;
         }
         atomic_fetch_add(waiting, 1);
         if (plock_now() >= deadline) {
-            plock__pool_leave(&store->pool, &turn);
+            plock__pool_leave(&store->node.pool, &turn);
             return NULL;
         }
         const int fd = interest.waker ? plock_waker_descriptor(interest.waker) : interest.fd;
@@ -58,11 +59,11 @@ static void check_waiting(unsigned expected) {
     unsigned rounds = 0;
     for (bool there = false; !there && test_patient(&rounds);) {
         plock__enter();
-        there = store->pool.waiting == expected;
+        there = store->node.pool.waiting == expected;
         plock__leave();
     }
     plock__enter();
-    CHECK_INT(store->pool.waiting, expected);
+    CHECK_INT(store->node.pool.waiting, expected);
     plock__leave();
 }
 
@@ -79,14 +80,14 @@ static void each_returned_connection_wakes_a_caller(void) {
     }
     check_waiting(HELD);
     /* one of them is of no more use */
-    for (int i = 0; i < HELD; i++) plock__pool_give(&store->pool, held[i], i != 1);
+    for (int i = 0; i < HELD; i++) plock__pool_give(&store->node.pool, held[i], i != 1);
     for (int i = 0; i < HELD; i++) {
         CHECK(pthread_join(waiters[i].thread, NULL) == 0);
         CHECK(waiters[i].got != NULL);
         for (int other = 0; other < i; other++) CHECK(waiters[i].got != waiters[other].got);
     }
     check_waiting(0);
-    for (int i = 0; i < HELD; i++) plock__pool_give(&store->pool, waiters[i].got, true);
+    for (int i = 0; i < HELD; i++) plock__pool_give(&store->node.pool, waiters[i].got, true);
     CHECK_INT(fake_connections(), HELD + 1);
     end();
 }
@@ -105,7 +106,7 @@ static void *use_often(void *argument) {
             continue;
         if (i % 16 == 0) (void)poll(NULL, 0, 0); /* let others in between */
         atomic_fetch_sub(&in_use, 1);
-        plock__pool_give(&store->pool, connection, true);
+        plock__pool_give(&store->node.pool, connection, true);
     }
     return NULL;
 }
@@ -121,7 +122,7 @@ static void many_threads_share_few_connections(void) {
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(waiters[i].thread, NULL) == 0);
     CHECK(atomic_load(&most) <= CONNECTIONS);
     CHECK(fake_connections() <= CONNECTIONS);
-    CHECK_INT(store->pool.waiting, 0);
+    CHECK_INT(store->node.pool.waiting, 0);
     end();
 }
 
@@ -141,15 +142,15 @@ static void waiting_ends_at_the_deadline(void) {
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 5);
     CHECK_HAS(plock_lease_error(lease)->message,
               "redis://h:6379: every connection of the pool was busy");
-    CHECK_INT(store->pool.waiting, 0);
+    CHECK_INT(store->node.pool.waiting, 0);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-    CHECK_INT(store->pool.waiting, 1);
+    CHECK_INT(store->node.pool.waiting, 1);
     plock_lease_free(lease);
-    CHECK_INT(store->pool.waiting, 0);
-    plock__pool_give(&store->pool, held, true);
+    CHECK_INT(store->node.pool.waiting, 0);
+    plock__pool_give(&store->node.pool, held, true);
     end();
 }
 

@@ -31,7 +31,7 @@ static void begin(void) { begin_at("redis://h", "k"); }
 
 static void end(void) {
     plock_query_free(query);
-    CHECK_INT(store->pool.waiting, 0);
+    CHECK_INT(store->node.pool.waiting, 0);
     fake_end(NULL, store);
 }
 

@@ -28,7 +28,7 @@ static void begin(void) { begin_at("redis://h"); }
 static void end(void) {
     plock_query_free(query);
     plock_query_free(other);
-    CHECK_INT(store->pool.waiting, 0);
+    CHECK_INT(store->node.pool.waiting, 0);
     fake_end(NULL, store);
 }
 
@@ -220,14 +220,14 @@ static void it_asks_one_thing_at_a_time(void) {
         if (state == PAUSING) fake_peers[0].answers[0] = "-LOADING x\r\n";
         plock_query_status(query, 0);
         CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
-        CHECK_INT(store->pool.waiting, state == WAITING);
+        CHECK_INT(store->node.pool.waiting, state == WAITING);
         fake_peers[0].answers[1] = fake_peers[1].answers[0] = ":1\r\n";
         plock_query_break(query);
-        CHECK_INT(store->pool.waiting, 0);
+        CHECK_INT(store->node.pool.waiting, 0);
         if (state == WAITING) give_it_back();
         CHECK_STATUS(finish(), PLOCK_OK);
         CHECK_INT(plock_query_number(query, 0), 1);
-        CHECK_INT(store->pool.open, 1);
+        CHECK_INT(store->node.pool.open, 1);
         end();
     }
 }

@@ -4,6 +4,7 @@
 
 #include "base/process.h"
 #include "redis/retry.h"
+#include "redis/store.h"
 
 #include <string.h>
 
@@ -27,7 +28,7 @@ static void begin(const plock_request *request, plock_ns span, bool halves) {
     store = fake_store("redis://h?command_timeout=2");
     began = plock_now();
     plock__begin_step();
-    plock__retry_begin(&retry, store, request, began + span, halves);
+    plock__retry_begin(&retry, &store->node, request, began + span, halves);
     plock__end_step();
 }
 
@@ -48,7 +49,7 @@ static void end(void) {
     plock__begin_step();
     plock__retry_cancel(&retry);
     plock__end_step();
-    CHECK_INT(store->pool.waiting, 0);
+    CHECK_INT(store->node.pool.waiting, 0);
     fake_end(NULL, store);
 }
 
@@ -205,7 +206,7 @@ static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
         fake_peers[1].answers[0] = twice ? FAKE_CLOSES : FAKE_DONE;
         fake_peers[2].answers[0] = FAKE_NOT_OURS;
         plock__begin_step();
-        plock__retry_begin(&retry, store, &RELEASE, plock_now() + PLOCK_SECOND, true);
+        plock__retry_begin(&retry, &store->node, &RELEASE, plock_now() + PLOCK_SECOND, true);
         plock__end_step();
         CHECK_STATUS(step(), twice ? PLOCK_AGAIN : PLOCK_OK);
         CHECK_INT(plock_now(), began);
@@ -233,7 +234,7 @@ static void it_can_be_given_up_at_any_moment(void) {
     begin(&RELEASE, PLOCK_SECOND, true);
     fake_peers[0].answers[0] = FAKE_DONE;
     CHECK_STATUS(step(), PLOCK_OK);
-    CHECK_INT(store->pool.open, 1);
+    CHECK_INT(store->node.pool.open, 1);
     end(); /* done */
 }
 

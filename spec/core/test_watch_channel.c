@@ -5,6 +5,7 @@
 
 #include "base/process.h"
 #include "redis/coordinator.h"
+#include "redis/store.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -215,7 +216,7 @@ static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
 
 static bool coordinator_is_there(void) {
     plock__enter();
-    const bool there = plock__coordinator_of(store);
+    const bool there = plock__coordinator_of(&store->node);
     plock__leave();
     return there;
 }

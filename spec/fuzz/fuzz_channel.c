@@ -52,7 +52,8 @@ static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chu
     plock__begin_step();
     for (bool said = false; heard.status == PLOCK_OK || !said;) {
         plock_interest interest = {.fd = -1, .deadline = PLOCK_NEVER};
-        heard.status = plock__channel_step(&channel, store, true, &message, &interest, &error);
+        heard.status =
+            plock__channel_step(&channel, &store->node, true, &message, &interest, &error);
         if (heard.status == PLOCK_OK) check_message(&message, &heard);
         if (said) continue;
         REQUIRE(heard.status == PLOCK_OK || heard.status == PLOCK_AGAIN);
@@ -64,9 +65,9 @@ static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chu
     REQUIRE((heard.status == PLOCK_AGAIN) == (channel.state != PLOCK__CHANNEL_CLOSED));
     REQUIRE(heard.status == PLOCK_AGAIN || error.status == heard.status);
     REQUIRE(memchr(error.message, 0, sizeof error.message));
-    plock__channel_close(&channel, store);
+    plock__channel_close(&channel, &store->node);
     plock__end_step();
-    REQUIRE(fake_peers[0].destroyed && store->pool.open == 0);
+    REQUIRE(fake_peers[0].destroyed && store->node.pool.open == 0);
     fake_clock_stop();
     plock_store_close(store);
     REQUIRE(plock__live_allocations() == 0);

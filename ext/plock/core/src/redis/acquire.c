@@ -78,7 +78,7 @@ static plock_ns gives_up_at(const plock_redis_lease *lease) {
     const plock_config *config = lease->store->config;
     const plock_ns first = plock_after(lease->began_at, config->attempt_timeout);
     if (lease->endures || !lease->unanswered_since) return PLOCK_NEVER;
-    const plock_ns reached = atomic_load_explicit(&lease->store->reached_at, memory_order_relaxed);
+    const plock_ns reached = atomic_load_explicit(&lease->node->reached_at, memory_order_relaxed);
     const plock_ns since = reached > lease->unanswered_since ? reached : lease->unanswered_since;
     const plock_ns at = plock_after(since, config->unavailable_timeout);
     return at > first ? at : first;
@@ -141,7 +141,7 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
     lease->phase = ASKING;
     lease->tried_at = now;
     if (!lease->unanswered_since) lease->unanswered_since = now;
-    plock__call_begin(&lease->call, lease->store, &request,
+    plock__call_begin(&lease->call, lease->node, &request,
                       lease->deadline > least ? lease->deadline : least);
 }
 
@@ -155,7 +155,7 @@ static plock_status join(plock_redis_lease *lease, const plock_place *place, boo
                                              .watch = lease->watch,
                                              .renewed_for = lease->max_hold,
                                              .follows = follows};
-    return plock__waiter_join(&lease->waiter, lease->store, &wait_request, place, asks,
+    return plock__waiter_join(&lease->waiter, lease->node, &wait_request, place, asks,
                               &lease->base.error);
 }
 

@@ -10,7 +10,7 @@
 _Static_assert(PLOCK_QUESTION_WORDS == PLOCK__WORDS_MAX, "a question is one command");
 
 struct plock_admin_session {
-    plock_store *store;
+    plock_node *node;
     plock_connection *connection;
     enum { SILENT, CONNECTING, ASKING, LISTENING } state;
     plock_ns deadline;
@@ -25,14 +25,14 @@ struct plock_admin_session {
 plock_status plock_admin_session_new(plock_admin_session **out, plock_store *store) {
     plock_admin_session *admin_session = *out = plock__allocate(sizeof *admin_session);
     if (!admin_session) return PLOCK_NO_MEMORY;
-    admin_session->store = plock__store_retain(store);
+    admin_session->node = plock__node_retain(&store->node);
     return PLOCK_OK;
 }
 
 /* Closes the connection, because an answer may still come, and no other caller may read it. */
 static void hang_up(plock_admin_session *admin_session) {
     if (admin_session->connection)
-        plock__pool_give(&admin_session->store->pool, admin_session->connection, false);
+        plock__pool_give(&admin_session->node->pool, admin_session->connection, false);
     admin_session->connection = NULL;
     admin_session->state = SILENT;
 }
@@ -41,7 +41,7 @@ void plock_admin_session_free(plock_admin_session *admin_session) {
     if (!admin_session) return;
     plock__begin_step();
     hang_up(admin_session);
-    plock__store_release(admin_session->store);
+    plock__node_release(admin_session->node);
     plock__free(admin_session);
     plock__end_step();
 }
@@ -58,7 +58,7 @@ static void begin(plock_admin_session *admin_session, unsigned count, const ploc
     admin_session->parts = 0;
     admin_session->state = admin_session->connection ? ASKING : CONNECTING;
     admin_session->deadline =
-        plock_after(plock_now(), admin_session->store->config->connect_timeout);
+        plock_after(plock_now(), admin_session->node->config->connect_timeout);
 }
 
 plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigned count,
@@ -102,8 +102,7 @@ static plock_status open_connection(plock_admin_session *admin_session, plock_in
     plock_error *error = &admin_session->error;
     plock_status status = PLOCK_OK;
     if (!admin_session->connection)
-        status =
-            plock__store_connect_beside(admin_session->store, &admin_session->connection, error);
+        status = plock__node_connect_beside(admin_session->node, &admin_session->connection, error);
     if (!status)
         status = plock__connection_open(admin_session->connection, admin_session->deadline,
                                         interest, error);
@@ -114,7 +113,7 @@ static plock_status open_connection(plock_admin_session *admin_session, plock_in
 static plock_status ask(plock_admin_session *admin_session) {
     admin_session->state = LISTENING;
     admin_session->deadline =
-        plock_after(plock_now(), admin_session->store->config->command_timeout);
+        plock_after(plock_now(), admin_session->node->config->command_timeout);
     return plock__connection_send(admin_session->connection, admin_session->count,
                                   admin_session->words, &admin_session->error);
 }

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-void plock__call_begin(plock_call *call, plock_store *store, const plock_request *request,
+void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,
                        plock_ns deadline) {
     *call = (plock_call){.state = PLOCK__TAKING,
-                         .store = store,
+                         .node = node,
                          .request = *request,
                          .deadline = deadline,
                          .generation = plock__generation()};
@@ -23,13 +23,13 @@ static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
 static plock_status name_the_store(plock_call *call, plock_status status, plock_error *error) {
     if (error->status != status) (void)plock__fail_plainly(error, status);
     const plock_error cause = *error;
-    return plock__fail(error, status, "%.80s: %.170s", plock_config_display(call->store->config),
+    return plock__fail(error, status, "%.80s: %.170s", plock_config_display(call->node->config),
                        cause.message);
 }
 
 static void let_go(plock_call *call, bool usable) {
-    plock__pool_leave(&call->store->pool, &call->turn);
-    if (call->connection) plock__pool_give(&call->store->pool, call->connection, usable);
+    plock__pool_leave(&call->node->pool, &call->turn);
+    if (call->connection) plock__pool_give(&call->node->pool, call->connection, usable);
     call->connection = NULL;
     call->state = PLOCK__CALL_NONE;
 }
@@ -89,7 +89,7 @@ static plock_status take_connection(plock_call *call, plock_interest *interest,
         call->turn.urgent = is_urgent(&call->request);
         call->turn.careful = call->request.irreplaceable;
     }
-    plock_pool *pool = &call->store->pool;
+    plock_pool *pool = &call->node->pool;
     plock_status status = plock__pool_take(pool, &call->connection, &call->turn, interest);
     if (status) return status;
     if (call->halves) {
@@ -98,10 +98,10 @@ static plock_status take_connection(plock_call *call, plock_interest *interest,
     }
     call->reused = call->connection;
     if (!call->reused) {
-        status = plock__store_connect(call->store, &call->connection, error);
+        status = plock__node_connect(call->node, &call->connection, error);
         if (status) return status;
         call->open_deadline =
-            sooner(call->deadline, plock_now(), call->store->config->connect_timeout);
+            sooner(call->deadline, plock_now(), call->node->config->connect_timeout);
     }
     call->state = call->reused ? PLOCK__ASKING : PLOCK__OPENING;
     return PLOCK_OK;
@@ -124,7 +124,7 @@ static plock_status open_connection(plock_call *call, plock_interest *interest,
 
 static plock_status ask(plock_call *call, plock_error *error) {
     call->left_at = plock_now();
-    call->deadline = sooner(call->deadline, call->left_at, call->store->config->command_timeout);
+    call->deadline = sooner(call->deadline, call->left_at, call->node->config->command_timeout);
     call->state = PLOCK__LISTENING;
     if (call->leaves) call->leaves(call->context, call->left_at);
     return send_script(call->connection, &call->request, BY_NAME, error);
@@ -153,7 +153,7 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
     for (;;) {
         plock_status status = plock__connection_receive(call->connection, value, interest, error);
         if (status) return status;
-        plock__store_reached(call->store, call->left_at);
+        plock__node_reached(call->node, call->left_at);
         /* else this reply is SCRIPT LOAD's. Its error gives the reason; the call's gives the status
          */
         const bool last = call->connection->awaited == 0;
@@ -207,8 +207,7 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
     /* If the server went away, fell silent or became a replica, the other idle connections are
      * useless, too. */
     const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
-    if (status == PLOCK_READONLY || (gone && call->reused))
-        plock__pool_distrust(&call->store->pool);
+    if (status == PLOCK_READONLY || (gone && call->reused)) plock__pool_distrust(&call->node->pool);
     /* after a silence, the caller cancels and may send an undo */
     if (status != PLOCK_SILENT) let_go(call, plock_status_keeps_connection(status));
     return status;

@@ -4,14 +4,14 @@
 #define PLOCK__CALL_H
 
 #include "redis/request.h"
-#include "redis/store.h"
+#include "redis/node.h"
 
 /* Called each time that the request leaves, with the time. */
 typedef void plock__leaver(void *context, plock_ns at);
 
 typedef struct plock_call {
     enum { PLOCK__CALL_NONE, PLOCK__TAKING, PLOCK__OPENING, PLOCK__ASKING, PLOCK__LISTENING } state;
-    plock_store *store;
+    plock_node *node;
     plock_connection *connection;
     plock_request request;
     plock_ns deadline, open_deadline;
@@ -28,7 +28,7 @@ typedef struct plock_call {
     plock_status loading_failed; /* the error in that reply, if any */
 } plock_call;
 
-void plock__call_begin(plock_call *call, plock_store *store, const plock_request *request,
+void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,
                        plock_ns deadline);
 
 /* Returns PLOCK_OK and the script's answer in *value. The caller reads it before any other step on

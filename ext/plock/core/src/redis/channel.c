@@ -20,21 +20,21 @@ plock_status plock__channel_name(plock_channel *channel) {
 
 /* --- subscribing --- */
 
-static plock_status begin(plock_channel *channel, plock_store *store, plock_error *error) {
-    const plock_status status = plock__store_connect_beside(store, &channel->connection, error);
+static plock_status begin(plock_channel *channel, plock_node *node, plock_error *error) {
+    const plock_status status = plock__node_connect_beside(node, &channel->connection, error);
     if (status) return status;
     channel->state = PLOCK__CHANNEL_CONNECTING;
-    channel->deadline = plock_after(plock_now(), store->config->connect_timeout);
+    channel->deadline = plock_after(plock_now(), node->config->connect_timeout);
     return PLOCK_OK;
 }
 
-static plock_status subscribe(plock_channel *channel, plock_store *store, plock_error *error) {
+static plock_status subscribe(plock_channel *channel, plock_node *node, plock_error *error) {
     char name[NAME_LENGTH];
     memcpy(name, PREFIX, sizeof PREFIX - 1);
     memcpy(name + sizeof PREFIX - 1, channel->id, PLOCK__CHANNEL_LENGTH);
     const plock_text words[] = {plock__text("SUBSCRIBE", 9), plock__text(name, sizeof name)};
     channel->state = PLOCK__CHANNEL_SUBSCRIBING;
-    channel->deadline = plock_after(plock_now(), store->config->command_timeout);
+    channel->deadline = plock_after(plock_now(), node->config->command_timeout);
     return plock__connection_send(channel->connection, 2, words, error);
 }
 
@@ -81,7 +81,7 @@ static bool read_message(const plock_value *pushed, plock_message *message) {
 }
 
 /* Skips messages that are not for us, because any client may publish. */
-static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
+static plock_status hear(plock_channel *channel, plock_node *node, bool reads,
                          plock_message *message, plock_interest *interest, plock_error *error) {
     for (;;) {
         const plock_value *pushed;
@@ -92,7 +92,7 @@ static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
         if (pushed->type == PLOCK__ERROR) return plock__server_error(pushed, error);
         if (channel->state == PLOCK__CHANNEL_SUBSCRIBING && says(pushed, "subscribe")) {
             channel->state = PLOCK__CHANNEL_OPEN;
-            plock__store_reached(store, plock_now());
+            plock__node_reached(node, plock_now());
             *message = (plock_message){0};
             return PLOCK_OK;
         }
@@ -103,26 +103,26 @@ static plock_status hear(plock_channel *channel, plock_store *store, bool reads,
 
 /* --- steps --- */
 
-plock_status plock__channel_step(plock_channel *channel, plock_store *store, bool reads,
+plock_status plock__channel_step(plock_channel *channel, plock_node *node, bool reads,
                                  plock_message *message, plock_interest *interest,
                                  plock_error *error) {
     plock_status status = PLOCK_OK;
-    if (channel->state == PLOCK__CHANNEL_CLOSED) status = begin(channel, store, error);
+    if (channel->state == PLOCK__CHANNEL_CLOSED) status = begin(channel, node, error);
     if (!status && channel->state == PLOCK__CHANNEL_CONNECTING) {
         status = plock__connection_open(channel->connection, channel->deadline, interest, error);
-        if (!status) status = subscribe(channel, store, error);
+        if (!status) status = subscribe(channel, node, error);
     }
-    if (!status) status = hear(channel, store, reads, message, interest, error);
+    if (!status) status = hear(channel, node, reads, message, interest, error);
     if (status == PLOCK_AGAIN && channel->state != PLOCK__CHANNEL_OPEN) {
         if (interest->deadline > channel->deadline) interest->deadline = channel->deadline;
         if (plock_now() >= channel->deadline) status = plock__fail_plainly(error, PLOCK_SILENT);
     }
-    if (status && status != PLOCK_AGAIN) plock__channel_close(channel, store);
+    if (status && status != PLOCK_AGAIN) plock__channel_close(channel, node);
     return status;
 }
 
-void plock__channel_close(plock_channel *channel, plock_store *store) {
-    if (channel->connection) plock__pool_give(&store->pool, channel->connection, false);
+void plock__channel_close(plock_channel *channel, plock_node *node) {
+    if (channel->connection) plock__pool_give(&node->pool, channel->connection, false);
     channel->connection = NULL;
     channel->state = PLOCK__CHANNEL_CLOSED;
 }

@@ -4,7 +4,7 @@
 #define PLOCK__CHANNEL_H
 
 #include "redis/owner.h"
-#include "redis/store.h"
+#include "redis/node.h"
 
 typedef struct plock_channel {
     enum {
@@ -33,10 +33,10 @@ PLOCK_MUST_USE plock_status plock__channel_name(plock_channel *channel);
  * if the subscription has just been confirmed. The caller then calls again at once without `reads`,
  * so that a message costs one read. Otherwise returns PLOCK_AGAIN and the interest, or the failure
  * that has closed the channel. */
-PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_store *store,
+PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_node *node,
                                                 bool reads, plock_message *message,
                                                 plock_interest *interest, plock_error *error);
 
-void plock__channel_close(plock_channel *channel, plock_store *store);
+void plock__channel_close(plock_channel *channel, plock_node *node);
 
 #endif

@@ -58,7 +58,7 @@ static void understand(plock_coordinator *coordinator, const plock_message *mess
     plock__leave();
     if (employ) plock__worker_submit(&waiter->job);
     if (turn && !waiter)
-        plock__waiter_pass_on(coordinator->store, message->key, message->value, shared);
+        plock__waiter_pass_on(coordinator->node, message->key, message->value, shared);
 }
 
 static void channel_failed(plock_coordinator *coordinator, const plock_error *error) {
@@ -94,7 +94,7 @@ static void attend(plock_coordinator *coordinator, plock_ns now, plock_interest 
     plock_error error = {.status = PLOCK_OK};
     plock_status status;
     for (bool reads = coordinator->job.ready;; reads = false) {
-        status = plock__channel_step(&coordinator->channel, coordinator->store, reads, &message,
+        status = plock__channel_step(&coordinator->channel, coordinator->node, reads, &message,
                                      interest, &error);
         if (status) break;
         coordinator->failures = 0;
@@ -131,13 +131,13 @@ static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest
     plock__enter();
     const bool unneeded = !needed(coordinator);
     const bool unused =
-        coordinator->store->references == 1 || plock__pool_closed(&coordinator->store->pool);
+        plock__node_used_once(coordinator->node) || plock__pool_closed(&coordinator->node->pool);
     if (!unneeded)
         coordinator->idle_since = PLOCK_NEVER;
     else if (coordinator->idle_since == PLOCK_NEVER)
         coordinator->idle_since = now;
     const bool over = unneeded && (unused || now >= coordinator->idle_since + IDLE);
-    if (over) atomic_store(&coordinator->store->coordinator, NULL);
+    if (over) atomic_store(&coordinator->node->coordinator, NULL);
     plock__leave();
     /* nothing schedules it when the last one leaves */
     const plock_ns again = (unneeded ? coordinator->idle_since : now) + IDLE;
@@ -157,8 +157,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
 
 /* --- life --- */
 
-plock_coordinator *plock__coordinator_of(plock_store *store) {
-    return atomic_load(&store->coordinator);
+plock_coordinator *plock__coordinator_of(plock_node *node) {
+    return atomic_load(&node->coordinator);
 }
 
 static void free_queues(plock_wait_queue *list) {
@@ -173,8 +173,8 @@ static void unlink_coordinator(plock_coordinator *coordinator) {
     plock_coordinator **link = &coordinators;
     while (*link && *link != coordinator) link = &(*link)->next;
     if (*link) *link = coordinator->next;
-    if (atomic_load(&coordinator->store->coordinator) == coordinator)
-        atomic_store(&coordinator->store->coordinator, NULL);
+    if (atomic_load(&coordinator->node->coordinator) == coordinator)
+        atomic_store(&coordinator->node->coordinator, NULL);
 }
 
 /* In a child the waiters are the parent's, and the child does not touch them. */
@@ -195,12 +195,12 @@ static void destroy(plock_job *job) {
     }
     plock__leave();
     free_queues(queues);
-    plock__channel_close(&coordinator->channel, coordinator->store);
-    plock__store_release(coordinator->store);
+    plock__channel_close(&coordinator->channel, coordinator->node);
+    plock__node_release(coordinator->node);
     plock__free(coordinator);
 }
 
-static plock_coordinator *new_coordinator(plock_store *store, plock_error *error) {
+static plock_coordinator *new_coordinator(plock_node *node, plock_error *error) {
     plock_coordinator *coordinator = plock__allocate(sizeof *coordinator);
     const plock_status status =
         coordinator ? plock__channel_name(&coordinator->channel) : PLOCK_NO_MEMORY;
@@ -215,33 +215,33 @@ static plock_coordinator *new_coordinator(plock_store *store, plock_error *error
     coordinator->job.lingers = true;
     coordinator->generation = plock__generation();
     coordinator->idle_since = coordinator->looks_at = PLOCK_NEVER;
-    coordinator->store = plock__store_retain(store);
+    coordinator->node = plock__node_retain(node);
     return coordinator;
 }
 
 static void free_unused(plock_coordinator *coordinator) {
-    if (coordinator) plock__store_release(coordinator->store);
+    if (coordinator) plock__node_release(coordinator->node);
     plock__free(coordinator);
 }
 
-plock_status plock__coordinator_find(plock_store *store, plock_coordinator **found,
+plock_status plock__coordinator_find(plock_node *node, plock_coordinator **found,
                                      plock_coordinator **start, plock_error *error) {
     *start = NULL;
     plock__enter();
-    *found = plock__coordinator_of(store);
+    *found = plock__coordinator_of(node);
     if (*found) return PLOCK_OK;
     plock__leave();
-    plock_coordinator *made = new_coordinator(store, error);
+    plock_coordinator *made = new_coordinator(node, error);
     if (!made) return error->status;
     plock__enter();
-    *found = plock__coordinator_of(store);
+    *found = plock__coordinator_of(node);
     if (*found) { /* another thread was quicker */
         plock__leave();
         free_unused(made);
-        return plock__coordinator_find(store, found, start, error);
+        return plock__coordinator_find(node, found, start, error);
     }
     *found = *start = made;
-    atomic_store(&store->coordinator, made);
+    atomic_store(&node->coordinator, made);
     made->next = coordinators;
     coordinators = made;
     return PLOCK_OK;
@@ -251,8 +251,8 @@ void plock__coordinator_start(plock_coordinator *coordinator) {
     plock__worker_submit(&coordinator->job);
 }
 
-void plock__coordinator_review(plock_store *store) {
-    plock_coordinator *coordinator = plock__coordinator_of(store);
+void plock__coordinator_review(plock_node *node) {
+    plock_coordinator *coordinator = plock__coordinator_of(node);
     if (coordinator) plock__coordinator_schedule(coordinator);
 }
 
@@ -270,6 +270,6 @@ void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by) {
 void plock__coordinators_in_child(void) {
     for (plock_coordinator *coordinator = coordinators; coordinator;
          coordinator = coordinator->next)
-        atomic_store(&coordinator->store->coordinator, NULL);
+        atomic_store(&coordinator->node->coordinator, NULL);
     coordinators = NULL;
 }

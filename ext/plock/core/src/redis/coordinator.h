@@ -10,7 +10,7 @@
 
 struct plock_coordinator {
     plock_job job; /* first, so that both are one address */
-    plock_store *store;
+    plock_node *node;
     unsigned generation;
     bool begun;
 
@@ -29,18 +29,18 @@ struct plock_coordinator {
 };
 
 /* The store's coordinator, or NULL if there is none. With the lock held. */
-plock_coordinator *plock__coordinator_of(plock_store *store);
+plock_coordinator *plock__coordinator_of(plock_node *node);
 
 /* The same, made if there is none: then the caller passes *start to plock__coordinator_start
  * without the lock. PLOCK_OK: the lock is held. Else PLOCK_NO_MEMORY or PLOCK_CRYPTO, and it is
  * not. */
-PLOCK_MUST_USE plock_status plock__coordinator_find(plock_store *store,
+PLOCK_MUST_USE plock_status plock__coordinator_find(plock_node *node,
                                                     plock_coordinator **coordinator,
                                                     plock_coordinator **start, plock_error *error);
 void plock__coordinator_start(plock_coordinator *coordinator);
 
 /* The store is used less, and may no longer need a coordinator. With the lock held. */
-void plock__coordinator_review(plock_store *store);
+void plock__coordinator_review(plock_node *node);
 
 /* The coordinator has something to do: now, or `by` then. With the lock held. */
 void plock__coordinator_schedule(plock_coordinator *coordinator);

@@ -5,6 +5,7 @@
 #include "base/pause.h"
 #include "base/process.h"
 #include "redis/call.h"
+#include "redis/store.h"
 #include "runtime/worker.h"
 
 enum {
@@ -18,7 +19,7 @@ enum {
 struct plock_collector {
     plock_job job; /* first, so that both are one address */
     plock_collector *next;
-    plock_store *store;
+    plock_node *node;
     unsigned generation;
     bool ended;       /* it is no longer in the store's list */
     plock_debt *debt; /* the current one */
@@ -108,27 +109,27 @@ static void settle_all(plock_debt *list, plock_status status) {
     }
 }
 
-static unsigned most_collectors(const plock_store *store) {
-    const unsigned share = store->pool.limit / POOL_SHARE;
+static unsigned most_collectors(const plock_node *node) {
+    const unsigned share = node->pool.limit / POOL_SHARE;
     return share < 1 ? 1 : share > COLLECTORS_MAX ? COLLECTORS_MAX : share;
 }
 
 /* --- collecting --- */
 
 static void begin(plock_collector *collector, plock_ns now) {
-    const plock_config *config = collector->store->config;
+    const plock_config *config = collector->node->config;
     /* time for one try, even if it is late */
     const plock_ns least = plock_after(now, config->release_timeout);
     const plock_ns end = collector->debt->until > least ? collector->debt->until : least;
     const plock_ns all = plock_after(least, config->connect_timeout + config->command_timeout);
     const plock_request request = collector->debt->request(collector->debt, now);
-    plock__call_begin(&collector->call, collector->store, &request, all < end ? all : end);
+    plock__call_begin(&collector->call, collector->node, &request, all < end ? all : end);
 }
 
 /* Takes the next debt. Returns false if there is none and the collector has ended, or if it pauses.
  * One collector is enough to try the server again, so while one pauses the others end. */
 static bool take_next(plock_collector *collector, plock_interest *interest) {
-    plock_debts *debts = &collector->store->debts;
+    plock_debts *debts = &collector->node->debts;
     const plock_ns now = plock_now();
     plock__enter();
     const bool pauses = now < debts->resume_at;
@@ -141,10 +142,10 @@ static bool take_next(plock_collector *collector, plock_interest *interest) {
     return collector->debt;
 }
 
-static void start_collector(plock_store *store);
+static void start_collector(plock_node *node);
 
 static void conclude(plock_collector *collector, plock_status status) {
-    plock_debts *debts = &collector->store->debts;
+    plock_debts *debts = &collector->node->debts;
     plock_debt *debt = collector->debt, *expired = NULL;
     const plock_ns now = plock_now();
     const bool unfinished = status == PLOCK_AGAIN; /* the server has done a part of it */
@@ -166,12 +167,12 @@ static void conclude(plock_collector *collector, plock_status status) {
         if (first) debts->resume_at = now + plock__pause_in_background(debts->failures++);
         expired = take_expired(debts, now);
     }
-    const unsigned most = most_collectors(collector->store);
+    const unsigned most = most_collectors(collector->node);
     const bool joined = done && debts->first && debts->collecting < most;
     plock__leave();
     if (!kept) debt->settle(debt, unfinished ? PLOCK_OK : status);
     settle_all(expired, status);
-    if (joined) start_collector(collector->store);
+    if (joined) start_collector(collector->node);
 }
 
 static plock_status step(plock_job *job, plock_interest *interest) {
@@ -197,8 +198,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
 /* Called when the job has ended, has no thread to step it, or is the parent's. */
 static void destroy(plock_job *job) {
     plock_collector *collector = (plock_collector *)(void *)job;
-    plock_store *store = collector->store;
-    plock_debts *debts = &store->debts;
+    plock_node *node = collector->node;
+    plock_debts *debts = &node->debts;
     const bool own = collector->generation == plock__generation();
     plock__call_cancel(&collector->call, NULL);
     plock__enter();
@@ -211,21 +212,21 @@ static void destroy(plock_job *job) {
     if (in_hand) in_hand->settle(in_hand, own ? PLOCK_DISCONNECTED : PLOCK_FORKED);
     settle_all(left, PLOCK_DISCONNECTED);
     settle_all(inherited, PLOCK_FORKED);
-    plock__store_release(store);
+    plock__node_release(node);
     plock__free(collector);
 }
 
-static void start_collector(plock_store *store) {
+static void start_collector(plock_node *node) {
     plock_collector *collector = plock__allocate(sizeof *collector);
     plock__enter();
-    plock_debts *debts = &store->debts;
-    const bool starts = collector && debts->first && debts->collecting < most_collectors(store);
+    plock_debts *debts = &node->debts;
+    const bool starts = collector && debts->first && debts->collecting < most_collectors(node);
     if (starts) {
         collector->job.step = step;
         collector->job.destroy = destroy;
-        collector->store = store;
+        collector->node = node;
         collector->generation = plock__generation();
-        store->references++;
+        node->store->references++;
         link_collector(debts, collector);
     }
     plock_debt *left = !collector && !debts->collectors ? take_all(debts) : NULL;
@@ -237,8 +238,8 @@ static void start_collector(plock_store *store) {
         plock__free(collector);
 }
 
-void plock__debt_submit(plock_store *store, plock_debt *debt) {
-    plock_debts *debts = &store->debts;
+void plock__debt_submit(plock_node *node, plock_debt *debt) {
+    plock_debts *debts = &node->debts;
     plock__enter();
     const bool full = debts->count == DEBTS_MAX;
     if (!full) append(debts, debt);
@@ -247,7 +248,7 @@ void plock__debt_submit(plock_store *store, plock_debt *debt) {
     if (full)
         debt->settle(debt, PLOCK_STORE_FULL);
     else if (starts)
-        start_collector(store);
+        start_collector(node);
 }
 
 void plock__debts_hurry(void) {

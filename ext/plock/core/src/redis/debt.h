@@ -7,6 +7,7 @@
 #include "plock/store.h"
 #include "redis/request.h"
 
+typedef struct plock_node plock_node;
 typedef struct plock_debt plock_debt;
 typedef struct plock_collector plock_collector;
 
@@ -33,7 +34,7 @@ typedef struct plock_debts {
 
 /* Takes over the debt, which keeps the store alive until it is settled. If there are too many debts
  * or no thread, the debt is settled at once. The caller must not hold the lock. */
-void plock__debt_submit(plock_store *store, plock_debt *debt);
+void plock__debt_submit(plock_node *node, plock_debt *debt);
 
 /* Ends the current pauses, because the process is about to end. */
 void plock__debts_hurry(void);

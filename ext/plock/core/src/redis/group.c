@@ -14,6 +14,7 @@ _Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "a reply has room for 
 struct plock_group {
     enum { NO_OPERATION, ALL_ACQUIRING, ALL_RELEASING } doing;
     plock_store *store;
+    plock_node *node; /* that has all keys */
     size_t count;
     unsigned generation;
     size_t free_ones;
@@ -55,6 +56,7 @@ plock_status plock_group_new(plock_group **out, plock_lease *const *bases, size_
     memcpy(group->leases, leases, count * sizeof *leases);
     group->count = count;
     group->store = plock__store_retain(leases[0]->store);
+    group->node = leases[0]->node;
     *out = group;
     return PLOCK_OK;
 }
@@ -128,7 +130,7 @@ static plock_status attempt(plock_group *group) {
     }
     const plock_request request =
         plock__acquire_all_request(group->subjects, list_all(group), group->ttl, group->texts);
-    plock__call_begin(&group->call, group->store, &request, group->deadline);
+    plock__call_begin(&group->call, group->node, &request, group->deadline);
     return PLOCK_OK;
 }
 
@@ -250,7 +252,7 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     group->generation = plock__generation();
     const plock_request request =
         plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
-    plock__retry_begin(&group->retry, group->store, &request, group->release_by, true);
+    plock__retry_begin(&group->retry, group->node, &request, group->release_by, true);
     plock__retry_heed(&group->retry, read_released, NULL, NULL, group);
     return PLOCK_OK;
 }
@@ -258,7 +260,7 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
 static void release_single(plock_group *group) {
     const plock_request request =
         plock__release_request(group->subjects[group->at], 0, group->keep);
-    plock__retry_begin(&group->retry, group->store, &request, group->release_by, true);
+    plock__retry_begin(&group->retry, group->node, &request, group->release_by, true);
 }
 
 /* Returns PLOCK_AGAIN or the final status. */

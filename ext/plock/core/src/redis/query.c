@@ -4,11 +4,12 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/retry.h"
+#include "redis/store.h"
 
 #include <string.h>
 
 struct plock_query {
-    plock_store *store;
+    plock_node *node;
     plock_subject subject;
     plock_retry retry;
     bool asks;           /* a request is under way … */
@@ -30,7 +31,7 @@ plock_status plock_query_new(plock_query **out, plock_store *store, const char *
     plock__subject_name(&query->subject, query->names, plock__text(key, length),
                         store->config->fence_ttl);
     if (shared) *query->subject.share = '?';
-    query->store = plock__store_retain(store);
+    query->node = plock__node_retain(plock__store_node(store, query->subject.key));
     *out = query;
     return PLOCK_OK;
 }
@@ -39,7 +40,7 @@ void plock_query_free(plock_query *query) {
     if (!query) return;
     plock__begin_step();
     plock__retry_cancel(&query->retry);
-    plock__store_release(query->store);
+    plock__node_release(query->node);
     plock__free(query);
     plock__end_step();
 }
@@ -69,9 +70,9 @@ static void ask(plock_query *query, const plock_request *request) {
     query->asks = true;
     query->generation = plock__generation();
     query->parts = 0;
-    plock__pool_use(&query->store->pool);
-    plock__retry_begin(&query->retry, query->store, request,
-                       plock_after(plock_now(), query->store->config->command_timeout), false);
+    plock__pool_use(&query->node->pool);
+    plock__retry_begin(&query->retry, query->node, request,
+                       plock_after(plock_now(), query->node->config->command_timeout), false);
     plock__retry_heed(&query->retry, keep, NULL, NULL, query);
     plock__end_step();
 }

@@ -22,7 +22,7 @@ plock_status plock__lease_prepare_watch(plock_redis_lease *lease) {
                                    .renews = lease->renews,
                                    .told = lease->told,
                                    .automatic = lease->automatic};
-    lease->watch = plock__watch_new(lease->store, &lease->subject, &wanted);
+    lease->watch = plock__watch_new(lease->node, &lease->subject, &wanted);
     if (!lease->watch) return plock__fail_plainly(&lease->base.error, PLOCK_NO_MEMORY);
     const plock_status status =
         plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->base.error);
@@ -59,6 +59,7 @@ plock_redis_lease *plock__lease_make(plock_store *store, plock_text key) {
                                 .id = plock__lease_number(),
                                 .generation = plock__generation()};
     lease->store = plock__store_retain(store);
+    lease->node = plock__store_node(store, key);
     return lease;
 }
 
@@ -180,7 +181,7 @@ plock_status plock_lease_acquire(plock_lease *base, const plock_acquire_options 
     if (lease->doing || lease->base.held ||
         !plock__lease_reasonable(patience, lease->subject.owner.brought))
         return PLOCK_MISUSE;
-    plock__pool_use(&lease->store->pool);
+    plock__pool_use(&lease->node->pool);
     const plock_ns now = plock_now(), least = plock__lease_attempt(lease->store, patience);
     plock__lease_begin_afresh(lease, ACQUIRING, patience);
     lease->phase = TO_TRY;

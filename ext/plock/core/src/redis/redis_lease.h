@@ -3,6 +3,7 @@
 #define PLOCK__REDIS_LEASE_H
 
 #include "plock/redis.h"
+#include "redis/store.h"
 #include "redis/watch.h"
 #include "runtime/lease.h"
 
@@ -12,6 +13,7 @@ struct plock_redis_lease {
     plock_lease base; /* first, so that both are one address */
     plock_debt debt;  /* for a release in the background */
     plock_store *store;
+    plock_node *node; /* that has the key */
     plock_subject subject;
     /* its release takes back one acquire by an owner that was brought, not other leases of the
      * owner */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static void begin_asking(plock_redis_lease *lease, const plock_request *request, plock_ns now) {
-    plock__retry_begin(&lease->retry, lease->store, request,
+    plock__retry_begin(&lease->retry, lease->node, request,
                        plock_after(now, lease->store->config->command_timeout), false);
 }
 
@@ -157,7 +157,7 @@ plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t lengt
         return PLOCK_MISUSE;
     plock_status status = keep_left(lease, left, length);
     if (status) return status;
-    plock__pool_use(&lease->store->pool);
+    plock__pool_use(&lease->node->pool);
     plock__lease_begin_afresh(lease, ADOPTING, patience);
     lease->base.fence = 0;
     lease->taken_until = 0;

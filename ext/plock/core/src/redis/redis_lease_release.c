@@ -7,15 +7,14 @@
 #include <stddef.h>
 
 plock_request plock__lease_undo_request(plock_redis_lease *lease) {
-    return lease->undoes
-               ? plock__undo_request(&lease->subject)
-               : plock__release_request(&lease->subject,
-                                        plock__store_window(lease->store, lease->shares), 0);
+    return lease->undoes ? plock__undo_request(&lease->subject)
+                         : plock__release_request(
+                               &lease->subject, plock__node_window(lease->node, lease->shares), 0);
 }
 
 static plock_request release_request(plock_redis_lease *lease, plock_ns now) {
     if (lease->taken_until <= now) return plock__lease_undo_request(lease);
-    const plock_ns window = plock__store_window(lease->store, lease->shares);
+    const plock_ns window = plock__node_window(lease->node, lease->shares);
     return plock__release_request(&lease->subject, window, lease->taken_until - now);
 }
 
@@ -49,7 +48,7 @@ void plock__lease_hand_over(plock_redis_lease *lease) {
     lease->debt.request = owed_request;
     lease->debt.settle = settle;
     lease->debt.until = plock_after(plock_now(), time_to_release(lease));
-    plock__debt_submit(lease->store, &lease->debt);
+    plock__debt_submit(lease->node, &lease->debt);
 }
 
 bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells) {
@@ -80,7 +79,7 @@ bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status
 static void begin_release(plock_redis_lease *lease, plock_ns now) {
     const plock_request request = release_request(lease, now);
     plock__lease_begin(lease, RELEASING);
-    plock__retry_begin(&lease->retry, lease->store, &request,
+    plock__retry_begin(&lease->retry, lease->node, &request,
                        plock_after(now, lease->store->config->release_timeout), true);
 }
 
@@ -103,7 +102,7 @@ plock_status plock__lease_release(plock_lease *base, plock_ns keep) {
 plock_status plock_lease_release_owned(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (lease->doing || lease->base.held || !lease->subject.owner.brought) return PLOCK_MISUSE;
-    plock__pool_use(&lease->store->pool);
+    plock__pool_use(&lease->node->pool);
     lease->base.generation = plock__generation();
     lease->undoes = false;
     lease->taken_until = 0;

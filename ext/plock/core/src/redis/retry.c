@@ -11,15 +11,15 @@ static void be_heard(plock_retry *retry) {
 
 static void attempt(plock_retry *retry) {
     retry->pausing = false;
-    plock__call_begin(&retry->call, retry->store, &retry->request, retry->deadline);
+    plock__call_begin(&retry->call, retry->node, &retry->request, retry->deadline);
     retry->call.halves = retry->halves;
     be_heard(retry);
 }
 
-void plock__retry_begin(plock_retry *retry, plock_store *store, const plock_request *request,
+void plock__retry_begin(plock_retry *retry, plock_node *node, const plock_request *request,
                         plock_ns deadline, bool halves) {
     *retry =
-        (plock_retry){.store = store, .request = *request, .deadline = deadline, .halves = halves};
+        (plock_retry){.node = node, .request = *request, .deadline = deadline, .halves = halves};
     attempt(retry);
 }
 

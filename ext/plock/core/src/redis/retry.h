@@ -15,7 +15,7 @@ typedef plock_status plock__retry_reader(void *context, const plock_value *answe
 typedef bool plock__retry_undoer(void *context, plock_request *undo);
 
 typedef struct plock_retry {
-    plock_store *store;
+    plock_node *node;
     plock__retry_reader *read; /* NULL: plock__read_done */
     plock__retry_undoer *undo; /* NULL: there is nothing to undo */
     plock__leaver *leaves;     /* for the calls; may be NULL */
@@ -32,7 +32,7 @@ typedef struct plock_retry {
     bool begun; /* the server has executed an earlier attempt in part */
 } plock_retry;
 
-void plock__retry_begin(plock_retry *retry, plock_store *store, const plock_request *request,
+void plock__retry_begin(plock_retry *retry, plock_node *node, const plock_request *request,
                         plock_ns deadline, bool halves);
 
 /* Sets the callbacks of a retry that has just begun. Each may be NULL. */

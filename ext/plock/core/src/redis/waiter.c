@@ -16,14 +16,14 @@ const plock_error PLOCK__WAITING_ENDED = {.status = PLOCK_DISCONNECTED,
 
 /* --- life --- */
 
-plock_waiter *plock__waiter_new(plock_store *store, size_t key_length) {
+plock_waiter *plock__waiter_new(plock_node *node, size_t key_length) {
     plock_waiter *waiter = plock__allocate(sizeof *waiter + plock__names_room(key_length));
     if (!waiter) return NULL;
     waiter->job.step = plock__waiter_step;
     waiter->job.destroy = plock__waiter_put_down;
     waiter->references = 1;
     waiter->generation = plock__generation();
-    waiter->store = plock__store_retain(store);
+    waiter->node = plock__node_retain(node);
     return waiter;
 }
 
@@ -36,7 +36,7 @@ void plock__waiter_release(plock_waiter *waiter) {
     plock__call_cancel(&waiter->call, NULL);
     plock__owner_clear(&waiter->subject.owner);
     if (waiter->watch) plock__watch_release(waiter->watch);
-    plock__store_release(waiter->store);
+    plock__node_release(waiter->node);
     plock__free(waiter);
 }
 
@@ -83,13 +83,13 @@ bool plock__waiter_inherited(const plock_waiter *waiter) {
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
     plock_wait_queue *queue = waiter->queue;
     if (!queue) return NULL;
-    plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
+    plock_coordinator *coordinator = plock__coordinator_of(waiter->node);
     plock__wait_queue_remove(waiter);
     if (!queue->first) {
         plock_wait_queue **link = &coordinator->queues;
         while (*link != queue) link = &(*link)->next;
         *link = queue->next;
-        if (!coordinator->queues && plock__pool_closed(&waiter->store->pool))
+        if (!coordinator->queues && plock__pool_closed(&waiter->node->pool))
             plock__coordinator_schedule(coordinator);
         return queue;
     }
@@ -137,10 +137,10 @@ void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
         waiter->state == PLOCK__WAITER_ASKS_CALLED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
     waiter->unanswered_since = 0;
     if (waiter->queues && !place->notified && waiter->shares)
-        plock__store_saw_older(waiter->store, plock_now());
+        plock__node_saw_older(waiter->node, plock_now());
     if (!waiter->queue) return;
     schedule(waiter->queue, waiter, place);
-    plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
+    plock_coordinator *coordinator = plock__coordinator_of(waiter->node);
     if (was_lost) {
         plock__wait_queue_shake(waiter->queue, waiter);
         plock__coordinator_schedule(coordinator);
@@ -155,9 +155,9 @@ void plock__waiter_checks_if_shaken(plock_waiter *waiter) {
 
 /* --- its own thread --- */
 
-static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_store *store,
+static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_node *node,
                          const plock_wait_request *wait_request, plock_error *error) {
-    plock_waiter *waiter = *out = plock__waiter_new(store, wait_request->subject->key.length);
+    plock_waiter *waiter = *out = plock__waiter_new(node, wait_request->subject->key.length);
     *queue = plock__wait_queue_new(wait_request->subject->key);
     plock_status status = waiter && *queue ? PLOCK_OK : PLOCK_NO_MEMORY;
     if (!status)
@@ -205,18 +205,18 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     if (waiter->due) plock__coordinator_schedule(coordinator);
 }
 
-plock_status plock__waiter_join(plock_waiter **out, plock_store *store,
+plock_status plock__waiter_join(plock_waiter **out, plock_node *node,
                                 const plock_wait_request *wait_request, const plock_place *place,
                                 bool *asks, plock_error *error) {
     const bool first_look = !place && !wait_request->ticket && !wait_request->follows;
     *out = NULL;
     *asks = true;
-    if (first_look && !atomic_load(&store->coordinator)) return PLOCK_OK;
+    if (first_look && !atomic_load(&node->coordinator)) return PLOCK_OK;
     plock_waiter *waiter = NULL;
     plock_wait_queue *spare = NULL;
     plock_coordinator *coordinator, *start = NULL;
-    plock_status status = make(&waiter, &spare, store, wait_request, error);
-    if (!status) status = plock__coordinator_find(store, &coordinator, &start, error);
+    plock_status status = make(&waiter, &spare, node, wait_request, error);
+    if (!status) status = plock__coordinator_find(node, &coordinator, &start, error);
     if (!status) {
         if (!(first_look && asks_plainly(coordinator, wait_request->subject->key))) {
             get_in_queue(waiter, &spare, coordinator, wait_request, place);
@@ -235,7 +235,7 @@ plock_status plock__waiter_join(plock_waiter **out, plock_store *store,
 plock_request plock__waiter_request(plock_waiter *waiter) {
     if (waiter->queues)
         return plock__queue_request(&waiter->subject, waiter->ttl, waiter->place.ticket,
-                                    plock__store_window(waiter->store, waiter->shares));
+                                    plock__node_window(waiter->node, waiter->shares));
     return plock__acquire_request(&waiter->subject, waiter->ttl, false);
 }
 

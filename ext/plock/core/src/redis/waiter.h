@@ -74,7 +74,7 @@ struct plock_waiter {
     plock_job job;                  /* asks in the worker thread; first: both are one address */
     plock_waiter *next, *previous;  /* in the wait queue */
     struct plock_wait_queue *queue; /* NULL: it waits no more */
-    plock_store *store;
+    plock_node *node;
     unsigned references, generation;
 
     /* Under the lock. */
@@ -127,7 +127,7 @@ static inline bool plock__waiter_asked(const plock_waiter *waiter) {
 /* Joins the wait queue. place: of an earlier refusal; NULL: this is the first request, and *out is
  * NULL if it need not queue. *asks: the caller must ask at once, with plock__waiter_request; else
  * the waiter rests. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
-PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_store *store,
+PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_node *node,
                                                const plock_wait_request *wait_request,
                                                const plock_place *place, bool *asks,
                                                plock_error *error);
@@ -181,6 +181,6 @@ void plock__waiter_call_later(plock_waiter *waiter);
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);
 
 /* A turn came for a waiter that is not known here: it is passed on. */
-void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value, bool shared);
+void plock__waiter_pass_on(plock_node *node, plock_text key, plock_text value, bool shared);
 
 #endif

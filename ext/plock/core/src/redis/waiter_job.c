@@ -9,7 +9,7 @@
 
 static void begin_asking(plock_waiter *waiter) {
     plock__enter();
-    const plock_coordinator *coordinator = plock__coordinator_of(waiter->store);
+    const plock_coordinator *coordinator = plock__coordinator_of(waiter->node);
     waiter->queues = coordinator && coordinator->open;
     if (waiter->state == PLOCK__WAITER_ASKED_CALLED)
         plock__waiter_become(waiter, PLOCK__WAITER_ASKED);
@@ -17,8 +17,8 @@ static void begin_asking(plock_waiter *waiter) {
     waiter->unanswered_since = plock_now();
     plock__leave();
     const plock_request request = plock__waiter_request(waiter);
-    plock__call_begin(&waiter->call, waiter->store, &request,
-                      plock_after(plock_now(), waiter->store->config->command_timeout));
+    plock__call_begin(&waiter->call, waiter->node, &request,
+                      plock_after(plock_now(), waiter->node->config->command_timeout));
 }
 
 static void fail(plock_waiter *waiter, const plock_error *error) {
@@ -136,7 +136,7 @@ void plock__waiter_put_down(plock_job *job) {
     } else if (own && waiter->state == PLOCK__WAITER_GOING) {
         plock__waiter_say_parted(waiter);
     }
-    plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->store) : NULL;
+    plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->node) : NULL;
     /* another waiter may be due to ask for its place */
     if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator);
     plock__leave();

@@ -52,7 +52,7 @@ void plock__waiter_leave(plock_waiter *waiter) {
     waiter->leaving.until = plock_after(plock_now(), span);
     waiter->leaving.request = owed_request;
     waiter->leaving.settle = settle;
-    plock__debt_submit(waiter->store, &waiter->leaving);
+    plock__debt_submit(waiter->node, &waiter->leaving);
 }
 
 /* As plock__waiter_depart. *empty: the wait queue of this process, which the caller frees. */
@@ -110,10 +110,10 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     return ticket;
 }
 
-void plock__waiter_pass_on(plock_store *store, plock_text key, plock_text value, bool shared) {
-    plock_waiter *waiter = plock__waiter_new(store, key.length);
+void plock__waiter_pass_on(plock_node *node, plock_text key, plock_text value, bool shared) {
+    plock_waiter *waiter = plock__waiter_new(node, key.length);
     if (!waiter) return; /* the baton expires in a second */
-    plock__subject_name(&waiter->subject, waiter->names, key, store->config->fence_ttl);
+    plock__subject_name(&waiter->subject, waiter->names, key, node->config->fence_ttl);
     if (shared) *waiter->subject.share = '?'; /* its mode is not known, and does not matter */
     waiter->placed = true;
     if (!plock__owner_bring(&waiter->subject.owner, value)) {

@@ -8,7 +8,7 @@ extern const plock_error PLOCK__WAITING_ENDED;
 
 /* --- waiter.c --- */
 
-plock_waiter *plock__waiter_new(plock_store *store, size_t key_length);
+plock_waiter *plock__waiter_new(plock_node *node, size_t key_length);
 
 /* Gives a reference back. Not with the lock held. */
 void plock__waiter_release(plock_waiter *waiter);

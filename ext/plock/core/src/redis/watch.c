@@ -48,7 +48,7 @@ static void begin_watching(plock_later *later) {
         watch->place_length += 1 + sizeof watch->channel;
     }
     plock__enter();
-    const plock_coordinator *coordinator = plock__coordinator_of(watch->store);
+    const plock_coordinator *coordinator = plock__coordinator_of(watch->node);
     /* No message told of an earlier break. A channel that opens later starts a check, too. */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
@@ -62,7 +62,7 @@ static void set_date(plock_watch *watch, plock_ns now) {
 
 /* --- life --- */
 
-plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject,
+plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
                               const plock_watching *wanted) {
     plock_watch *watch = plock__allocate(sizeof *watch + plock__names_room(subject->key.length));
     if (!watch) return NULL;
@@ -71,7 +71,7 @@ plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject,
     watch->job.lingers = true;
     watch->references = 1;
     watch->generation = plock__generation();
-    watch->store = plock__store_retain(store);
+    watch->node = plock__node_retain(node);
     watch->id = wanted->id;
     watch->renews = wanted->renews;
     watch->told = wanted->told;
@@ -97,12 +97,12 @@ void plock__watch_release(plock_watch *watch) {
     plock__leave();
     if (!last) return;
     plock__owner_clear(&watch->subject.owner);
-    plock__store_release(watch->store);
+    plock__node_release(watch->node);
     plock__free(watch);
 }
 
 static void unlink_watch(plock_watch *watch) {
-    plock_coordinator *coordinator = plock__coordinator_of(watch->store);
+    plock_coordinator *coordinator = plock__coordinator_of(watch->node);
     plock_watch **link = coordinator ? &coordinator->watches : NULL;
     while (link && *link && *link != watch) link = &(*link)->next;
     if (link && *link) *link = watch->next;
@@ -111,7 +111,7 @@ static void unlink_watch(plock_watch *watch) {
 static plock_status listen_for(plock_watch *watch, plock_error *error) {
     plock_coordinator *coordinator, *start;
     /* plock__coordinator_find leaves the lock held */
-    const plock_status status = plock__coordinator_find(watch->store, &coordinator, &start, error);
+    const plock_status status = plock__coordinator_find(watch->node, &coordinator, &start, error);
     if (status) return status;
     memcpy(watch->channel, coordinator->channel.id, sizeof watch->channel);
     watch->next = coordinator->watches;
@@ -122,7 +122,7 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     plock__coordinator_start(start);
     plock__enter();
     /* the coordinator exists as long as the worker thread runs */
-    const bool begun = plock__coordinator_of(watch->store);
+    const bool begun = plock__coordinator_of(watch->node);
     plock__leave();
     return begun ? PLOCK_OK
                  : plock__fail(error, PLOCK_DESCRIPTORS,
@@ -290,7 +290,7 @@ static void begin(plock_watch *watch, enum task task) {
     const plock_request request =
         task == RENEW ? plock__renew_request(&watch->subject, watch->renewing_for, place)
                       : plock__check_request(&watch->subject);
-    plock__retry_begin(&watch->retry, watch->store, &request, until, true);
+    plock__retry_begin(&watch->retry, watch->node, &request, until, true);
     watch->asks = true;
 }
 

@@ -15,7 +15,7 @@ typedef struct plock_watch plock_watch;
 struct plock_watch {
     plock_job job;     /* first, so that both are one address */
     plock_watch *next; /* watch of the same store */
-    plock_store *store;
+    plock_node *node;
     unsigned references, generation;
     uint64_t id;
     bool renews, started;
@@ -60,7 +60,7 @@ typedef struct plock_watching {
 
 /* Makes a watch with one reference. Its owner is set when it starts. Returns NULL if there is no
  * memory. */
-plock_watch *plock__watch_new(plock_store *store, const plock_subject *subject,
+plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
                               const plock_watching *wanted);
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);

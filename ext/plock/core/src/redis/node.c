@@ -1,0 +1,115 @@
+#include "redis/store.h"
+
+#include "base/failure.h"
+#include "base/process.h"
+
+void plock__node_start(plock_node *node, plock_store *store, const plock_config *config) {
+    node->store = store;
+    node->config = config;
+    node->resolver = (plock_resolver){.host = config->host, .port = config->port};
+    plock__pool_start(&node->pool, config->pool_size);
+}
+
+void plock__node_clear(plock_node *node) {
+    plock__pool_clear(&node->pool);
+    plock__resolver_clear(&node->resolver);
+    plock__tls_context_free(node->tls);
+}
+
+plock_node *plock__node_retain(plock_node *node) {
+    (void)plock__store_retain(node->store);
+    return node;
+}
+
+void plock__node_release(plock_node *node) { plock__store_release(node->store); }
+
+bool plock__node_used_once(const plock_node *node) { return node->store->references == 1; }
+
+/* Processes that poll do so every 35 to 65 ms. If one was seen lately, the window is longer than
+ * that. */
+static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND,
+                      SEEN_LATELY = 600 * PLOCK_SECOND;
+
+plock_ns plock__node_window(const plock_node *node, bool shares) {
+    if (!shares) return 0;
+    const plock_ns seen = atomic_load_explicit(&node->older_seen_at, memory_order_relaxed);
+    return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
+}
+
+/* Most calls find the time up to date and write nothing, because a cache line that every thread
+ * writes to is expensive. */
+void plock__node_reached(plock_node *node, plock_ns moment) {
+    static const plock_ns OUTDATED = 10 * PLOCK_MILLISECOND;
+    if (moment - atomic_load_explicit(&node->reached_at, memory_order_relaxed) >= OUTDATED)
+        atomic_store_explicit(&node->reached_at, moment, memory_order_relaxed);
+}
+
+void plock__node_saw_older(plock_node *node, plock_ns now) {
+    atomic_store(&node->older_seen_at, now);
+}
+
+/* Reading certificates takes milliseconds, so it happens outside the lock. If two threads do it at
+ * once, one result is dropped. */
+static plock_status tls_of(plock_node *node, struct ssl_ctx_st **tls, plock_error *error) {
+    plock__enter();
+    *tls = node->tls;
+    plock__leave();
+    if (*tls) return PLOCK_OK;
+    struct ssl_ctx_st *made;
+    const plock_status status = plock__tls_context(&made, node->config, error);
+    if (status) return status;
+    plock__enter();
+    if (!node->tls) {
+        node->tls = made;
+        made = NULL;
+    }
+    *tls = node->tls;
+    plock__leave();
+    plock__tls_context_free(made);
+    return PLOCK_OK;
+}
+
+static plock_status make_transport(plock_node *node, plock_transport **transport,
+                                   plock_error *error) {
+#ifdef PLOCK_TESTING
+    if (node->make_transport) {
+        *transport = node->make_transport(node);
+        return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    }
+#endif
+    if (node->config->scheme != PLOCK_TLS_OVER_TCP) {
+        *transport = plock__socket_transport(node->config, &node->resolver);
+    } else {
+        struct ssl_ctx_st *tls;
+        const plock_status status = tls_of(node, &tls, error);
+        if (status) return status;
+        *transport = plock__tls_transport(node->config, &node->resolver, tls);
+    }
+    return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+}
+
+static plock_status make_connection(plock_node *node, plock_connection **connection,
+                                    plock_error *error) {
+    plock_transport *transport = NULL;
+    const plock_status status = make_transport(node, &transport, error);
+    if (status) return status;
+    *connection = plock__connection_new(node->config, transport);
+    return *connection ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+}
+
+plock_status plock__node_connect(plock_node *node, plock_connection **connection,
+                                 plock_error *error) {
+    const plock_status status = make_connection(node, connection, error);
+    if (status)
+        plock__pool_give_room(&node->pool);
+    else
+        plock__pool_add(&node->pool, *connection);
+    return status;
+}
+
+plock_status plock__node_connect_beside(plock_node *node, plock_connection **connection,
+                                        plock_error *error) {
+    const plock_status status = make_connection(node, connection, error);
+    if (!status) plock__pool_add_beside(&node->pool, *connection);
+    return status;
+}
