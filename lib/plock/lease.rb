@@ -4,6 +4,7 @@ require_relative "clock"
 require_relative "dispatcher"
 require_relative "errors"
 require_relative "events"
+require_relative "lease/ending"
 require_relative "lease/hand_over"
 require_relative "log"
 require_relative "loss_alarm"
@@ -21,17 +22,19 @@ module Plock
   # for a pending extension, for as long as a release may take. If its turn does not come in time,
   # it continues in the background, and raises {UnavailableError} with the code `:in_use`.
   #
-  # @example Plock.acquire("report", ttl: 30) do |lease| pages.each do |page| lease.check!
-  #   # raises LeaseLost if the lease is not valid lease.extend if lease.remaining < 10
-  #   page.write(fence: lease.fence) end end
+  # @example
+  #   Plock.acquire("report", ttl: 30) do |lease|
+  #     pages.each do |page|
+  #       lease.check!               # raises LeaseLost if the lease is not valid
+  #       lease.extend if lease.remaining < 10
+  #       page.write(fence: lease.fence)
+  #     end
+  #   end
   class Lease
     FORMAT = "plock1"
+    private_constant :FORMAT
 
-    # Seconds between two checks for the end of another thread's release, which takes a round trip.
-    FIRST_LOOK_S = 0.001
-    LONGEST_LOOK_S = 0.004
-    private_constant :FORMAT, :FIRST_LOOK_S, :LONGEST_LOOK_S
-
+    include Ending
     include HandOver
 
     # @return [String, Symbol] the key as the caller named it
@@ -263,23 +266,6 @@ module Plock
       tell(:renew, seconds) if Events.listening
     end
 
-    # Releases at the end of the block. Raises nothing, since the block's value or exception must
-    # get through.
-    #
-    # @api private
-    def finish
-      return if over?
-
-      let_go
-      warn_if_lost
-    rescue Error => e
-      Log.warn(
-        @terms.logger,
-        "the lease on #{@key.inspect} could not be released " \
-          "(#{e.class}: #{e.message}): it frees itself within #{ttl} s"
-      )
-    end
-
     # @api private
     # @param store_key [String]
     # @return [Boolean] is it valid, and of this key?
@@ -291,61 +277,6 @@ module Plock
     # @yieldparam lease [Lease] as {Locking::LeaseGroup#each_lease} does
     def each_lease
       yield self
-    end
-
-    # @api private
-    # @return [Boolean] is there nothing to release?
-    def over?
-      @hold.nil? || @released || @given_away || @hold.inherited?
-    end
-
-    # Begins a release, by one thread or fiber at a time. Others wait here for its end, at most
-    # until the lease expires. The caller must call {#release_over} in an `ensure`.
-    #
-    # @api private
-    # @return [Float, nil] seconds that it was held, 0.0 if there is no subscriber; nil: it has
-    #   been released
-    def releasing
-      me = Fiber.current
-      look = FIRST_LOOK_S
-      until (@releaser ||= me).equal?(me)
-        break if Clock.now >= @hold.valid_until # then the key is free in any case
-
-        sleep(look)
-        look = [2 * look, LONGEST_LOOK_S].min
-      end
-      return if @released
-
-      Events.listening ? held_for : 0.0
-    end
-
-    # @api private
-    def release_over
-      @releaser = nil if @releaser.equal?(Fiber.current)
-    end
-
-    # Records the store's answer to a release.
-    #
-    # @api private
-    # @param ours [Boolean, nil] nil: it had been released, or handed over
-    # @param held_for [Float, nil] as {#releasing} has it
-    # @return [Boolean] was it ours?
-    def released(ours, held_for)
-      @released = true
-      @lost ||= ours == false if held_for
-      lose if @lost
-      tell(:release, held_for, released: ours) if held_for && !ours.nil? && Events.listening
-      ours ? true : false
-    end
-
-    # @api private
-    # @return [Float] seconds that its key must stay taken
-    def left_to_keep
-      if @terms.used && @terms.at_least.positive?
-        [@terms.at_least + @given_after - held_for, 0.0].max
-      else
-        0.0
-      end
     end
 
     # @api private
@@ -370,16 +301,6 @@ module Plock
     end
 
     private
-
-    def let_go(keep = left_to_keep)
-      since = releasing
-      released(@hold.release(keep), since)
-    rescue *Locking::Acquisition::STORE_FAILURES
-      @released = true # as far as possible; the caller gets the error
-      raise
-    ensure
-      release_over
-    end
 
     # Takes the store's answer: is it still held? nil: another thread released it or handed it over
     # first.

@@ -63,8 +63,8 @@ module Plock
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError,
     #   UnsupportedError] the store failed
     #
-    # @example A long job that stops when its lease is lost store.acquire("import", ttl: 10, renew:
-    #   true, on_lost: :raise) { import }
+    # @example A long job that stops when its lease is lost
+    #   store.acquire("import", ttl: 10, renew: true, on_lost: :raise) { import }
     def acquire(
       key, ttl: (usual = profile.ttl), wait: profile.wait, renew: nil, max_hold: nil, at_least: 0,
       on_lost: nil, label: nil, &block
@@ -90,8 +90,8 @@ module Plock
     #   if (lease = store.try_acquire("nightly", ttl: 60))
     #     begin rollup ensure lease.release end
     #   end
-    # @example Once a day, in one of several processes store.try_acquire("report:2024-05-01",
-    #   at_least: 86_400) { report }
+    # @example Once a day, in one of several processes
+    #   store.try_acquire("report:2024-05-01", at_least: 86_400) { report }
     def try_acquire(
       key, ttl: (usual = profile.ttl), wait: 0, renew: nil, max_hold: nil, at_least: 0,
       on_lost: nil, label: nil, &block

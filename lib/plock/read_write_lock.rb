@@ -15,9 +15,14 @@ module Plock
   # it has, and releases nothing at the block's end. A call that would have to wait for its own
   # fiber raises {UnsupportedError}.
   #
-  # @example lock = Plock.read_write_lock("prices") lock.read { |lease| show(Price.all) }
-  #   lock.write(ttl: 60) do |lease| Price.import lease.downgrade # others may read now; no other
-  #   writer came in between Report.build end
+  # @example
+  #   lock = Plock.read_write_lock("prices")
+  #   lock.read { |lease| show(Price.all) }
+  #   lock.write(ttl: 60) do |lease|
+  #     Price.import
+  #     lease.downgrade # others may read now; no other writer came in between
+  #     Report.build
+  #   end
   class ReadWriteLock < Locking::SharedLock
     # @api private
     def initialize(store, key, store_key)

@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+module Plock
+  class Lease
+    # How a lease ends: with its block, or by {Lease#release}.
+    #
+    # @api private
+    module Ending
+      # Seconds between two checks for the end of another thread's release, which takes a round trip.
+      FIRST_LOOK_S = 0.001
+      LONGEST_LOOK_S = 0.004
+      private_constant :FIRST_LOOK_S, :LONGEST_LOOK_S
+
+      # Releases at the end of the block. Raises nothing, since the block's value or exception must
+      # get through.
+      #
+      # @api private
+      def finish
+        return if over?
+
+        let_go
+        warn_if_lost
+      rescue Error => e
+        Log.warn(
+          @terms.logger,
+          "the lease on #{@key.inspect} could not be released " \
+            "(#{e.class}: #{e.message}): it frees itself within #{ttl} s"
+        )
+      end
+
+      # @api private
+      # @return [Boolean] is there nothing to release?
+      def over?
+        @hold.nil? || @released || @given_away || @hold.inherited?
+      end
+
+      # Begins a release, by one thread or fiber at a time. Others wait here for its end, at most
+      # until the lease expires. The caller must call {#release_over} in an `ensure`.
+      #
+      # @api private
+      # @return [Float, nil] seconds that it was held, 0.0 if there is no subscriber; nil: it has
+      #   been released
+      def releasing
+        me = Fiber.current
+        look = FIRST_LOOK_S
+        until (@releaser ||= me).equal?(me)
+          break if Clock.now >= @hold.valid_until # then the key is free in any case
+
+          sleep(look)
+          look = [2 * look, LONGEST_LOOK_S].min
+        end
+        return if @released
+
+        Events.listening ? held_for : 0.0
+      end
+
+      # @api private
+      def release_over
+        @releaser = nil if @releaser.equal?(Fiber.current)
+      end
+
+      # Records the store's answer to a release.
+      #
+      # @api private
+      # @param ours [Boolean, nil] nil: it had been released, or handed over
+      # @param held_for [Float, nil] as {#releasing} has it
+      # @return [Boolean] was it ours?
+      def released(ours, held_for)
+        @released = true
+        @lost ||= ours == false if held_for
+        lose if @lost
+        tell(:release, held_for, released: ours) if held_for && !ours.nil? && Events.listening
+        ours ? true : false
+      end
+
+      # @api private
+      # @return [Float] seconds that its key must stay taken
+      def left_to_keep
+        if @terms.used && @terms.at_least.positive?
+          [@terms.at_least + @given_after - held_for, 0.0].max
+        else
+          0.0
+        end
+      end
+
+      private
+
+      def let_go(keep = left_to_keep)
+        since = releasing
+        released(@hold.release(keep), since)
+      rescue *Locking::Acquisition::STORE_FAILURES
+        @released = true # as far as possible; the caller gets the error
+        raise
+      ensure
+        release_over
+      end
+    end
+  end
+end
