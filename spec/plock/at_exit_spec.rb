@@ -27,7 +27,8 @@ RSpec.describe "At exit" do
       class LateTest < Minitest::Test
         def test_late
           assert_equal :entered, STORE.hold(ARGV[1], 30_000, 1.0, nil) { :entered }
-          assert_equal :entered, Plock::Store.open(ARGV[0]).hold(ARGV[1], 30_000, 1.0, nil) { :entered }
+          other = Plock::Store.open(ARGV[0])
+          assert_equal :entered, other.hold(ARGV[1], 30_000, 1.0, nil) { :entered }
         end
       end
       ARGV.slice!(2..)
@@ -37,7 +38,8 @@ RSpec.describe "At exit" do
   end
 
   it "a store serves in an at_exit that runs after ours" do
-    output, = ruby("at_exit { puts STORE.hold(ARGV[1], 30_000, 1.0, nil) { :entered } }\n#{preamble}STORE = store", server.unix_url, key)
+    last = "at_exit { puts STORE.hold(ARGV[1], 30_000, 1.0, nil) { :entered } }"
+    output, = ruby("#{last}\n#{preamble}STORE = store", server.unix_url, key)
     expect(output).to eq("entered\n")
     expect(held?(key, server)).to be(false)
   end
@@ -78,7 +80,10 @@ RSpec.describe "At exit" do
   # Ruby's own end takes its time, too. Of several, each has the time that is left, and a moment at
   # least.
   { 1 => 0.25, 8 => 0.25 + (8 * 0.01) }.each do |count, budget|
-    it "takes no longer than #{(budget * 1000).round} ms when the server does not answer a thread with leases (#{count})", :timing do
+    milliseconds = (budget * 1000).round
+
+    it "takes at most #{milliseconds} ms when the server does not answer a thread with leases " \
+       "(#{count})", :timing do
       at_most(budget + 0.15) { time_of_end(Array.new(count) { unique_key }) }
     end
   end
@@ -88,7 +93,11 @@ RSpec.describe "At exit" do
     gate = proxy(server)
     output, = program(<<~RUBY, gate.url("release_timeout=10"))
       inside = Queue.new
-      enter = ->(keys) { keys.empty? ? (inside << 1) && sleep : store.hold(keys.first, 60_000, 1.0, nil) { enter.call(keys.drop(1)) } }
+      enter = lambda do |keys|
+        if keys.empty? then (inside << 1) && sleep
+        else store.hold(keys.first, 60_000, 1.0, nil) { enter.call(keys.drop(1)) }
+        end
+      end
       Thread.new { enter.call(#{keys}) }
       inside.pop
       Process.kill(:STOP, #{server.pid})
@@ -133,8 +142,12 @@ RSpec.describe "At exit" do
   end
 
   # What this has to find: the thread that hears notices has ended, and Ruby begins no other.
-  { "on Redis" => [:redis, "Plock::Store.open(url)"], "in a file" => [:file, 'Plock::Store.open("local:#{folder}/locks")'],
-    "in memory" => [:memory, 'Plock::Store.open("memory:")'], "in a database" => [:databases, "in_sqlite"] }.each do |where, (kind, opened)|
+  {
+    "on Redis" => [:redis, "Plock::Store.open(url)"],
+    "in a file" => [:file, 'Plock::Store.open("local:#{folder}/locks")'],
+    "in memory" => [:memory, 'Plock::Store.open("memory:")'],
+    "in a database" => [:databases, "in_sqlite"]
+  }.each do |where, (kind, opened)|
     it "a lock #{where} serves a thread that ends with the process", kind do
       if kind == :databases
         require "support/databases"

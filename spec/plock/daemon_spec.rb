@@ -40,7 +40,10 @@ RSpec.describe "Process.daemon inside a block" do
 
   before { File.mkfifo("#{folder}/end") }
 
-  { "on Redis" => -> { shared_redis.url }, "in a local store" => -> { "local:#{folder}/locks" } }.each do |name, address|
+  {
+    "on Redis" => -> { shared_redis.url },
+    "in a local store" => -> { "local:#{folder}/locks" }
+  }.each do |name, address|
     describe name do
       let(:url, &address)
 
@@ -49,7 +52,8 @@ RSpec.describe "Process.daemon inside a block" do
           STORE.acquire(KEY, ttl: 60) do |lease|
             before = lease.fence
             Process.daemon(true, true)
-            tell("inside", { valid: lease.check!.valid?, grown: lease.fence > before, pid: Process.pid, ttl: lease.ttl })
+            tell("inside", { valid: lease.check!.valid?, grown: lease.fence > before,
+                             pid: Process.pid, ttl: lease.ttl })
             wait_for_end
           end
         RUBY
@@ -79,7 +83,7 @@ RSpec.describe "Process.daemon inside a block" do
 
       # Counted from the acquire, through two daemons: the whole time would be over one second
       # later.
-      it "goes on counting from the acquire: at_least:, within:, max_hold:, held_for and the event's duration" do
+      it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration" do
         found = in_daemon(<<~RUBY)
           told = []
           Plock.subscribe(:release) { |event| told << event.duration }
@@ -90,9 +94,15 @@ RSpec.describe "Process.daemon inside a block" do
               2.times { sleep(0.4) && Process.daemon(true, true) }
               held = [lease.held_for, Plock::Clock.now - began]
             end
-            way == "once" ? STORE.once(KEY + way, within: 1.6, &block) : STORE.acquire(KEY + way, at_least: 1.6, &block)
+            if way == "once" then STORE.once(KEY + way, within: 1.6, &block)
+            else STORE.acquire(KEY + way, at_least: 1.6, &block)
+            end
             held.push(told.pop, Plock::Clock.now - began)
-            free = -> { way == "once" ? STORE.once(KEY + way, within: 0.01) { nil }.ran? : !STORE.status(KEY + way).held? }
+            free = lambda do
+              if way == "once" then STORE.once(KEY + way, within: 0.01) { nil }.ran?
+              else !STORE.status(KEY + way).held?
+              end
+            end
             sleep 0.002 until free.call
             [way, held << Plock::Clock.now - began]
           end
@@ -139,11 +149,16 @@ RSpec.describe "Process.daemon inside a block" do
         end
       RUBY
 
-      { "whose time was over before anybody was told" => lost_before, "that is lost on the way" => lost_on_the_way }.each do |which, losing|
+      {
+        "that expired before any listener was told" => lost_before,
+        "that is lost on the way" => lost_on_the_way
+      }.each do |which, losing|
         it "says of a lease #{which} that it is lost, and warns of it at the end" do
           found = in_daemon(losing + <<~RUBY)
             told = []
-            %i[lost release].each { |name| Plock.subscribe(name) { |event| told << [name, event.details[:released]] } }
+            %i[lost release].each do |name|
+              Plock.subscribe(name) { |event| told << [name, event.details[:released]] }
+            end
             found = nil
             STORE.acquire(KEY, ttl: 0.1) do |lease|
               lose(lease)
@@ -161,7 +176,8 @@ RSpec.describe "Process.daemon inside a block" do
         it "calls on_lost: for a lease #{which}" do
           found = in_daemon(losing + <<~RUBY)
             called = Queue.new
-            STORE.acquire(KEY, ttl: 0.1, on_lost: ->(lease) { called << [Process.pid, lease.lost?] }) { |lease| lose(lease) }
+            on_lost = ->(lease) { called << [Process.pid, lease.lost?] }
+            STORE.acquire(KEY, ttl: 0.1, on_lost: on_lost) { |lease| lose(lease) }
             tell("inside", [called.pop == [Process.pid, true], called.size])
           RUBY
           expect(found).to eq([true, 0])
@@ -330,7 +346,9 @@ RSpec.describe "Process.daemon inside a block" do
 
     # That it waits, and for how long, is for spec/core/test_worker.c.
     [false, true].each do |inside|
-      it "waits for what is released in the background before the parent ends, #{inside ? "inside a block" : "outside of all blocks"}" do
+      place = inside ? "inside a block" : "outside of all blocks"
+
+      it "waits for releases in the background before the parent ends, #{place}" do
         order = []
         parent_ends = process { |*| order << :fork }
         calls =

@@ -32,7 +32,8 @@ RSpec.describe Plock::Dispatcher do
       require "plock"
       store = Plock::Store.open(ARGV[0])
       done = Queue.new
-      trap(:USR1) { done << (store.acquire("k", ttl: 30, on_lost: ->(_) { done << "lost" }) rescue $!) }
+      lost = ->(_) { done << "lost" }
+      trap(:USR1) { done << (store.acquire("k", ttl: 30, on_lost: lost) rescue $!) }
       Process.kill(:USR1, Process.pid)
       puts done.pop.class
       store.break("k")

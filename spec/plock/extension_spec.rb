@@ -33,8 +33,10 @@ RSpec.describe "A checkout that is not built" do
     it "says what to run where #{load} finds it" do
       output, status = run_there("require 'bundler/setup'; #{load}; puts 'loaded'")
       expect(status).not_to be_success
-      expect(output).to include("plock's extension is not built in #{checkout}: run bin/setup there, or bundle exec rake compile (Bundler compiles " \
-                                "nothing for a gem with path:) (LoadError)")
+      expect(output).to include(
+        "plock's extension is not built in #{checkout}: run bin/setup there, or bundle exec rake " \
+        "compile (Bundler compiles nothing for a gem with path:) (LoadError)"
+      )
     end
   end
 end

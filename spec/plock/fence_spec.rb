@@ -75,7 +75,7 @@ RSpec.describe "The fence" do
   end
 
   # docs/promises.md, "What each guarantee is worth": the server's clock is set back.
-  it "grows when the server's clock is set back by up to fence_ttl, though the key is used no more until its lease is over" do
+  it "grows when the server's clock is set back by up to fence_ttl and the key is idle meanwhile" do
     store = open_store(server.url, fence_ttl: 2)
     first = store.acquire(key, ttl: 0.05, &:fence)
     set_back(2)

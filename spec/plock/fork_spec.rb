@@ -166,13 +166,16 @@ RSpec.describe "fork" do
     expect(ours.select { |socket| listing.include?(socket) }).to be_empty
   end
 
-  it "in Process.daemon, which bypasses Process._fork: the daemon works, without its parent's sockets" do
+  it "in Process.daemon, which bypasses Process._fork: the daemon has none of our sockets" do
     output, status = ruby(<<~RUBY, server.url, key)
       require "plock"
       url, key = ARGV
       store = Plock::Store.open(url)
       store.hold(key + "before", 30_000, 1.0, nil) { }
-      sockets = -> { Dir.children("/proc/self/fd").filter_map { |fd| File.readlink("/proc/self/fd/" + fd) rescue nil }.grep(/socket/) }
+      sockets = lambda do
+        names = Dir.children("/proc/self/fd")
+        names.filter_map { |fd| File.readlink("/proc/self/fd/" + fd) rescue nil }.grep(/socket/)
+      end
       ours = sockets.call
       abort "not warm" if ours.empty?
       Process.daemon(true, true)
@@ -192,7 +195,8 @@ RSpec.describe "fork" do
       require "plock"
       url, key = ARGV
       store = Plock::Store.open(url)
-      store.hold(key, 30_000, 1.0, nil) { Process.daemon(true, true) } # the parent ends in here, with exit!
+      # The parent ends in this block, with exit!
+      store.hold(key, 30_000, 1.0, nil) { Process.daemon(true, true) }
       store.lock_acquire(key + ":left", "left", 30)
     RUBY
     expect(status).to be_success, output

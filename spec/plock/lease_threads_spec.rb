@@ -87,7 +87,7 @@ RSpec.describe "A lease that several threads use" do
     end
   end
 
-  it "releases at the end of the block, and says nothing of a loss, while another thread extends it" do
+  it "is released at the end of the block, with no loss, while another thread extends it" do
     heard = warnings do
       under_way = nil
       done = background do
@@ -180,7 +180,7 @@ RSpec.describe "A lease that several threads use" do
     end
   end
 
-  it "does not wait for itself where a signal's handler releases what it interrupts the release of" do
+  it "does not deadlock if a signal's handler releases it while its release is under way" do
     lease = take("a lock")
     handled = nil
     lease.hold.define_singleton_method(:release) do |keep|
@@ -213,7 +213,7 @@ RSpec.describe "A lease that several threads use" do
     expect(store.adopt(dump).release).to be(true)
   end
 
-  it "tells an extension that comes after the release that it is released, and calls nothing a loss" do
+  it "tells an extension after the release that it is released, and reports no loss" do
     lost = Queue.new
     lease = take("a lock", on_lost: lost.method(:push))
     late = nil

@@ -8,7 +8,11 @@ require "tmpdir"
 # One folder, seen from several containers: each has process ids of its own, and may call the same
 # user by another number.
 RSpec.describe "A local store in several namespaces" do
-  let!(:path) { "#{Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }}/locks" }
+  let!(:path) do
+    folder = Dir.mktmpdir("plock-local-")
+    discard(-> { FileUtils.remove_entry(folder) }, :call)
+    "#{folder}/locks"
+  end
   let(:store) { open_store("local:#{path}") }
 
   def namespaces(*options)
@@ -79,7 +83,9 @@ RSpec.describe "A local store in several namespaces" do
       tried = [store.try_acquire("k") { :entered }]
       puts "ready"
       $stdin.read
-      held = store.acquire("k", wait: 10) { |lease| sleep(0.02) && store.try_acquire("l") { lease.valid? } }
+      held = store.acquire("k", wait: 10) do |lease|
+        sleep(0.02) && store.try_acquire("l") { lease.valid? }
+      end
       puts [*tried, held, Process.uid].inspect
     RUBY
     sleep 0.02 # then each looks at the file once more

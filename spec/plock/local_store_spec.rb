@@ -49,7 +49,7 @@ RSpec.describe Plock::LocalStore do
       )
     end
 
-    it "has a default place: below XDG_RUNTIME_DIR, else in a folder of the user's own below the temporary one" do
+    it "has a default path below XDG_RUNTIME_DIR, else in a folder of the user in TMPDIR" do
       program = 'require "plock"; puts Plock::Store.open("local:").path'
       FileUtils.mkdir_p("#{folder}/run")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run" })
@@ -304,7 +304,8 @@ RSpec.describe Plock::LocalStore do
       File.write(path, "x" * 64, 0)
       output, =
         ruby(
-          'require "plock"; begin; Plock::Store.open(ARGV[0]); rescue Plock::Error => e; puts e.class, e.message; end',
+          'require "plock"; begin; Plock::Store.open(ARGV[0]); ' \
+          "rescue Plock::Error => e; puts e.class, e.message; end",
           "local:#{path}"
         )
       expect(output).to match(/ProtocolError.*written over, and other processes use it/m)

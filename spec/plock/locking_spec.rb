@@ -64,7 +64,7 @@ RSpec.describe Plock::Locking do
     end
   end
 
-  it "returns the block's value where the release fails, and warns" do
+  it "returns the block's value if the release fails, and warns" do
     heard =
       warnings do
         expect(store.acquire("k", ttl: 7) { |lease| fail_to_release(lease) && :value }).to be(
@@ -74,7 +74,7 @@ RSpec.describe Plock::Locking do
     expect(heard).to match([/the lease on "k" could not be released \(Plock::UnavailableError: nobody answers\).* within 7.0 s/])
   end
 
-  it "raises the block's exception where the release fails besides" do
+  it "raises the block's exception if the release fails as well" do
     heard = warnings do
       expect do
         store.acquire("k") { |lease| fail_to_release(lease) && raise(IOError, "the block's own") }
@@ -151,7 +151,7 @@ RSpec.describe Plock::Locking do
       expect(held).to be_empty
     end
 
-    it "goes on where the store fails while they are given their full time again, as long as there is patience" do
+    it "goes on within wait: if the store fails while it extends the leases that it has" do
       failed = false
       scatter_extended_by { |own, ttl| failed ? own.call(ttl) : (failed = true) && raise(failure) }
       store.acquire(keys[2], ttl: 0.05)
@@ -159,10 +159,10 @@ RSpec.describe Plock::Locking do
       expect(held).to be_empty
     end
 
-    # As the pool fails whoever waits for a connection until his patience is over, and the server
-    # who waits for its answer.
+    # The pool raises this when a caller has waited its whole time for a connection, and the server
+    # when it has waited its whole time for a reply.
     %i[silent saturated].each do |code|
-      it "counts as refused where patience cuts short an attempt (#{code}) of who was refused before" do
+      it "counts as refused if the end of wait: cuts an attempt short after a refusal (#{code})" do
         replace_take do |_name, _ttl, patience, *|
           sleep(patience)
           raise Plock::UnavailableError.new("cut short", code: code)
@@ -261,7 +261,8 @@ RSpec.describe Plock::Locking do
         rescue Plock::UnsupportedError => e
           e.message
         end
-        [store.acquire("k", renew: true) { |lease| lease.valid? }, store.acquire("k").release, refused, store.status("k").held?]
+        renewed = store.acquire("k", renew: true) { |lease| lease.valid? }
+        [renewed, store.acquire("k").release, refused, store.status("k").held?]
       }.take
     RUBY
     expect(status).to be_success, output

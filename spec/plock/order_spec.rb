@@ -110,7 +110,9 @@ RSpec.describe "The order among processes" do
   # As a server does that closes what is idle, or is told to. Its claim leaves on another one.
   { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
     [0, 0.05].each do |pause|
-      it "survives the first waiter's connection closing #{(pause * 1000).round} ms before its turn (#{kind})" do
+      milliseconds = (pause * 1000).round
+
+      it "survives the first waiter's disconnect #{milliseconds} ms before its turn (#{kind})" do
         server = redis_server(kind)
         holder, *others = Array.new(3) { open_store(server.url, **options) }
         lease = holder.acquire(key, ttl: 30)
@@ -131,7 +133,8 @@ RSpec.describe "The order among processes" do
   end
 
   %i[request reply].each do |way|
-    it "serves one waiter before the first if the #{way} of its claim is lost, then the first", :alone do
+    it "serves one waiter before the first if the #{way} of its claim is lost, then the first",
+       :alone do
       gate = proxy(server)
       holder = open_store(server.url)
       waiting = open_store(gate.url)

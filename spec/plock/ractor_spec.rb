@@ -24,7 +24,8 @@ RSpec.describe "In a Ractor" do
         store = Plock::Store.open(url)
         valid = store.hold(key, 3_000, 1.0, nil) { |lease| lease.valid? && lease.token.size == 36 }
         owner = Plock.token
-        valid && store.lock_acquire(key, owner, 3) && !store.lock_acquire(key, Plock.token, 3) && store.lock_release(key, owner)
+        valid && store.lock_acquire(key, owner, 3) &&
+          !store.lock_acquire(key, Plock.token, 3) && store.lock_release(key, owner)
       }.take
     RUBY
   end
@@ -52,7 +53,7 @@ RSpec.describe "In a Ractor" do
   end
 
   it "errors are raised as everywhere" do
-    expect(ractor(<<~RUBY)).to eq("Plock::UnavailableError connect\nPlock::ConfigurationError\nPlock::UnavailableError\n")
+    expect(ractor(<<~RUBY)).to eq(<<~OUTPUT)
       puts Ractor.new {
         begin
           Plock::Store.open("unix:///nowhere/at/all.sock").lock_acquire("k", "o", 1)
@@ -75,11 +76,19 @@ RSpec.describe "In a Ractor" do
         end
       }.take
     RUBY
+      Plock::UnavailableError connect
+      Plock::ConfigurationError
+      Plock::UnavailableError
+    OUTPUT
   end
 
   it "digest, store_key and token work" do
-    expect(ractor('puts Ractor.new { [Plock.digest("x", "s" * 16).size, Plock.store_key("p:", "x").size, Plock.token.size].join(" ") }.take'))
-      .to eq("64 66 36\n")
+    expect(ractor(<<~RUBY)).to eq("64 66 36\n")
+      puts Ractor.new {
+        made = [Plock.digest("x", "s" * 16), Plock.store_key("p:", "x"), Plock.token]
+        made.map(&:size).join(" ")
+      }.take
+    RUBY
   end
 
   it "a store cannot be shared, as it belongs to the Ractor that opened it" do
@@ -95,7 +104,9 @@ RSpec.describe "In a Ractor" do
 
   it "the end of a Ractor and of the process is clean while stores are open" do
     expect(ractor(<<~RUBY, url, unique_key)).to eq("done\n")
-      ractors = Array.new(3) { Ractor.new(*ARGV) { |url, key| Plock::Store.open(url).hold(key, 3_000, 5, nil) { 1 } } }
+      ractors = Array.new(3) do
+        Ractor.new(*ARGV) { |url, key| Plock::Store.open(url).hold(key, 3_000, 5, nil) { 1 } }
+      end
       ractors.each(&:take)
       GC.start
       puts "done"

@@ -38,7 +38,8 @@ RSpec.describe "The fingerprint of a secret" do
 
     def opened(secret, **options) = open_store(server.unix_url, secret: secret, **options)
 
-    it "is compared by processes that come at the same time: those with one of the two secrets work", :many_children do
+    it "is compared by processes that start together: those with one of the two secrets work",
+       :many_children do
       server # before they fork
       go = IO.pipe
       outcomes = Array.new(8) do |number|
@@ -204,7 +205,7 @@ RSpec.describe "The fingerprint of a secret" do
       expect(row).to include("token" => nil, "expires_at" => 0, "holder" => /\A1 \h{16} /)
     end
 
-    it "is looked at, and noted later, where nothing can be written: inside a transaction of the caller's on SQLite" do
+    it "is read, and noted later, inside the caller's transaction on SQLite: plock cannot write" do
       mine = opened(first, release_timeout: 0.05)
       model.transaction do
         # has the database to itself from here

@@ -108,8 +108,10 @@ RSpec.describe Plock::Semaphore do
         lock = store.read_write_lock(key)
         inner = lock.read { |lease| lock.read { |own| own.equal?(lease) } }
         monitor = Plock::Monitor.new(key, store: store)
-        [store.semaphore(key, permits: 2).acquire { |lease| lease.valid? }, inner, lock.write { |lease| lease.downgrade.mode },
-         store.acquire_all([key, key + "2"]) { |leases| leases.size }, store.once(key, within: 0.1) { 1 }.value,
+        [store.semaphore(key, permits: 2).acquire { |lease| lease.valid? }, inner,
+         lock.write { |lease| lease.downgrade.mode },
+         store.acquire_all([key, key + "2"]) { |leases| leases.size },
+         store.once(key, within: 0.1) { 1 }.value,
          monitor.synchronize { monitor.synchronize { monitor.mon_owned? } }]
       }.take
     RUBY

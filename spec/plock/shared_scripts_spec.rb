@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/scripts"
 
-# What the scripts of locks with several holders do where their calls meet in an order that is rare.
+# Calls of these scripts in an order that is rare.
 RSpec.describe "The scripts of locks with several holders" do
   let(:server) { shared_redis }
   # as others who list locks expect
@@ -18,7 +18,7 @@ RSpec.describe "The scripts of locks with several holders" do
   def inside(share, **options) =
     one(share, **options).tap { |sharer| expect(sharer.ask).to be true }
 
-  it "let one who asks while his connection is being made again in by the place to which he was called" do
+  it "admit a waiter that asks while it reconnects: its turn had been announced" do
     first = inside("s2")
     second = inside("s2")
     waiting = listening("s2")
@@ -26,11 +26,11 @@ RSpec.describe "The scripts of locks with several holders" do
     expect([first, second].map(&:release)).to eq [2, 1]
     expect(waiting.hears).to eq "+"
     expect(waiting.ask).to be true
-    expect(one("s2").ask).to be true # he took one place, not two
+    expect(one("s2").ask).to be true # the waiter took one place, not two
     expect(one("s2").ask).to be_an(Integer)
   end
 
-  it "have one who is kept out by nobody but the first in line look again in a second" do
+  it "make a waiter that only the first in the queue keeps out look again in a second" do
     inside("r")
     writer = listening("w")
     expect(writer.queue).to be_within(1_000).of(60_000)
@@ -40,26 +40,26 @@ RSpec.describe "The scripts of locks with several holders" do
     expect(reader.queue).to be true
   end
 
-  it "tell the first two in line how long a place is kept, for the first may be frozen" do
+  it "tell the first two waiters how long a place is kept, for the first may be frozen" do
     holder = inside("w")
     waiting = Array.new(3) { listening("w").tap(&:queue) }
     holder.release(keep: 5_000)
     expect(waiting.first(2).map(&:hears)).to eq %w[~5000 ~5000]
   end
 
-  it "tell the first two in line when one before them leaves who was told" do
+  it "tell the first two waiters when a waiter before them that was told leaves" do
     inside("w", ttl: 5_000)
     leaving, *waiting = Array.new(3) { listening("w").tap(&:queue) }
     leaving.leave
     expect(waiting.map(&:hears)).to all match(/\A~[45]\d\d\d\z/)
   end
 
-  it "forget who was inside when his time was over, though nobody came to see it" do
+  it "forget a holder whose lease has expired, though no caller has looked since" do
     5.times do
       inside("s2", ttl: 20)
       eventually(2.0, "a lease does not end") { server.call("EXISTS", scripts.keys.first).zero? }
     end
     inside("s2")
-    expect(server.call("HLEN", scripts.keys[1])).to eq 2 # the fence, and the one who is inside
+    expect(server.call("HLEN", scripts.keys[1])).to eq 2 # the fence, and the holder
   end
 end

@@ -132,7 +132,10 @@ RSpec.describe Plock::Store do
       program = <<~RUBY
         require "plock"
         url, key = ARGV
-        print Ractor.new(url, key) { |u, k| Plock::Store.open(u, pool_size: 2, command_timeout: 1).lock_acquire(k, "me", 5) }.take
+        ractor = Ractor.new(url, key) do |u, k|
+          Plock::Store.open(u, pool_size: 2, command_timeout: 1).lock_acquire(k, "me", 5)
+        end
+        print ractor.take
       RUBY
       output, =
         ruby(program, shared_redis.unix_url, key, env: { "RUBYOPT" => "-W:no-experimental" })

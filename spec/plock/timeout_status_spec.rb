@@ -30,8 +30,10 @@ RSpec.describe "The status after waiting in vain" do
   # Nothing but a leave has two keys here.
   leave = /EVALSHA\r\n\$40\r\n(\h{40})\r\n\$1\r\n2\r\n/
 
-  { "acquire" => ->(store, key) { store.acquire(key, wait: 0.2) },
-    "acquire_all" => ->(store, key) { store.acquire_all([key, "#{key}:2"], wait: 0.2) } }.each do |name, take|
+  {
+    "acquire" => ->(store, key) { store.acquire(key, wait: 0.2) },
+    "acquire_all" => ->(store, key) { store.acquire_all([key, "#{key}:2"], wait: 0.2) }
+  }.each do |name, take|
     it "is of others only where the leave has yet to arrive: #{name}" do
       gate = proxy(shared_redis)
       store = open_store(gate.url, attempt_timeout: 10, command_timeout: 10, release_timeout: 10)
@@ -48,9 +50,15 @@ RSpec.describe "The status after waiting in vain" do
     end
   end
 
-  { "Redis" => -> { open_store(proxy(shared_redis).url) },
-    "a local store" => -> { open_store("local:#{Dir.mktmpdir("plock-").tap { |dir| discard(-> { FileUtils.remove_entry(dir) }, :call) }}/locks") },
-    "a store in memory" => -> { open_store("memory:") } }.each do |name, opened|
+  {
+    "Redis" => -> { open_store(proxy(shared_redis).url) },
+    "a local store" => -> {
+      dir = Dir.mktmpdir("plock-")
+      discard(-> { FileUtils.remove_entry(dir) }, :call)
+      open_store("local:#{dir}/locks")
+    },
+    "a store in memory" => -> { open_store("memory:") }
+  }.each do |name, opened|
     context "on #{name}" do
       let(:store, &opened)
 

@@ -264,8 +264,8 @@ RSpec.describe "The wait queue" do
         end
       }
       ways.each do |kind, way|
-        at =
-          "plock:1:{#{lock}#{Plock::Locking::Kind::ALL.find { |other| other.name == kind }.suffix}}:queue"
+        suffix = Plock::Locking::Kind::ALL.find { |other| other.name == kind }.suffix
+        at = "plock:1:{#{lock}#{suffix}}:queue"
         go = Thread::Queue.new
         holder = background { way.call(store) { go.pop } }
         eventually(5) do

@@ -72,20 +72,38 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   memory = { "maxmemory" => "64mb" }
 
   {
-    "a policy that drops locks" =>
-      [memory.merge("maxmemory-policy" => "allkeys-lru"), "eviction", "danger", /allkeys-lru.*dropped/, /noeviction/],
-    "one that drops what has a time to live, as locks have" =>
-      [memory.merge("maxmemory-policy" => "volatile-ttl"), "eviction", "danger", /volatile-ttl/, /noeviction/],
-    "such a policy without a limit" =>
-      [{ "maxmemory" => "0", "maxmemory-policy" => "allkeys-lru" }, "eviction", "advice", /no limit/, /noeviction/],
-    "a limit, and a policy that drops nothing" =>
-      [memory.merge("maxmemory-policy" => "noeviction"), "eviction", "fine", /noeviction, \d+ %/, nil],
-    "memory that is nearly full" =>
-      [{ "maxmemory" => "512kb", "maxmemory-policy" => "noeviction" }, "eviction", "advice", /no lock is granted/, /raise maxmemory/],
-    "a file that is written out every second" =>
-      [{ "appendfsync" => "everysec" }, "persistence", "danger", /everysec/, /appendfsync always/],
-    "no file" => [{ "appendonly" => "no" }, "persistence", "danger", /restart forgets/, /fences/],
-    "few clients" => [{ "maxclients" => "4" }, "descriptors", "advice", /of 4 clients/, /raise maxclients/]
+    "a policy that drops locks" => [
+      memory.merge("maxmemory-policy" => "allkeys-lru"),
+      "eviction", "danger", /allkeys-lru.*dropped/, /noeviction/
+    ],
+    "a policy that drops keys with a time to live, as locks have" => [
+      memory.merge("maxmemory-policy" => "volatile-ttl"),
+      "eviction", "danger", /volatile-ttl/, /noeviction/
+    ],
+    "such a policy without a limit" => [
+      { "maxmemory" => "0", "maxmemory-policy" => "allkeys-lru" },
+      "eviction", "advice", /no limit/, /noeviction/
+    ],
+    "a limit, and a policy that drops nothing" => [
+      memory.merge("maxmemory-policy" => "noeviction"),
+      "eviction", "fine", /noeviction, \d+ %/, nil
+    ],
+    "memory that is nearly full" => [
+      { "maxmemory" => "512kb", "maxmemory-policy" => "noeviction" },
+      "eviction", "advice", /no lock is granted/, /raise maxmemory/
+    ],
+    "a file that is written out every second" => [
+      { "appendfsync" => "everysec" },
+      "persistence", "danger", /everysec/, /appendfsync always/
+    ],
+    "no file" => [
+      { "appendonly" => "no" },
+      "persistence", "danger", /restart forgets/, /fences/
+    ],
+    "few clients" => [
+      { "maxclients" => "4" },
+      "descriptors", "advice", /of 4 clients/, /raise maxclients/
+    ]
   }.each do |what, (settings, check, level, message, remedy)|
     it "sees #{what}" do
       server.call("CONFIG", "SET", *settings.flatten)

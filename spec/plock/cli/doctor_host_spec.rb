@@ -55,7 +55,12 @@ RSpec.describe "What plock doctor says of this host" do
     end
 
     it "is that of the deepest mount, and there of the latest" do
-      File.write(mounts, "a / ext4 rw 0 0\nb #{@folder} xfs rw 0 0\nc #{@folder} tmpfs rw 0 0\nd #{@folder}-2 proc rw 0 0\n")
+      File.write(mounts, <<~MOUNTS)
+        a / ext4 rw 0 0
+        b #{@folder} xfs rw 0 0
+        c #{@folder} tmpfs rw 0 0
+        d #{@folder}-2 proc rw 0 0
+      MOUNTS
       expect(said).to start_with("tmpfs, whose memory")
     end
 

@@ -34,7 +34,9 @@ RSpec.describe "plock list", needs: "redis-server" do
       "STORE KEY", "KIND", "HOLDERS", "LABEL", "HOST", "PID"
     )
     expect(rows.sort).to match(leases.sort_by(&:store_key).map do |lease|
-      /\A#{lease.store_key}  lock  1        #{lease.label ? '"nightly import"' : "-"} .*  #{Process.pid}  .* UTC  \d+\.\d s  0\n/
+      key = lease.store_key
+      label = lease.label ? '"nightly import"' : "-"
+      /\A#{key}  lock  1        #{label} .*  #{Process.pid}  .* UTC  \d+\.\d s  0\n/
     end)
   end
 

@@ -67,7 +67,10 @@ RSpec.describe "plock run", needs: "redis-server" do
     it "is 75, says who, and does not run the command" do
       output, errors, status = while_held { run_plock(shell("echo ran")) }
       expect([output, status.exitstatus]).to eq ["", 75]
-      expect(errors).to match(/\Aplock: "#{key}" is held since .* by host .*, pid #{Process.pid}, .*label "import", 0 waiting\n\z/)
+      pid = Process.pid
+      expect(errors).to match(
+        /\Aplock: "#{key}" is held since .* by host .*, pid #{pid}, .*label "import", 0 waiting\n\z/
+      )
     end
 
     it "is 0 and silent with --on-busy skip" do
@@ -151,7 +154,8 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
 
     it "waits for grandchildren that take their time, but no longer than --grace" do
-      script = 'sh -c "trap : TERM; echo \$\$ >&3; while :; do sleep 60 & wait; done" & trap "exit 0" TERM; wait'
+      script = 'sh -c "trap : TERM; echo \$\$ >&3; while :; do sleep 60 & wait; done" & ' \
+               'trap "exit 0" TERM; wait'
       job = start_plock("run", key, "--grace", "0.3", "--", *shell(script))
       grandchild = job.line
       store.break(key)

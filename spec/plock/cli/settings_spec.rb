@@ -49,7 +49,10 @@ RSpec.describe "plock's settings", needs: "redis-server" do
 
   it "are those of the application in whose folder it runs, so that both exclude one another" do
     write(
-      "shared:\n  namespace: billing\ndevelopment:\nproduction:\n  url: #{server.unix_url}\n  secret: <%= \"sixteen bytes\" + \" and more\" %>\n"
+      "shared:\n  namespace: billing\n" \
+      "development:\n" \
+      "production:\n  url: #{server.unix_url}\n" \
+      "  secret: <%= \"sixteen bytes\" + \" and more\" %>\n"
     )
     hold(secret: secret)
     expect(in_app("run", key, "--", "true", env: production).last.exitstatus).to eq 75
@@ -129,25 +132,26 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     )
   end
 
-  it "warn where PLOCK_NAMESPACE is another one than the file's, by which an application of Rails goes" do
+  it "warn if PLOCK_NAMESPACE differs from the file's namespace, which a Rails application uses" do
     write("production:\n  url: #{server.unix_url}\n  namespace: billing\n")
     env = { **production, "PLOCK_NAMESPACE" => "other" }
-    told = "plock: PLOCK_NAMESPACE is used, and not the namespace in #{file} (production), by which the application goes; --namespace says " \
-           "that this is meant\n"
+    told = "plock: PLOCK_NAMESPACE is used, and not the namespace in #{file} (production), " \
+           "by which the application goes; --namespace says that this is meant\n"
     expect(in_app("status", key, env: env)[1]).to eq told
     expect(in_app("status", key, "--namespace", "other", env: env)[1]).to eq ""
     expect(in_app("status", key, env: { **production, "PLOCK_NAMESPACE" => "billing" })[1]).to eq ""
   end
 
   %w[PLOCK_ENV RAILS_ENV RACK_ENV APP_ENV].each do |variable|
-    it "are refused with 64 where the file names no store, and #{variable} says production, as its application refuses it" do
+    it "are refused with 64, as by its application, if #{variable} is production without a url" do
       write("production:\n  url: <%= ENV[\"LOCKS\"] %>\n")
       output, errors, status =
         in_app("run", key, "--", "echo", "never", env: { variable => "production" })
       expect([output, status.exitstatus]).to eq ["", 64]
       expect(
         errors
-      ).to start_with "plock: #{file} (production) has no url, and #{variable} says production: set PLOCK_URL or pass --store, to redis://"
+      ).to start_with "plock: #{file} (production) has no url, and #{variable} says production: " \
+                      "set PLOCK_URL or pass --store, to redis://"
       expect(
         in_app(
           "run",
@@ -179,7 +183,8 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     it "are refused with 64 where the file's options have a #{name}, which would not count" do
       write("shared:\n  url: #{server.unix_url}\n  options:\n    #{name}: #{value}\n")
       _, errors, status = in_app("status", key)
-      expect(errors).to start_with "plock: options in #{file} have a #{name}, which would not count there: it stands beside options"
+      expect(errors).to start_with "plock: options in #{file} have a #{name}, " \
+                                   "which would not count there: it stands beside options"
       expect(status.exitstatus).to eq 64
     end
   end
@@ -215,19 +220,52 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   end
 
   {
-    "no environment is named, as under cron" => ["test:\nproduction:\n", {}, /which environment\? Set PLOCK_ENV or RAILS_ENV to one of test, production/],
-    "it has nothing for the environment" => ["test:\nproduction:\n", { "RAILS_ENV" => "prodution" }, /nothing for prodution, as RAILS_ENV says; it has test, production/],
-    "it is no YAML" => ["test: [\n", { "RAILS_ENV" => "test" }, /no YAML/],
-    "it has no sections" => ["url: redis://localhost\n", { "RAILS_ENV" => "test" }, /url stands outside of a section/],
-    "it is a list" => ["- url\n", { "RAILS_ENV" => "test" }, /a section for each environment/],
-    "it has a name that there is not" => ["test:\n  uri: 5\n", { "RAILS_ENV" => "test" }, /has no uri; there are url, secret/],
-    "its options are none" => ["test:\n  options: 5\n", { "RAILS_ENV" => "test" }, /options in .* must have names and values/],
-    "its ERB needs the application" => ["test:\n  url: <%= Rails.root %>\n", { "RAILS_ENV" => "test" }, /ERB raised NameError.*does not load the application/],
-    "its ERB is none" => ["test:\n  url: <%= ( %>\n", { "RAILS_ENV" => "test" }, /ERB raised SyntaxError/],
-    "its store is the application's" => ["test:\n  store: database\n", { "RAILS_ENV" => "test" }, /store: database, which only the application can open/],
-    "its secret is too short" => ["test:\n  secret: sesame\n", { "RAILS_ENV" => "test" }, /secret must be .* 16 bytes/]
+    "no environment is named, as under cron" => [
+      "test:\nproduction:\n", {},
+      /which environment\? Set PLOCK_ENV or RAILS_ENV to one of test, production/
+    ],
+    "the file has no section for the environment" => [
+      "test:\nproduction:\n", { "RAILS_ENV" => "prodution" },
+      /nothing for prodution, as RAILS_ENV says; it has test, production/
+    ],
+    "the file is not YAML" => [
+      "test: [\n", { "RAILS_ENV" => "test" },
+      /no YAML/
+    ],
+    "the file has no sections" => [
+      "url: redis://localhost\n", { "RAILS_ENV" => "test" },
+      /url stands outside of a section/
+    ],
+    "the file is a list" => [
+      "- url\n", { "RAILS_ENV" => "test" },
+      /a section for each environment/
+    ],
+    "the file has an unknown name" => [
+      "test:\n  uri: 5\n", { "RAILS_ENV" => "test" },
+      /has no uri; there are url, secret/
+    ],
+    "the file's options are a number" => [
+      "test:\n  options: 5\n", { "RAILS_ENV" => "test" },
+      /options in .* must have names and values/
+    ],
+    "the file's ERB needs the application" => [
+      "test:\n  url: <%= Rails.root %>\n", { "RAILS_ENV" => "test" },
+      /ERB raised NameError.*does not load the application/
+    ],
+    "the file's ERB is malformed" => [
+      "test:\n  url: <%= ( %>\n", { "RAILS_ENV" => "test" },
+      /ERB raised SyntaxError/
+    ],
+    "the file's store is the application's" => [
+      "test:\n  store: database\n", { "RAILS_ENV" => "test" },
+      /store: database, which only the application can open/
+    ],
+    "the file's secret is too short" => [
+      "test:\n  secret: sesame\n", { "RAILS_ENV" => "test" },
+      /secret must be .* 16 bytes/
+    ]
   }.each do |what, (text, env, message)|
-    it "are refused with 64 where #{what}" do
+    it "are refused with 64 if #{what}" do
       write(text)
       output, errors, status = in_app("run", key, "--", "true", env: env)
       expect([output, status.exitstatus]).to eq ["", 64]
@@ -319,8 +357,9 @@ RSpec.describe "plock's settings", needs: "redis-server" do
       it "refuse to run: #{what}" do
         output, errors, status = run_beside(env)
         expect([output, status.exitstatus]).to eq ["", 64]
+        url = Regexp.escape(server.unix_url)
         expect(errors).to match(
-          /\Aplock: .*namespace "billing" of #{Regexp.escape(server.unix_url)}.*`plock secret --replace`.*\n\z/
+          /\Aplock: .*namespace "billing" of #{url}.*`plock secret --replace`.*\n\z/
         )
         expect(run_beside("PLOCK_SECRET" => "s" * 16).first).to eq "ran\n"
       end

@@ -8,7 +8,8 @@ RSpec.describe "How plock starts", needs: "redis-server" do
   include Support::CommandLine
 
   def loaded(*arguments)
-    program = "at_exit { $stderr.puts $LOADED_FEATURES }; load #{"#{Support::CommandLine::ROOT}/exe/plock".inspect}"
+    plock = "#{Support::CommandLine::ROOT}/exe/plock"
+    program = "at_exit { $stderr.puts $LOADED_FEATURES }; load #{plock.inspect}"
     command = [*Support::CommandLine::PROGRAM[0...-1], "-e", program, "--", *arguments]
     running = discard(Support::CommandLine::Running.new(command, plock_environment({}), {}), :close)
     running.said.last.lines(chomp: true)

@@ -21,8 +21,9 @@ RSpec.describe "plock status", needs: "redis-server" do
       eventually { store.status(key).waiters.any? }
       output, errors, status = plock("status", key)
       expect([errors, status.exitstatus]).to eq ["", 1]
+      name = Regexp.escape(key.inspect)
       expect(output.lines).to match [
-        /\A#{Regexp.escape(key.inspect)}: held since .*, pid #{Process.pid}, .*"import", 1 waiting, /,
+        /\A#{name}: held since .*, pid #{Process.pid}, .*"import", 1 waiting, /,
         /\A  waits: host .*, pid #{Process.pid}, .*label "next", since /
       ]
       expect(output.lines.first).to match(/ waiting, \d+\.\d s left, fence #{lease.fence}\n\z/)

@@ -13,7 +13,8 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
   def run_at_terminal(script, *options) = type_plock("run", key, *options, "--", "sh", "-c", script)
 
   it "gives the terminal to the command" do
-    job = run_at_terminal('set -- $(ps -o pgid=,tpgid= -p $$); test "$1" = "$2" && echo mine; read line; echo "got $line"')
+    job = run_at_terminal('set -- $(ps -o pgid=,tpgid= -p $$); test "$1" = "$2" && echo mine; ' \
+                          'read line; echo "got $line"')
     job.await("mine")
     job.type("words\n")
     job.await("got words")
@@ -176,7 +177,8 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     end
 
     it "ends a loop by Ctrl-C" do
-      shell.type("for i in 1 2 3; do $PLOCK run '#{key}' -- sh -c 'echo ready; exec sleep 60'; echo next; done\n")
+      shell.type("for i in 1 2 3; do $PLOCK run '#{key}' -- sh -c 'echo ready; exec sleep 60'; " \
+                 "echo next; done\n")
       shell.await("ready")
       shell.type("\C-c")
       expect(shell.await("prompt> ")).not_to include("next")

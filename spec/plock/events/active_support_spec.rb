@@ -26,9 +26,12 @@ RSpec.describe "ActiveSupport::Notifications" do
   it "is told of events, with times and payload, in each form that listeners take" do
     expect(notified(<<~'RUBY')).to eq("acquire.plock true true true\nacquire.plock true\n")
       ActiveSupport::Notifications.subscribe("acquire.plock") do |name, start, finish, id, payload|
-        puts "#{name} #{start.is_a?(Time) && finish >= start} #{!id.nil?} #{payload[:label] == "why" && payload[:fence] > 0}"
+        told = payload[:label] == "why" && payload[:fence] > 0
+        puts "#{name} #{start.is_a?(Time) && finish >= start} #{!id.nil?} #{told}"
       end
-      ActiveSupport::Notifications.subscribe("acquire.plock") { |event| puts "#{event.name} #{event.duration.between?(0, 5_000)}" }
+      ActiveSupport::Notifications.subscribe("acquire.plock") do |event|
+        puts "#{event.name} #{event.duration.between?(0, 5_000)}"
+      end
       store.acquire("k", label: "why") { nil }
     RUBY
   end

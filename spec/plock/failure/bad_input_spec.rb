@@ -26,7 +26,9 @@ RSpec.describe "Bad input" do
       "without a host" => ["redis://", /host/],
       "with a database that is no number" => ["redis://host/zero", /database/],
       "with an unknown option" => ["redis://host?patience=3", /patience/],
-      "with an option that is no number" => ["redis://host?connect_timeout=soon", /connect_timeout/],
+      "with an option that is no number" => [
+        "redis://host?connect_timeout=soon", /connect_timeout/
+      ],
       "with a negative time" => ["redis://host?attempt_timeout=-1", /attempt_timeout/],
       "with a time that is no number" => ["redis://host?command_timeout=nan", /command_timeout/],
       "with a pool of nothing" => ["redis://host?pool_size=0", /pool_size/],

@@ -93,7 +93,8 @@ RSpec.describe "A process at its limits" do
     end
   end
 
-  it "does not grow: descriptors, threads and memory are the same after thousands of calls", :slow, :timing do
+  it "does not grow: descriptors, threads and memory are the same after thousands of calls",
+     :slow, :timing do
     skip "/proc not mounted" unless Support::Inventory.available?
     measured = in_child do
       store = warm(open_store(address))

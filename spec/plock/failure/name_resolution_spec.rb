@@ -54,7 +54,7 @@ RSpec.describe "A host name" do
     end
   end
 
-  it "is looked up once at a time, however many ask, and one that was abandoned serves those who come later" do
+  it "is looked up once for many threads, and an abandoned lookup serves later callers" do
     output = with_slow_names("slow-700.test", <<~RUBY)
       p Array.new(10) { Thread.new(&try) }.map(&:value).uniq
       deadline = now.call + 5

@@ -16,8 +16,10 @@ RSpec.describe "A server that cannot keep locks" do
     end
   end
 
-  { "a Redis Cluster, though it has but one node," => [:cluster, :cluster, /Redis Cluster.*stands alone/],
-    "a Sentinel" => [:sentinel, :sentinel, /Sentinel.*name the primary/] }.each do |name, (kind, code, words)|
+  {
+    "a Redis Cluster of one node" => [:cluster, :cluster, /Redis Cluster.*stands alone/],
+    "a Sentinel" => [:sentinel, :sentinel, /Sentinel.*name the primary/]
+  }.each do |name, (kind, code, words)|
     describe name do
       let(:server) { kind == :cluster ? cluster : redis_server(kind) }
       let(:store) { open_store(server.url) }

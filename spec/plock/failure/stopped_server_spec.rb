@@ -67,7 +67,7 @@ RSpec.describe "A server that stands still" do
     end
   end
 
-  it "during the block: the release ends by release_timeout and is reported, the value is returned" do
+  it "during the block: the release ends by release_timeout and is reported; the value stays" do
     reports = []
     value = stopped_by_the_block(reports) { :value }
     server.continue_process
@@ -100,7 +100,7 @@ RSpec.describe "A server that stands still" do
     server.continue_process
   end
 
-  it "during release: the release ends by release_timeout, and the server does it when it goes on" do
+  it "during release: the call ends by release_timeout, and the server releases when it goes on" do
     gate = proxy(server)
     store = warm(open_store(gate.url))
     reports = []

@@ -23,9 +23,15 @@ RSpec.describe "Interrupts around a hold's block" do
     end
 
     {
-      "before the request has reached the server" => [->(gate) { gate.hold(:request, connections: 1) }, false],
-      "after the server has granted and before we hear of it" => [->(gate) { gate.hold(:reply, connections: 1) }, true],
-      "in the middle of the reply" => [->(gate) { gate.dribble(:reply, 0.2, connections: 1) }, true]
+      "before the request reaches the server" => [
+        ->(gate) { gate.hold(:request, connections: 1) }, false
+      ],
+      "after the server grants and before its reply arrives" => [
+        ->(gate) { gate.hold(:reply, connections: 1) }, true
+      ],
+      "in the middle of the reply" => [
+        ->(gate) { gate.dribble(:reply, 0.2, connections: 1) }, true
+      ]
     }.each do |moment, (trouble, granted)|
       it "Thread#kill #{moment} leaves no lock" do
         store
