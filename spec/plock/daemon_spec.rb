@@ -4,7 +4,7 @@ require "spec_helper"
 require "json"
 require "tmpdir"
 
-# The parent of a daemon ends inside its blocks: what it holds for them goes over to the daemon.
+# The parent of a daemon ends inside its blocks. Its leases of these blocks pass to the daemon.
 RSpec.describe "Process.daemon inside a block" do
   let(:folder) do
     Dir.mktmpdir("plock-daemon-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
@@ -12,7 +12,7 @@ RSpec.describe "Process.daemon inside a block" do
   let(:key) { "daemon:#{SecureRandom.hex(8)}" }
   let(:store) { open_store(url) }
 
-  # What the program finds in the daemon, which waits in its block until it may end.
+  # Returns the program's findings in the daemon, which waits in its block until it may end.
   def in_daemon(program)
     output, status = ruby(<<~RUBY, url, key, folder)
       require "plock"
@@ -28,7 +28,7 @@ RSpec.describe "Process.daemon inside a block" do
       tell("after", Process.pid)
     RUBY
     expect(status).to be_success, output
-    # on a machine that is busy with other things, too
+    # long enough for a busy machine
     eventually(20) { File.exist?("#{folder}/inside") }
     JSON.parse(File.read("#{folder}/inside"))
   end
@@ -81,8 +81,8 @@ RSpec.describe "Process.daemon inside a block" do
         let_it_end
       end
 
-      # Counted from the acquire, through two daemons: the whole time would be over one second
-      # later.
+      # The times count from the acquire, through two daemons. If they began again, each would end
+      # a second later.
       it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration" do
         found = in_daemon(<<~RUBY)
           told = []
@@ -123,7 +123,7 @@ RSpec.describe "Process.daemon inside a block" do
         expect(found.fetch("max_hold")).to be_between(1.0, 1.75)
       end
 
-      # The parent's dispatcher is stuck, so that nobody has been told when it ends.
+      # The parent's dispatcher is stuck, so that no listener has been told when the parent ends.
       lost_before = <<~RUBY
         PARENT = Process.pid
         Plock::Dispatcher.surroundings = ->(&tell) { Process.pid == PARENT ? sleep : tell.call }
@@ -134,14 +134,14 @@ RSpec.describe "Process.daemon inside a block" do
         end
       RUBY
 
-      # Broken when the parent has handed it over, and before the daemon has taken it.
+      # The lease is broken after the parent hands it over and before the daemon takes it.
       lost_on_the_way = <<~RUBY
         $stderr.reopen("\#{FOLDER}/warnings", "w")
         def lose(*leases)
           leases.each do |lease|
             name = lease.key
             lease.define_singleton_method(:go_on) do |*rest|
-              STORE.break(name) # or it is over already
+              STORE.break(name) # unless it has expired already
               super(*rest)
             end
           end
@@ -195,7 +195,7 @@ RSpec.describe "Process.daemon inside a block" do
           expect(found).to match(/is lost/)
         end
 
-        it "keeps a monitor and others of acquire_all out of what becomes of a lease #{which}" do
+        it "keeps the rest of acquire_all, and bars re-entry to a monitor, for a lease #{which}" do
           found = in_daemon(losing + <<~RUBY)
             monitor = Plock::Monitor.new(KEY + ":monitor", store: STORE, ttl: 0.1, renew: false)
             inside = nil
@@ -216,7 +216,7 @@ RSpec.describe "Process.daemon inside a block" do
         end
       end
 
-      it "hands over those of acquire_all, of a block around it, and of a monitor" do
+      it "hands over the leases of acquire_all, of an outer block, and of a monitor" do
         found = in_daemon(<<~RUBY)
           monitor = Plock::Monitor.new(KEY + ":monitor", store: STORE)
           STORE.acquire(KEY) do |outer|
@@ -236,7 +236,7 @@ RSpec.describe "Process.daemon inside a block" do
         expect(keys.map { |name| store.status(name).held? }).to all(be(false))
       end
 
-      it "keeps what at_least: and once promised, though the daemon is killed" do
+      it "keeps the promises of at_least: and once, even if the daemon is killed" do
         daemon = in_daemon(<<~RUBY)
           STORE.once(KEY, within: 60) do
             STORE.acquire_all([KEY + ":1", KEY + ":2"], at_least: 60) do
@@ -257,10 +257,10 @@ RSpec.describe "Process.daemon inside a block" do
     end
   end
 
-  describe "where there is no daemon" do
+  describe "without a real daemon" do
     let(:url) { shared_redis.url }
 
-    # As Process, without forking.
+    # Stands for Process, and does not fork.
     def process(&daemon) =
       Object.new.tap do |object|
         object.define_singleton_method(:daemon, &daemon) &&
@@ -295,7 +295,7 @@ RSpec.describe "Process.daemon inside a block" do
       end
     end
 
-    it "goes on with the others where a store cannot be asked, and says so then" do
+    it "goes on with the other leases if a store cannot be reached, and then says so" do
       [0, 1].each do |failing|
         store.acquire("#{key}:#{failing}") do |outer|
           store.acquire("#{key}:#{failing}:2") do |inner|
@@ -307,7 +307,7 @@ RSpec.describe "Process.daemon inside a block" do
       end
     end
 
-    it "releases in the background what it could not go on with" do
+    it "releases in the background the leases that it could not go on with" do
       failures = 3
       store.define_singleton_method(:adopt_hold) do |*arguments, &given|
         if (failures -= 1).negative?
@@ -323,14 +323,14 @@ RSpec.describe "Process.daemon inside a block" do
       eventually { !store.status(key).held? }
     end
 
-    it "does not hide with that why the system could not fork" do
+    it "still says why the system could not fork" do
       store.acquire(key) do |lease|
         fail_to_go_on(lease)
         expect { process { |*| raise Errno::EAGAIN }.daemon }.to raise_error(Errno::EAGAIN)
       end
     end
 
-    it "says that a lease is lost that was broken meanwhile" do
+    it "reports as lost a lease that was broken meanwhile" do
       heard = warnings do
         store.acquire(key) do |lease|
           process { |*| nil }.daemon
@@ -344,7 +344,7 @@ RSpec.describe "Process.daemon inside a block" do
       expect(heard).to match([/lost before its block ended/])
     end
 
-    # That it waits, and for how long, is for spec/core/test_worker.c.
+    # spec/core/test_worker.c tests the wait itself and its length.
     [false, true].each do |inside|
       place = inside ? "inside a block" : "outside of all blocks"
 
@@ -359,7 +359,7 @@ RSpec.describe "Process.daemon inside a block" do
       end
     end
 
-    it "does nothing to a lease that is over, and to those of other threads" do
+    it "leaves alone leases that are over and leases of other threads" do
       lease = store.acquire(key)
       background { store.acquire("#{key}:2") { Thread.stop } }
       eventually { store.status("#{key}:2").held? }

@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/failures"
 require "support/reactor"
 
-# A lease does one thing after the other, whichever threads ask for it. The gate holds the reply to
-# one of them back, until another thread has asked for the next.
+# A lease runs one operation after the other, whichever threads call it. The gate holds back the
+# reply to one operation until another thread has called the next.
 RSpec.describe "A lease that several threads use" do
   include Support::Failures
 
@@ -16,8 +16,8 @@ RSpec.describe "A lease that several threads use" do
   let(:store) { open_store(gate.url, namespace: SecureRandom.hex(8), **timeouts) }
   let(:key) { unique_key }
 
-  # Runs the call on another thread, and holds its reply back until the block has begun what it
-  # yields; then all goes on. A connection that it may have to make for that is not held up.
+  # Runs the call on another thread, and holds its reply back until the block has begun its own
+  # call. A connection that this needs is not held up.
   def while_under_way(call, request = "EVALSHA")
     gate.forget
     gate.hold(:reply, after: request)
@@ -38,7 +38,7 @@ RSpec.describe "A lease that several threads use" do
     sleeper.join
   end
 
-  # A call on a thread of its own that has come to wait for the one that is under way.
+  # Runs a call on a thread of its own, and returns when it waits for the call that is under way.
   def waiting(&call)
     thread = background(&call)
     eventually { thread.stop? }
@@ -62,7 +62,7 @@ RSpec.describe "A lease that several threads use" do
 
   def take(kind, **options) = ways_to_hold.fetch(kind).call(ttl: 60, **options)
 
-  # What is left of any kind of lock of this key.
+  # The keys that any kind of lock of this name has left.
   def held = store.each_lock.to_a
 
   ["a lock", "a semaphore", "a lock that is read", "a lock that is written"].each do |kind|
@@ -77,7 +77,7 @@ RSpec.describe "A lease that several threads use" do
       expect([heard, lease.lost?, held]).to eq([[], false, []])
     end
 
-    it "extends #{kind} for two threads, one after the other" do
+    it "extends #{kind} for two threads, one after another" do
       lease = take(kind)
       second = nil
       while_under_way(-> { lease.extend(ttl: 30) }) { second = waiting { lease.extend(ttl: 20) } }
@@ -102,7 +102,7 @@ RSpec.describe "A lease that several threads use" do
     expect([heard, held]).to eq([[], []])
   end
 
-  it "leaves no key behind, and warns of nothing, with a heartbeat that extends while blocks end" do
+  it "leaves no key behind, and does not warn, if a heartbeat extends leases while blocks end" do
     lost = Queue.new
     direct = open_store(namespace: SecureRandom.hex(8))
     heard = warnings do
@@ -124,9 +124,9 @@ RSpec.describe "A lease that several threads use" do
     expect([heard, lost.size, direct.each_lock.to_a]).to eq([[], 0, []])
   end
 
-  describe "that another thread is just releasing" do
-    # The block has not come to its end as long as the release of a lease of it, which the block
-    # makes known, is under way. Then the key is free, or stays taken for so many seconds at most.
+  describe "that another thread is releasing" do
+    # The block makes its lease known, and does not end while the release of that lease is under
+    # way. Then the key is free, or stays held for at most `kept` seconds.
     def expect_to_await_release(kept: 0)
       known = Queue.new
       leave = Queue.new
@@ -145,31 +145,31 @@ RSpec.describe "A lease that several threads use" do
     end
 
     ["a lock", "a semaphore", "a lock that is read", "a lock that is written"].each do |kind|
-      it "has its block wait for that, where it is of #{kind}" do
+      it "makes its block wait for the release: #{kind}" do
         expect_to_await_release { |inside| ways_to_hold(inside).fetch(kind).call(ttl: 60) }
       end
     end
 
-    it "has its block wait for that, where it is of acquire_all" do
+    it "makes its block wait for the release: acquire_all" do
       expect_to_await_release do |inside|
         store.acquire_all([key], ttl: 60) { |leases| inside.call(leases.first) }
       end
     end
 
-    it "has its block wait for that, where it is of once" do
+    it "makes its block wait for the release: once" do
       expect_to_await_release(kept: 1) do |inside|
         store.once(key, within: 0.5) { |lease| lease.extend(ttl: 60) && inside.call(lease) }
       end
     end
 
-    it "has a monitor wait for that" do
+    it "makes a monitor wait for the release" do
       monitor = Plock::Monitor.new(key, store: store, ttl: 60, renew: false)
       expect_to_await_release do |inside|
         monitor.synchronize { inside.call(Thread.current[:plock_monitors][monitor].lease) }
       end
     end
 
-    it "has another release wait for that" do
+    it "makes another release wait for the first" do
       lease = take("a lock")
       second = nil
       while_under_way(-> { lease.release }) do
@@ -204,7 +204,7 @@ RSpec.describe "A lease that several threads use" do
     expect([release.value, held]).to eq([true, []])
   end
 
-  it "is handed over after the extension that is under way, which does not call that a loss" do
+  it "is handed over after the extension that is under way, which reports no loss" do
     lease = take("a lock")
     dump = nil
     while_under_way(-> { lease.extend(ttl: 30) }) { dump = waiting { lease.dump } }
@@ -227,8 +227,8 @@ RSpec.describe "A lease that several threads use" do
     expect([lost.size, lease.lost?, held]).to eq([0, false, []])
   end
 
-  # An extension that is not answered takes its second, too.
-  it "releases within its budget, though it has to wait for an extension first" do
+  # An extension that gets no reply takes a second of its own.
+  it "releases within its budget, even if it must first wait for an extension" do
     store = open_store(gate.url, command_timeout: 1, release_timeout: 1)
     lease = store.acquire(key, ttl: 60)
     gate.forget
@@ -246,7 +246,7 @@ RSpec.describe "A lease that several threads use" do
     eventually { !store.status(key).held? }
   end
 
-  it "serves in the order in which they asked" do
+  it "serves threads in the order of their calls" do
     lease = take("a lock")
     done = Queue.new
     threads = []
@@ -258,7 +258,8 @@ RSpec.describe "A lease that several threads use" do
     lease.release
   end
 
-  # To more than a renewal asks for, which may be under way: a shorter extension would wait for it.
+  # The extensions ask for more than a renewal does: a shorter extension would wait for a renewal
+  # that is under way.
   it "is renewed and extended and released at the same time" do
     lost = Queue.new
     lease = take("a lock", renew: true, on_lost: lost.method(:push))
@@ -271,7 +272,7 @@ RSpec.describe "A lease that several threads use" do
     expect([lost.size, held]).to eq([0, []])
   end
 
-  it "releases all of several, whichever of them is extended at the moment" do
+  it "releases all leases of a group, whichever of them is being extended" do
     leases = nil
     heard = warnings do
       done = background do
@@ -333,7 +334,7 @@ RSpec.describe "A lease that several threads use" do
     expect(lease.release).to be(true)
   end
 
-  it "releases though it is interrupted while it waits for the extension that is under way" do
+  it "releases even if it is interrupted while it waits for the extension that is under way" do
     lease = take("a lock")
     release = nil
     while_under_way(-> { lease.extend(ttl: 30) }) do
@@ -358,13 +359,13 @@ RSpec.describe "A lease that several threads use" do
     expect([released, held]).to eq([true, []])
   end
 
-  describe "where the store is silent" do
+  describe "while its store does not reply" do
     let(:timeouts) do
       { command_timeout: 5, release_timeout: 0.2, attempt_timeout: 5, connect_timeout: 5 }
     end
 
     it "waits no longer than release_timeout, says so, and is released in the background" do
-      # else it is only told that the server does not know the script
+      # Without this, the server only replies that it does not know the script.
       lease = take("a lock").extend(ttl: 50)
       gate.forget
       gate.hold(:reply, connections: 1)
@@ -381,7 +382,7 @@ RSpec.describe "A lease that several threads use" do
     end
   end
 
-  it "does nothing to the parent's in a forked child, though an operation is under way there",
+  it "does nothing to the parent's lease in a forked child, even during an operation",
      :many_children do
     lease = take("a lock")
     while_under_way(-> { lease.extend(ttl: 30) }) do

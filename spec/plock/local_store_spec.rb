@@ -16,14 +16,14 @@ RSpec.describe Plock::LocalStore do
 
   def local(path, **options) = Plock::Store.open("local:#{path}", **options)
 
-  # A process that holds the key until something is written to it, or it is killed.
+  # Starts a process that holds the key until it reads something or is killed.
   def holding(key, store = self.store, **options)
     ready, told = IO.pipe
     process = fork do
       lease = store.acquire(key, ttl: 30, **options)
       told.write("x")
       sleep
-      lease.release # so that it is not collected before
+      lease.release # keeps the lease from being collected earlier
     end
     Support::Supervisor.watch(process)
     ready.read(1)
@@ -37,7 +37,7 @@ RSpec.describe Plock::LocalStore do
   end
 
   describe "Plock::Store.open" do
-    it "makes the file, in a folder that it makes, too, for nobody else to read" do
+    it "makes the file and its folder, and lets no other user read them" do
       made = discard(local("#{folder}/deeper/locks"), :close)
       expect(made).to be_a(described_class)
       expect([File.stat(made.path).mode & 0o777, File.stat("#{folder}/deeper").mode & 0o777]).to eq(
@@ -54,7 +54,7 @@ RSpec.describe Plock::LocalStore do
       FileUtils.mkdir_p("#{folder}/run")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run" })
       expect(output).to eq("#{folder}/run/plock/locks\n")
-      File.chmod(0o777, "#{folder}/run") # of somebody else's, or one that others can write to
+      File.chmod(0o777, "#{folder}/run") # other users can write to it
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run", "TMPDIR" => folder })
       expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => nil, "TMPDIR" => folder })
@@ -70,7 +70,7 @@ RSpec.describe Plock::LocalStore do
       expect(output).to include("/tmp/plock-#{Process.euid}/locks")
     end
 
-    it "takes percent-encoding, and how many keys there is to be room for" do
+    it "accepts percent-encoding, and the number of keys that the file has room for" do
       odd = discard(Plock::Store.open("local:#{folder}/a%20file%3f?keys=16"), :close)
       expect(odd.path).to eq("#{folder}/a file?")
       leases = Array.new(16) { |number| odd.acquire("k#{number}") }
@@ -104,7 +104,7 @@ RSpec.describe Plock::LocalStore do
       )
     end
 
-    it "takes namespace, secret, ttl and wait" do
+    it "accepts namespace, secret, ttl and wait" do
       other =
         discard(local(path, namespace: "billing", secret: "s" * 16, ttl: 3, wait: 0.01), :close)
       other.acquire("k") do |lease|
@@ -117,8 +117,8 @@ RSpec.describe Plock::LocalStore do
     end
   end
 
-  describe "a file or folder that will not do" do
-    it "is refused where it is a symbolic link" do
+  describe "an unsafe file or folder" do
+    it "is refused if it is a symbolic link" do
       FileUtils.touch("#{folder}/elsewhere")
       File.symlink("#{folder}/elsewhere", path)
       expect { store }.to raise_error(Plock::ConfigurationError, /symbolic link/)
@@ -129,7 +129,7 @@ RSpec.describe Plock::LocalStore do
       )
     end
 
-    it "is refused where others can write to it" do
+    it "is refused if other users can write to it" do
       store.close
       File.chmod(0o620, path)
       expect { local(path) }.to raise_error(Plock::ConfigurationError, /others can write/)
@@ -144,7 +144,7 @@ RSpec.describe Plock::LocalStore do
       File.chmod(0o700, folder)
     end
 
-    it "is refused where it is another user's" do
+    it "is refused if another user owns it" do
       skip "only root can give files away" unless Process.euid.zero?
       store.close
       File.chown(65_534, nil, path)
@@ -158,7 +158,7 @@ RSpec.describe Plock::LocalStore do
       File.chown(Process.euid, nil, folder)
     end
 
-    it "is refused where it is no file, or in no folder" do
+    it "is refused if it is not a file, or not in a folder" do
       Dir.mkdir(path)
       expect { store }.to raise_error(Plock::ConfigurationError)
       expect { local("#{folder}/missing/deeper/locks") }.to raise_error(
@@ -184,7 +184,8 @@ RSpec.describe Plock::LocalStore do
       expect(store.status("k")).not_to be_held
     end
 
-    it "keeps what at_least: and once promised, and what it handed over", :many_children do
+    it "keeps the promises of at_least: and once, and the leases that it handed over",
+       :many_children do
       store
       process = fork do
         store.try_acquire("a", at_least: 20)
@@ -199,7 +200,7 @@ RSpec.describe Plock::LocalStore do
       expect(store.once("b", within: 20) { nil }).not_to be_ran
     end
 
-    # Of each kind, handed over and adopted by a process that was killed: is it held?
+    # For each kind of lock: is it still held after the process that adopted it was killed?
     def held_after_adoption(**options)
       permits, readers, writer =
         store.semaphore("s", permits: 3),
@@ -216,11 +217,11 @@ RSpec.describe Plock::LocalStore do
       ].map(&:held?)
     end
 
-    it "takes with it what it had adopted" do
+    it "frees the lease that it had adopted" do
       expect(held_after_adoption(ttl: 20)).to eq([false] * 6)
     end
 
-    it "keeps what at_least: and once promised where it had adopted it, too" do
+    it "keeps the promises of at_least: and once for a lease that it had adopted, too" do
       expect(held_after_adoption(at_least: 20)).to eq([true] * 6)
       dump = nil
       store.once("o", within: 20) { |lease| dump = lease.dump }
@@ -230,7 +231,7 @@ RSpec.describe Plock::LocalStore do
       expect(store.once("o", within: 20) { nil }).not_to be_ran
     end
 
-    it "takes its shares with it" do
+    it "frees its shares" do
       store
       process = fork do
         2.times { store.semaphore("s", permits: 3).acquire }
@@ -258,7 +259,7 @@ RSpec.describe Plock::LocalStore do
     kill(process)
   end
 
-  it "is of use again after it was closed" do
+  it "can be used again after it was closed" do
     store.acquire("k") { nil }
     store.close
     expect(store).to be_closed
@@ -266,17 +267,17 @@ RSpec.describe Plock::LocalStore do
   end
 
   describe "a file that" do
-    it "was removed is noticed, and made again" do
+    it "was removed is noticed and made again" do
       store.acquire("k") { nil }
       File.unlink(path)
       told =
         warnings { expect(eventually { store.try_acquire("k") { File.exist?(path) } }).to be(true) }
-      # who still entered in the old one, in the first milliseconds
+      # one that entered by the old file in the first milliseconds
       expect(told).to all(match(/is lost before its block ended/))
       expect(discard(local(path), :close).try_acquire("k") { :entered }).to be(:entered)
     end
 
-    it "was truncated or written over is made anew where nobody uses it, which is said" do
+    it "was truncated or overwritten is made again, with a warning, if no process uses it" do
       [
         ->(file) { File.truncate(file, 0) }, ->(file) { File.truncate(file, 100_000) },
         ->(file) { File.write(file, "x" * 5000, 0) }
@@ -296,9 +297,9 @@ RSpec.describe Plock::LocalStore do
       end
     end
 
-    it "was damaged is not made anew as long as a process uses it" do
+    it "was damaged is not made again as long as a process uses it" do
       process = holding("k")
-      # else it notices within half a second, and lets go of what it has lost
+      # A running process notices the damage within half a second, and lets go of the lost lease.
       Process.kill(:STOP, process)
       Process.wait(process, Process::WUNTRACED)
       File.write(path, "x" * 64, 0)
@@ -320,7 +321,7 @@ RSpec.describe Plock::LocalStore do
     end
   end
 
-  it "is what Parse::Lock locks in where it is told so" do
+  it "serves Parse::Lock if the application configures it so" do
     Parse.synchronize_create_store = store
     Parse.synchronize_create_secret = "s" * 16
     token = nil
@@ -354,7 +355,7 @@ RSpec.describe Plock::LocalStore do
     Parse::LockBackend.reset!
   end
 
-  it "locks and unlocks for an owner that is named" do
+  it "locks and unlocks for a named owner" do
     expect(store.lock_acquire("raw", "me", 5)).to be(true)
     expect(store.lock_acquire("raw", "you", 5)).to be(false)
     expect(

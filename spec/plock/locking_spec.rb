@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/store_contract/helpers"
 
-# What is the same for every store is in the contract (support/store_contract.rb). Here is what
-# becomes of a store's failures: of one in memory, which fails where it is told to.
+# The contract (support/store_contract.rb) has the behaviour that all stores share. The examples
+# here are about failures of a store: a store in memory fails when an example tells it to.
 RSpec.describe Plock::Locking do
   let(:failing) { {} }
   let(:store) do
@@ -43,7 +43,7 @@ RSpec.describe Plock::Locking do
     ].each { |call| expect { call.call }.to raise_error(failure) }
   end
 
-  it "leaves out of a TimeoutError's message what cannot be learnt" do
+  it "leaves unknown facts out of a TimeoutError's message" do
     store.acquire("k") do
       failing[:examine] = failure
       expect { store.acquire("k", wait: 0) { nil } }.to raise_error(Plock::TimeoutError) { |error|
@@ -54,7 +54,7 @@ RSpec.describe Plock::Locking do
     end
   end
 
-  it "does not take another lease's loss for a failure of the store" do
+  it "does not mistake another lease's loss for a failure of the store" do
     store.acquire("k") do
       failing[:examine] = failing[:take_all] = Plock::LeaseLost.new("that of a block further out")
       expect { store.acquire("k", wait: 0) { raise "entered" } }.to raise_error(Plock::LeaseLost)
@@ -83,14 +83,14 @@ RSpec.describe Plock::Locking do
     expect(heard.size).to be(1)
   end
 
-  it "raises to who asks for a release himself" do
+  it "raises to a caller that releases the lease itself" do
     store.acquire("k") do |lease|
       fail_to_release(lease)
       expect { lease.release }.to raise_error(failure)
     end
   end
 
-  it "lets the block raise even what a store raises" do
+  it "lets the block raise even a store's errors" do
     expect { store.acquire("k") { raise Plock::TimeoutError, "the block's own" } }.to raise_error(
       Plock::TimeoutError, "the block's own"
     )
@@ -102,7 +102,7 @@ RSpec.describe Plock::Locking do
 
     def held = keys.select { |key| store.status(key).held? }
 
-    # A store that cannot take them at once, for they are in different places.
+    # A store that cannot take the keys at once, because they are in different places.
     def scatter
       store.define_singleton_method(:take_all) { |*| nil }
       store.singleton_class.send(:private, :take_all)
@@ -113,8 +113,7 @@ RSpec.describe Plock::Locking do
       store.singleton_class.send(:private, :take)
     end
 
-    # A store that scatters, and whose holds are extended by the block, which is given the hold's
-    # own extend.
+    # A store that scatters the keys. The block extends its holds, and gets the hold's own extend.
     def scatter_extended_by(&extending)
       scatter
       replace_take do |*arguments, &given|
@@ -135,14 +134,14 @@ RSpec.describe Plock::Locking do
       expect(held).to be_empty
     end
 
-    it "has patience with a store that fails, as long as there is any" do
+    it "keeps trying a store that fails until wait: is over" do
       failing[:take_all] = failure
       expect(store.acquire_all(keys, wait: 5) { held }).to eq(keys)
       expect(held).to be_empty
     end
 
-    it "does not begin the block with a lease that was over before all were had" do
-      # the first is over when the second is done
+    it "does not enter the block with a lease that expired before all keys were acquired" do
+      # The first lease expires while the store acquires the second.
       scatter_extended_by { |own, ttl| own.call(ttl).tap { sleep(ttl * 1.1) } }
       store.acquire(keys[2], ttl: 0.05)
       expect { store.acquire_all(keys, ttl: 0.1, wait: 0.2) { raise "entered" } }.to raise_error(
@@ -176,12 +175,12 @@ RSpec.describe Plock::Locking do
       end
     end
 
-    it "does not hide what is no failure of the store" do
+    it "does not hide an error that is not a failure of the store" do
       failing[:take_all] = IOError.new("another thread's")
       expect { store.acquire_all(keys, wait: 5) { raise "entered" } }.to raise_error(IOError)
     end
 
-    it "takes one after the other where the store cannot take them at once" do
+    it "acquires one key after the other if the store cannot acquire them at once" do
       scatter
       expect(store.acquire_all(keys.reverse, wait: 0) { |leases| [leases.map(&:key), held] }).to eq(
         [keys.reverse, keys]
@@ -189,7 +188,7 @@ RSpec.describe Plock::Locking do
       expect(held).to be_empty
     end
 
-    it "gives back what it has where the store cannot take them at once, and one cannot be had" do
+    it "releases what it has if the store acquires one key after the other, and one is held" do
       scatter
       lease = store.acquire(keys[1], label: "there before")
       expect(store.try_acquire_all(keys) { raise "entered" }).to be_nil
@@ -200,7 +199,7 @@ RSpec.describe Plock::Locking do
       lease.release
     end
 
-    it "leaves none behind where the store cannot take them at once, and it is interrupted",
+    it "leaves no lease behind if it is interrupted while it acquires one key after the other",
        :slow do
       extend Support::StoreContract
       scatter
@@ -209,7 +208,7 @@ RSpec.describe Plock::Locking do
       end
     end
 
-    it "returns the block's value where the release fails, and warns once" do
+    it "returns the block's value if the release fails, and warns once" do
       heard = warnings do
         expect(
           store.acquire_all(keys, ttl: 7) { (failing[:release_all] = failure) && :value }
@@ -220,7 +219,7 @@ RSpec.describe Plock::Locking do
       keys.each { |key| store.break(key) }
     end
 
-    it "raises the block's exception where the release fails besides" do
+    it "raises the block's exception if the release fails as well" do
       heard = warnings do
         expect {
           store.acquire_all(keys) { (failing[:release_all] = failure) && raise(IOError) }
@@ -231,7 +230,7 @@ RSpec.describe Plock::Locking do
       keys.each { |key| store.break(key) }
     end
 
-    it "raises the TimeoutError where what was taken cannot be given back besides, and warns" do
+    it "raises the TimeoutError if it cannot release what it has, and warns" do
       lease = store.acquire(keys[2])
       failing[:release_all] = failure
       heard =
@@ -245,7 +244,7 @@ RSpec.describe Plock::Locking do
     end
   end
 
-  it "takes a duration for a number of seconds, and a Rational" do
+  it "accepts a duration or a Rational as a number of seconds" do
     expect(store.acquire("k", ttl: 3r / 2, &:ttl)).to eq(1.5)
   end
 
@@ -253,7 +252,7 @@ RSpec.describe Plock::Locking do
     output, status = ruby(<<~RUBY, shared_redis.unix_url)
       require "plock"
       Warning[:experimental] = false
-      Plock.subscribe { nil } # it does not concern others
+      Plock.subscribe { nil } # other Ractors do not see it
       p Ractor.new(*ARGV) { |url|
         store = Plock::Store.open(url, namespace: "ractor")
         refused = begin

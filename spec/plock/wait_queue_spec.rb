@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/scripts"
 
-# The queue of those who wait, where what stands in it is not as a healthy day has it: records of
-# dead processes, many of them, or none although somebody waits.
+# The queue when its records are wrong: many records of dead processes, or none although processes
+# wait.
 RSpec.describe "The wait queue" do
   let(:server) { redis_server }
   let(:store) { open_store(server.url) }
@@ -13,11 +13,11 @@ RSpec.describe "The wait queue" do
   let(:scripts) { Support::Scripts.new(server.client, lock) }
   let(:queue) { scripts.keys.last }
 
-  # Many more than one call of a script goes through.
+  # Many more records than one call of a script examines.
   many = 5_000
 
-  # Records whose processes are gone, before all others. share: of a lock with several holders, "r "
-  # for example.
+  # Adds records of dead processes in front of all others. share: the prefix of a lock with several
+  # holders, "r " for example.
   def ghosts(count, lock: self.lock, share: nil)
     queue = "plock:1:{#{lock}}:queue"
     Array
@@ -33,7 +33,7 @@ RSpec.describe "The wait queue" do
   def contender(**options) =
     discard(Support::Contender.new(scripts, **options).listen(server), :close)
 
-  # How many commands the server carries out meanwhile, those within scripts too.
+  # How many commands the server executes during the block, including those within scripts.
   def commands
     server.call("CONFIG", "RESETSTAT")
     yield
@@ -42,7 +42,8 @@ RSpec.describe "The wait queue" do
 
   def acquiring = ->(from, &served) { from.acquire(key, ttl: 60, wait: 30, &served) }
 
-  # Threads that wait, each in line before the next comes. What they did is told in order.
+  # Threads that wait: each is in the queue before the next one starts. `told` gets their acquires
+  # in order.
   def line_up(count, told, way, at: queue)
     before = server.call("ZCARD", at)
     Array.new(count) do |number|
@@ -52,7 +53,7 @@ RSpec.describe "The wait queue" do
     end
   end
 
-  describe "tells values apart that end alike:" do
+  describe "distinguishes values with the same ending:" do
     let(:ending) { SecureRandom.uuid.sub(/.\z/, "5") }
 
     it "an owner called 5 does not go before a waiter whose token ends in 5" do
@@ -63,7 +64,7 @@ RSpec.describe "The wait queue" do
       expect(waiter.queue).to be true
     end
 
-    it "nor does it count as one who will tell when it releases" do
+    it "nor does it count as a waiter that announces its release" do
       server.call(
         "SET", scripts.keys[1], "1700000000000000 1700000000:0 #{contender(value: "job 5").record}"
       )
@@ -73,7 +74,7 @@ RSpec.describe "The wait queue" do
       expect(answer[4]).to eq 0
     end
 
-    it "breaking the lock of 5 is not told to the owner job 5" do
+    it "the owner job 5 is not told that the lock of 5 is broken" do
       other = contender(value: "job 5")
       server.call("SET", scripts.keys[1], "1700000000000000 1700000000:0 #{other.record}")
       server.call("SET", lock, "5", "PX", 60_000)
@@ -81,14 +82,14 @@ RSpec.describe "The wait queue" do
       expect(other.hears(within: 0.2)).to be_nil
     end
 
-    it "breaking the lock of an owner with blanks is told to that owner" do
+    it "an owner with blanks in its name is told that its lock is broken" do
       owner = contender(value: "job 5")
       expect(owner.ask).to be true
       expect(store.break(key)).to be_truthy
-      expect(owner.hears).to eq "!5" # so many bytes of what follows are the value
+      expect(owner.hears).to eq "!5" # the value's length in bytes
     end
 
-    it "an undo takes back its own acquire, not one whose record ends alike" do
+    it "an undo takes back its own acquire, not one whose record has the same ending" do
       owner = contender
       expect(owner.ask).to be true
       expect(owner.undo(owner.record.delete_prefix("ho"))).to eq 0
@@ -129,12 +130,12 @@ RSpec.describe "The wait queue" do
         answer = nil
         expect([name, commands { answer = one.public_send(name) }]).to match [name, be < 400]
         expect([name, answer]).to eq [name, expected]
-        # somebody else is inside
+        # another holder is inside
         expect([name, length(shared)]).to match [name, be < many] unless name == :leave
       end
     end
 
-    it "costs who leaves no more than a short one does" do
+    it "costs a waiter that leaves no more than a short queue does" do
       server.call("SET", lock, "somebody", "PX", 60_000)
       leaving, *others = Array.new(3) { contender.tap(&:queue) }
       ghosts(many)
@@ -143,7 +144,7 @@ RSpec.describe "The wait queue" do
       expect(others.size).to eq 2
     end
 
-    it "is passed over by whoever tries to acquire", :alone do
+    it "is passed over by try_acquire", :alone do
       ghosts(many)
       expect(store.try_acquire(key) { :entered }).to be :entered
       expect(length).to eq 0
@@ -181,7 +182,7 @@ RSpec.describe "The wait queue" do
       end
     end
 
-    it "is handed over to the first who lives, behind them all" do
+    it "is passed over at a release: the first living waiter behind it is next" do
       lease = store.acquire(key, ttl: 60)
       ghosts(many)
       told = Thread::Queue.new
@@ -194,7 +195,7 @@ RSpec.describe "The wait queue" do
       expect(length).to eq 0
     end
 
-    it "does not hide one who lives from try_acquire_all: it is that one's turn", :alone do
+    it "does not hide a living waiter from try_acquire_all: it is that waiter's turn", :alone do
       waiter = contender
       server.call("SET", lock, "somebody", "PX", 60_000)
       waiter.queue
@@ -206,10 +207,10 @@ RSpec.describe "The wait queue" do
     end
   end
 
-  describe "forgets those who give up" do
+  describe "forgets waiters that give up" do
     let(:hasty) { open_store(server.url, release_timeout: 0.001) }
 
-    it "together, also where the server is away for longer than a release may take" do
+    it "together, even if the server is away for longer than a release may take" do
       lease = store.acquire(key, ttl: 60)
       waiters = Array.new(100) { background { hasty.acquire(key, wait: 2) } }
       eventually(10, "not all are in line") { length == 100 }
@@ -229,19 +230,19 @@ RSpec.describe "The wait queue" do
     end
 
     { "by FLUSHALL" => %w[FLUSHALL], "by being evicted" => nil }.each do |how, command|
-      it "#{how} is made anew by those who wait, in their order" do
+      it "#{how} is rebuilt by the waiters, in their order" do
         lease = store.acquire(key, ttl: 60)
         told = Thread::Queue.new
         line = line_up(20, told, acquiring)
         server.call(*(command || ["DEL", queue]))
-        lease.release unless command # nor is there a holder who could tell
+        lease.release unless command # no holder can announce its release either
         served_in(6) { expect(line.map { |waiter| waiter.join(20) }).to all be_a(Thread) }
         expect(Array.new(told.size) { told.pop }).to eq [*0...20]
         warnings { lease.release } if command
       end
     end
 
-    it "is made anew while the holder goes on, and is in order again when it releases" do
+    it "is rebuilt while the holder goes on, and is in order again when it releases" do
       lease = store.acquire(key, ttl: 60)
       told = Thread::Queue.new
       line = line_up(20, told, acquiring)
@@ -254,7 +255,7 @@ RSpec.describe "The wait queue" do
       expect(Array.new(told.size) { told.pop }).to eq [*0...20]
     end
 
-    it "is made anew where several can hold the lock" do
+    it "is rebuilt for locks with several holders" do
       ways = {
         semaphore: ->(from, &served) do
           from.semaphore(key, permits: 1).acquire(ttl: 60, wait: 30, &served)
@@ -281,7 +282,7 @@ RSpec.describe "The wait queue" do
       end
     end
 
-    it "is made anew by processes that have one who waits each", :many_children do
+    it "is rebuilt by processes that have one waiter each", :many_children do
       [server, key]
       lease = store.acquire(key, ttl: 60)
       waiters = Array.new(6) do |number|
@@ -295,7 +296,7 @@ RSpec.describe "The wait queue" do
     end
   end
 
-  it "is looked at once a second by each process, however many wait there" do
+  it "is read once a second by each process, however many of its threads wait" do
     store.acquire(key, ttl: 60) do
       line_up(20, Thread::Queue.new, acquiring)
       server.call("CONFIG", "RESETSTAT")

@@ -138,7 +138,7 @@ RSpec.describe "plock without a server" do
     ).to match [String, 69]
   end
 
-  it "ends with 71, and leaves the key free, if the system refuses it a file of another kind" do
+  it "ends with 71, and leaves the key free, if the system refuses it any other file" do
     ended = (12..24).map do |most|
       output, errors, status = Open3.capture3(plock_environment({}), *Support::CommandLine::PROGRAM,
                                               "run", key, "--", "echo", "ran", rlimit_nofile: most)

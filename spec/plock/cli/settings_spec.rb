@@ -5,7 +5,7 @@ require "json"
 require "plock/cli"
 require "support/command_line"
 
-# Where the command finds out which store is meant, and how keys are named there.
+# The sources from which the command learns the store and the names of its keys.
 RSpec.describe "plock's settings", needs: "redis-server" do
   include Support::CommandLine
 
@@ -20,7 +20,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   let(:key) { lock_name }
   let(:server) { redis_server }
 
-  # As cron has it: nothing but a path.
+  # As under cron: nothing but a path.
   def plock_environment(env) =
     ENV
       .keys
@@ -36,7 +36,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     JSON.parse(output).then { |told| told["settings"].merge("url" => told["store"]) }
   end
 
-  # What an application does meanwhile that is configured so.
+  # Holds the key as an application with this configuration does.
   def hold(namespace: "billing", secret: nil)
     discard(
       open_store(server.unix_url, namespace: namespace, secret: secret).acquire(key), :release
@@ -72,7 +72,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     expect(elsewhere.last.exitstatus).to eq 1
   end
 
-  it "are shown by doctor, each with the place where it was found" do
+  it "are shown by doctor, each with its source" do
     write("production:\n  url: #{server.unix_url}\n  namespace: billing\n  secret: #{secret}\n")
     from = "#{file} (production)"
     told = settings(env: production)
@@ -95,7 +95,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
          "fingerprint #{told["secret"]["fingerprint"]}\n"
   end
 
-  it "go by options first, then by the environment, then by the file" do
+  it "come from options first, then from the environment, then from the file" do
     write("production:\n  url: redis://127.0.0.1:1\n  namespace: file\n  secret: #{"f" * 16}\n")
     env = {
       **production, "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "environment",
@@ -180,7 +180,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   end
 
   { "secret" => "sixteen bytes and more", "namespace" => "billing" }.each do |name, value|
-    it "are refused with 64 where the file's options have a #{name}, which would not count" do
+    it "are refused with 64 if the file's options have a #{name}, which plock would ignore" do
       write("shared:\n  url: #{server.unix_url}\n  options:\n    #{name}: #{value}\n")
       _, errors, status = in_app("status", key)
       expect(errors).to start_with "plock: options in #{file} have a #{name}, " \
@@ -189,20 +189,20 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     end
   end
 
-  it "take the options of the file for its own store only" do
+  it "apply the options of the file only to the file's own store" do
     write("shared:\n  url: #{server.unix_url}\n  options:\n    pool_size: 0\n")
     expect(in_app("status", key)[1]).to include "pool_size"
     expect(in_app("status", key, "--store", server.unix_url).last.exitstatus).to eq 0
     expect(in_app("status", key, env: { "PLOCK_URL" => server.unix_url }).last.exitstatus).to eq 0
   end
 
-  it "need no environment where the file has only what is shared" do
+  it "need no environment if the file has only a shared section" do
     write("shared:\n  url: #{server.unix_url}\n  namespace: billing\n")
     hold
     expect(in_app("status", key).last.exitstatus).to eq 1
   end
 
-  it "leave the file alone with --config none" do
+  it "ignore the file with --config none" do
     write("shared: nonsense\n")
     expect(in_app("status", key).last.exitstatus).to eq 64
     hold(namespace: nil)
@@ -274,7 +274,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     end
   end
 
-  it "are refused with 64 where the file cannot be read, or is not there" do
+  it "are refused with 64 if the file cannot be read or does not exist" do
     expect(
       in_app("status", key, "--config", "#{app}/none.yml").then do |_, errors, status|
         [errors[/No such file/], status.exitstatus]
@@ -288,7 +288,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     ).to eq ["Is a directory", 64]
   end
 
-  it "are not taken from a file that others may have put there, unless it is named" do
+  it "are not read from a file that other users may have written, unless --config names it" do
     write("shared:\n  url: <%= File.write('#{app}/ran', ''); '#{server.unix_url}' %>\n")
     File.chmod(0o666, file)
     _, errors, status = in_app("status", key)
@@ -304,14 +304,14 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   end
 
   %w[PLOCK_URL PLOCK_NAMESPACE PLOCK_SECRET].each do |variable|
-    it "are refused with 64 where #{variable} is empty, which may mean anything" do
+    it "are refused with 64 if #{variable} is empty, which may mean anything" do
       _, errors, status =
         in_app("run", key, "--", "true", env: { "PLOCK_URL" => server.unix_url, variable => "" })
       expect([errors[/\A.* is empty/], status.exitstatus]).to eq ["plock: #{variable} is empty", 64]
     end
   end
 
-  it "have PLOCK_NAMESPACE mean what the default store of Ruby means by it" do
+  it "read PLOCK_NAMESPACE as the default store of Ruby does" do
     env = { "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "billing", "KEY" => key }
     job = start_plock("run", key, "--", "sh", "-c", "echo >&3; read line", env: env, input: true)
     job.line
@@ -365,7 +365,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
       end
     end
 
-    it "is a danger that doctor tells, and does not accept" do
+    it "are a danger that doctor reports and does not accept" do
       run_beside({})
       env = {
         "PLOCK_URL" => server.unix_url, "PLOCK_NAMESPACE" => "billing", "PLOCK_SECRET" => "t" * 16
