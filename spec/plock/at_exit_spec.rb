@@ -63,7 +63,7 @@ RSpec.describe "At exit" do
     end
   end
 
-  it "what is still being undone in the background is done" do
+  it "an undo that is still under way in the background is finished" do
     gate = proxy(server)
     gate.swallow(:reply, after: key, connections: 1)
     program(<<~RUBY, gate.url)
@@ -77,8 +77,8 @@ RSpec.describe "At exit" do
     expect(held?(key, server)).to be(false)
   end
 
-  # Ruby's own end takes its time, too. Of several, each has the time that is left, and a moment at
-  # least.
+  # Ruby's own end takes time, too. Each of several leases has the time that is left, and at least a
+  # moment.
   { 1 => 0.25, 8 => 0.25 + (8 * 0.01) }.each do |count, budget|
     milliseconds = (budget * 1000).round
 
@@ -88,7 +88,7 @@ RSpec.describe "At exit" do
     end
   end
 
-  # Seconds from exit, with a thread inside of blocks of these keys.
+  # Seconds from exit to the end, while a thread is inside blocks of these keys.
   def time_of_end(keys)
     gate = proxy(server)
     output, = program(<<~RUBY, gate.url("release_timeout=10"))
@@ -123,8 +123,8 @@ RSpec.describe "At exit" do
     expect(output).not_to match(/plock|Plock/)
   end
 
-  # What an `ensure` raises takes the place of the kill that ran it.
-  it "a thread of plock's own ends with the process, whatever it raises on its way" do
+  # An exception from an `ensure` replaces the kill that ran it.
+  it "a thread of plock's own ends with the process, whatever it raises meanwhile" do
     expect(program(<<~RUBY)).to match(["", be_success])
       inside = Queue.new
       Plock::Background.launch do
@@ -141,7 +141,7 @@ RSpec.describe "At exit" do
     RUBY
   end
 
-  # What this has to find: the thread that hears notices has ended, and Ruby begins no other.
+  # The thread that receives notices has ended by then, and Ruby starts no other.
   {
     "on Redis" => [:redis, "Plock::Store.open(url)"],
     "in a file" => [:file, 'Plock::Store.open("local:#{folder}/locks")'],

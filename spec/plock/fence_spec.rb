@@ -2,8 +2,8 @@
 
 require "spec_helper"
 
-# Each lease of a key has a greater number than all before it, whatever becomes of what the server
-# remembers.
+# Each lease of a key has a greater number than all leases before it, even if the server forgets
+# its records.
 RSpec.describe "The fence" do
   let(:server) { redis_server }
   let(:store) { open_store(server.url) }
@@ -14,7 +14,7 @@ RSpec.describe "The fence" do
 
   def companion = "plock:1:{#{lock}}:fence"
 
-  # What the fences are around something that happens to the server.
+  # The fences before and after something happens to the server.
   def around
     before = fence
     yield
@@ -60,12 +60,12 @@ RSpec.describe "The fence" do
     ahead = 100_000_000_000 # microseconds: more than a day
     expect(around do
       number, rest = server.call("GET", companion).split(" ", 2)
-      # written when it was ahead
+      # written while the clock was ahead
       server.call("SET", companion, "#{number.to_i + ahead} #{rest}", "PX", 86_400_000)
     end).to grow.and(satisfy { |first, second, _| second > first + ahead })
   end
 
-  # Written when the clock was ahead by that many seconds; its end was reckoned by that clock, too.
+  # Writes the record as if the clock had been ahead by this many seconds, and its expiry with it.
   def set_back(seconds)
     number, rest = server.call("GET", companion).split(" ", 2)
     server.call(
@@ -86,8 +86,8 @@ RSpec.describe "The fence" do
 
   def hold(from = store, name = key, **options) = discard(from.acquire(name, **options), :release)
 
-  # docs/promises.md, "What each guarantee is worth": the server's clock is set forward. To Redis
-  # that is as if less time were left.
+  # docs/promises.md, "What each guarantee is worth": the server's clock is set forward. For Redis,
+  # less time is then left.
   it "grows when a step of the server's clock ends a lease early, and the holder finds its loss" do
     first = hold(ttl: 30)
     server.call("PEXPIRE", first.store_key, 1)
@@ -99,12 +99,12 @@ RSpec.describe "The fence" do
   def note_of(lease) = "plock:1:{#{lease.store_key}}:fence"
   def noted_for(lease) = server.call("PTTL", note_of(lease))
 
-  describe "does not go on for ever: what is noted of a key goes" do
+  describe "is not kept for ever: the server drops its record" do
     it "an hour after its lease" do
       expect(noted_for(hold(ttl: 10))).to be_between(3_605_000, 3_610_000)
     end
 
-    it "as long after it as fence_ttl says" do
+    it "fence_ttl after its lease" do
       [0, 1.5, 86_400].each do |seconds|
         reached = ((10 + seconds) * 1_000).to_i
         store = open_store(server.url, fence_ttl: seconds)
@@ -119,21 +119,21 @@ RSpec.describe "The fence" do
       end
     end
 
-    it "also where the URL says so" do
+    it "also if the URL sets fence_ttl" do
       expect(noted_for(hold(open_store(server.url("fence_ttl=7")), ttl: 1))).to be_between(
         7_000, 8_000
       )
     end
   end
 
-  # What is noted of a lease is there as long as the lease is, however long it is held. That is a
-  # matter of hours; here it is one of a second.
+  # The record of a lease lasts as long as the lease, however long it is held. Hours become a second
+  # here.
   describe "is remembered while its lease lasts," do
     let(:store) { open_store(server.url, fence_ttl: 0) }
 
     def left(lease) = server.call("PTTL", lease.store_key)
 
-    # Both are asked for in one: a script sees one moment.
+    # A script reads both, because it sees one instant.
     def left_and_noted(lease)
       server.call(
         "EVAL", "return {redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2])}", 2,
@@ -164,7 +164,7 @@ RSpec.describe "The fence" do
       expect(store.status(key)).to have_attributes(pid: Process.pid, fence: lease.fence)
     end
 
-    it "when it is one of several, and is extended" do
+    it "when it is one of a group, and is extended" do
       places = store.semaphore(key, permits: 2)
       lease = discard(places.acquire(ttl: 1), :release)
       lease.extend(ttl: 60)
@@ -173,7 +173,7 @@ RSpec.describe "The fence" do
       expect(places.status.holders.map(&:fence)).to eq [lease.fence]
     end
 
-    it "when its key is kept beyond its release, also one of several" do
+    it "when its key is kept beyond its release, also in a group" do
       others = [unique_key, unique_key]
       leases =
         [store.acquire(key, ttl: 1, at_least: 30) { |lease| lease }] +

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/failures"
 
-# Each in a process of its own: a Ractor changes how the whole process works from then on.
+# Each example runs a process of its own, because a Ractor changes a process for good.
 RSpec.describe "In a Ractor" do
   let(:url) { shared_redis.unix_url }
 
@@ -30,7 +30,7 @@ RSpec.describe "In a Ractor" do
     RUBY
   end
 
-  it "stores of several exclude one another" do
+  it "stores of several Ractors exclude one another" do
     expect(ractor(<<~RUBY, url, unique_key)).to eq("[0, 200]\n")
       count = ARGV[1] + ":count"
       ractors = Array.new(4) {
@@ -39,7 +39,7 @@ RSpec.describe "In a Ractor" do
           overlaps = 0
           50.times {
             store.hold(key, 30_000, 30, nil) {
-              # Another lock, free whenever nobody else is in here.
+              # Another lock, which is free whenever no other Ractor is in this block.
               mine = Plock.token
               overlaps += 1 unless store.lock_acquire(key + ":inner", mine, 30)
               store.lock_release(key + ":inner", mine)
@@ -52,7 +52,7 @@ RSpec.describe "In a Ractor" do
     RUBY
   end
 
-  it "errors are raised as everywhere" do
+  it "plock raises the same errors as elsewhere" do
     expect(ractor(<<~RUBY)).to eq(<<~OUTPUT)
       puts Ractor.new {
         begin
@@ -91,7 +91,7 @@ RSpec.describe "In a Ractor" do
     RUBY
   end
 
-  it "a store cannot be shared, as it belongs to the Ractor that opened it" do
+  it "a store cannot be shared, because it belongs to the Ractor that opened it" do
     expect(ractor(<<~RUBY, url)).to eq("Ractor::IsolationError\n")
       STORE = Plock::Store.open(ARGV[0])
       begin

@@ -5,7 +5,7 @@ require "parse/lock"
 require "plock/cli/doctor/rights"
 require "tmpdir"
 
-# What the contract does not see of the fingerprints that stores keep: see
+# Behaviour of the stores' fingerprints that the contract does not cover: see
 # spec/support/store_contract/secrets.rb.
 RSpec.describe "The fingerprint of a secret" do
   first, second = %w[first second].map { |word| word.ljust(16, "-") }
@@ -16,7 +16,7 @@ RSpec.describe "The fingerprint of a secret" do
     example.expect(&block).to example.raise_error(Plock::ConfigurationError, /others use/)
   end
 
-  it "is 16 digits, and another one for each secret and each namespace" do
+  it "is 16 digits, which differ for each secret and each namespace" do
     all =
       [first, second].product([nil, "a", "b"])
         .map { |secret, namespace| Plock::Locking::Fingerprint.of(secret, namespace) }
@@ -25,7 +25,7 @@ RSpec.describe "The fingerprint of a secret" do
     expect(Plock::Locking::Fingerprint.of(nil, "a")).to eq("none")
   end
 
-  it "that another version has noted is another one, and is not taken for none" do
+  it "of another version of plock differs, and does not count as missing" do
     server = redis_server
     server.call("SET", "plock:1:secret", "2 something else")
     expect { open_store(server.unix_url).acquire(key) { nil } }.to raise_error(
@@ -62,11 +62,11 @@ RSpec.describe "The fingerprint of a secret" do
       mine.acquire(key) { nil }
       server.call("FLUSHALL")
       opened(second).acquire(key) { nil }
-      expect(mine.acquire(key) { :ran }).to be(:ran) # what has compared it does not ask again
+      expect(mine.acquire(key) { :ran }).to be(:ran) # a store compares it once
       refused.call(self) { opened(first).acquire(key) { nil } }
     end
 
-    it "has no end, and is no lock" do
+    it "does not expire, and is not a lock" do
       opened(first, namespace: "n").acquire(key) { nil }
       expect(server.call("TTL", "plock:1:secret:n")).to be(-1)
       expect(server.call("GET", "plock:1:secret:n")).to match(/\A1 \h{16} \d+ \S+ #{Process.pid}\z/)
@@ -77,14 +77,14 @@ RSpec.describe "The fingerprint of a secret" do
       expect(opened(first, username: "locks", password: "pw").acquire(key) { :ran }).to be(:ran)
     end
 
-    it "that cannot be asked for is an ordinary failure, in time, and the block does not run" do
+    it "that cannot be read is an ordinary failure, in time, and the block does not run" do
       gone = open_store("redis://127.0.0.1:1", secret: first)
       [-> { gone.acquire(key, wait: 0) { raise "ran" } }, -> { gone.status(key) }].each do |call|
         expect(&call).to raise_error(Plock::UnavailableError)
       end
     end
 
-    it "that cannot be asked for once the key is granted releases it, and is asked for again" do
+    it "that cannot be read once the key is granted releases the key, and is read again" do
       mine = opened(first)
       asked = 0
       allow(mine).to receive(:keep_note).and_wrap_original do |original, *arguments|
@@ -118,13 +118,13 @@ RSpec.describe "The fingerprint of a secret" do
 
     def opened(secret) = open_store("local:#{folder}/locks", secret: secret)
 
-    it "is in a file beside it, for this user only" do
+    it "is in a file beside the store, for this user only" do
       opened(first).acquire(key) { nil }
       expect(File.stat(file).mode & 0o777).to be(0o600)
       expect(File.read(file)).to match(/\A1 \h{16} \d+ \S+ #{Process.pid}\n\z/)
     end
 
-    it "is not read from a file that others can write to, that is a link, or that is none" do
+    it "is not read from a file that others can write to, a link, or another kind of file" do
       opened(first).acquire(key) { nil }
       File.chmod(0o622, file)
       expect { opened(first).acquire(key) { nil } }.to raise_error(
@@ -142,14 +142,14 @@ RSpec.describe "The fingerprint of a secret" do
       )
     end
 
-    it "is noted by the next one where a process has died before it wrote" do
+    it "is written by the next process if one has died before it wrote" do
       opened(first)
       File.write(file, "", perm: 0o600)
       expect(opened(second).acquire(key) { :ran }).to be(:ran)
       refused.call(self) { opened(first).acquire(key) { nil } }
     end
 
-    it "is not kept from others by a child that was forked while its parent read it" do
+    it "is not blocked by a child that was forked while its parent read it" do
       opened(first).acquire(key) { nil }
       forked = nil
       note = Plock::LocalNote.new(file)
@@ -162,7 +162,7 @@ RSpec.describe "The fingerprint of a secret" do
       forked.result
     end
 
-    it "that a process keeps to itself is waited for in bounds" do
+    it "that a process keeps locked is waited for only for a bounded time" do
       opened(first).acquire(key) { nil }
       File.open(file) do |other|
         other.flock(File::LOCK_EX)
@@ -208,7 +208,7 @@ RSpec.describe "The fingerprint of a secret" do
     it "is read, and noted later, inside the caller's transaction on SQLite: plock cannot write" do
       mine = opened(first, release_timeout: 0.05)
       model.transaction do
-        # has the database to itself from here
+        # from here on, this transaction locks the database
         model.connection.execute("DELETE FROM plock_leases WHERE name = 'nobody'")
         expect(mine.status(key).held?).to be(false)
       end
@@ -217,7 +217,7 @@ RSpec.describe "The fingerprint of a secret" do
       expect(row).to include("holder" => /\A1 \h{16} /)
     end
 
-    it "is only looked at inside a transaction, whose end others would wait for" do
+    it "is only read inside a transaction, because others would wait for its end" do
       inside = opened(first, inside: true)
       model.transaction { inside.acquire(key, wait: 0) { nil } }
       expect(row).to be_nil

@@ -6,7 +6,7 @@ require "support/scripts"
 # Calls of these scripts in an order that is rare.
 RSpec.describe "The scripts of locks with several holders" do
   let(:server) { shared_redis }
-  # as others who list locks expect
+  # the suffix that other programs expect when they list locks
   let(:scripts) do
     Support::Scripts.new(server.client, "#{unique_key}#{Plock::Locking::Kind::READ_WRITE.suffix}")
   end

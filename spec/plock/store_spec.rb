@@ -9,7 +9,7 @@ RSpec.describe Plock::Store do
   let(:owner) { Plock.token }
 
   describe ".open" do
-    # What the engine is given, for rules that no server shows.
+    # The arguments that the engine gets, for rules that no server shows.
     def given(source, **options)
       seen = nil
       allow(described_class).to receive(:connect) do |url, settings|
@@ -20,7 +20,7 @@ RSpec.describe Plock::Store do
       seen
     end
 
-    it "takes a URL" do
+    it "accepts a URL" do
       expect(open_store(shared_redis.url)).to be_a(described_class)
     end
 
@@ -29,14 +29,14 @@ RSpec.describe Plock::Store do
       expect { store.lock_acquire(key, owner, 1) }.to raise_error(Plock::UnavailableError)
     end
 
-    it "takes an existing client in the place of a URL" do
+    it "accepts an existing client in place of a URL" do
       store = open_store(Redis.new(path: shared_redis.unix_path, db: 3))
       store.lock_acquire(key, owner, 5)
       expect(shared_redis.call("GET", key)).to be_nil
       expect(Redis.new(path: shared_redis.unix_path, db: 3).get(key)).to eq(owner)
     end
 
-    it "lets options go before what a client says" do
+    it "prefers options to the settings of a client" do
       url, settings =
         given(Redis.new(url: "redis://:secret@db1.example/3"), database: 4, pool_size: 2)
       expect([url, settings]).to eq(
@@ -44,13 +44,13 @@ RSpec.describe Plock::Store do
       )
     end
 
-    it "refuses what it can take no address from, without showing it" do
+    it "refuses an object that has no address, without showing it" do
       expect { described_class.open(Struct.new(:password).new("secret")) }.to raise_error(
         Plock::ConfigurationError
       ) { |error| expect(error.message).not_to include("secret") }
     end
 
-    it "refuses a Moneta store that changes values on their way" do
+    it "refuses a Moneta store that changes values" do
       expect { described_class.open(Moneta.new(:Redis, compress: true)) }.to raise_error(
         Plock::ConfigurationError
       )
@@ -73,13 +73,13 @@ RSpec.describe Plock::Store do
       ) { |error| expect(error.full_message).not_to match(/cret|sesame/) }
     end
 
-    it "refuses an option that it does not know, as Ruby does" do
+    it "refuses an unknown option, as Ruby does" do
       expect { described_class.open("redis://127.0.0.1", patience: 3) }.to raise_error(
         ArgumentError, "unknown keyword: :patience"
       )
     end
 
-    it "takes nil for an option that is not there" do
+    it "treats an option of nil as absent" do
       expect(given("redis://127.0.0.1", password: nil, pool_size: nil)).to eq(
         ["redis://127.0.0.1", {}]
       )
@@ -112,7 +112,7 @@ RSpec.describe Plock::Store do
 
     good.each do |name, values|
       values.each do |value|
-        it "takes #{name}: #{value.inspect}" do
+        it "accepts #{name}: #{value.inspect}" do
           expect(given("redis://127.0.0.1", **{ name => value }).last).to eq(name => value)
         end
       end
@@ -184,7 +184,7 @@ RSpec.describe Plock::Store do
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
 
-    it "takes TLS over from a client" do
+    it "adopts TLS from a client" do
       server = redis_server(:tls)
       client =
         Redis.new(
@@ -202,7 +202,7 @@ RSpec.describe Plock::Store do
       expect(Redis.new(path: shared_redis.unix_path, db: 5).get(key)).to eq(owner)
     end
 
-    it "writes the owner as Marshal would where it is told to" do
+    it "writes the owner as Marshal does if an option says so" do
       open_store(encoding: :marshal).lock_acquire(key, owner, 5)
       expect(Marshal.load(shared_redis.call("GET", key))).to eq(owner)
     end
@@ -214,7 +214,7 @@ RSpec.describe Plock::Store do
 
     def note(text) = shared_redis.call("SET", "plock:1:{#{lock}}:fence", text, "PX", 5_000)
 
-    it "tells of an owner of any bytes" do
+    it "shows an owner of any bytes" do
       store.lock_acquire(lock, "\xFF\n owner", 5)
       expect(store.status(key)).to have_attributes(
         held?: true, pid: Process.pid, thread: an_instance_of(Integer), label: nil,
@@ -223,13 +223,13 @@ RSpec.describe Plock::Store do
       expect(store.each_lock.map(&:store_key)).to include(lock)
     end
 
-    it "makes text of what a label says" do
+    it "makes text of a label" do
       store.lock_acquire(lock, "owner", 5)
       note("1700000000000001 1700000000:000001 h\xFFst 1 2 - a%FFb\xFF owner")
       expect(store.status(key)).to have_attributes(host: "h\uFFFDst", label: "a\uFFFDb\uFFFD")
     end
 
-    it "knows nothing of who left a note that is none" do
+    it "knows nothing of a holder whose record is malformed" do
       store.lock_acquire(lock, "owner", 5)
       [
         "", "\xFF", "1 1:1 host pid thread - - owner", "1 1:1 host 1 2 - -", "1 1:1 - - - - - owner"
@@ -243,7 +243,7 @@ RSpec.describe Plock::Store do
   describe "#lock_acquire and #lock_release" do
     let(:store) { open_store }
 
-    it "take the lock once, with its time to live, and free it" do
+    it "acquire the lock once, with its time to live, and release it" do
       expect(store.lock_acquire(key, owner, 5)).to be(true)
       expect(store.lock_acquire(key, Plock.token, 5)).to be(false)
       expect(shared_redis.call("GET", key)).to eq(owner)
@@ -252,14 +252,14 @@ RSpec.describe Plock::Store do
       expect(shared_redis.call("EXISTS", key)).to eq(0)
     end
 
-    it "leave alone what is somebody else's" do
+    it "leave another owner's lock alone" do
       store.lock_acquire(key, owner, 5)
       expect(store.lock_release(key, Plock.token)).to be(false)
       expect(shared_redis.call("GET", key)).to eq(owner)
     end
   end
 
-  describe "that does not verify whom it talks to" do
+  describe "that does not verify the server's certificate" do
     it "warns once for each address" do
       heard = warnings do
         2.times { open_store("rediss://127.0.0.1:7001", verify: :none) }
@@ -269,15 +269,15 @@ RSpec.describe Plock::Store do
       expect(heard).to match([%r{rediss://127\.0\.0\.1:7001 }, %r{rediss://127\.0\.0\.1:7002 }])
     end
 
-    it "warns of nothing where there is no TLS" do
+    it "does not warn without TLS" do
       expect(open_store("redis://127.0.0.1", verify: :none)).not_to be_unverified
     end
   end
 
-  describe "what is shown of it" do
+  describe "#url and #inspect" do
     let(:store) { open_store("redis://alice:sesame@127.0.0.1:7000/2") }
 
-    it "is its URL without user and password" do
+    it "show the URL without user and password" do
       expect(store.url).to eq("redis://127.0.0.1:7000/2")
       expect(store.inspect).to include("redis://127.0.0.1:7000/2")
       expect(store.inspect).not_to match(/sesame|alice/)

@@ -2,21 +2,21 @@
 
 require "spec_helper"
 
-# A caller that waited in vain is not among the waiters: neither in its own error, nor for anybody
-# who asks right after it.
-RSpec.describe "The status after waiting in vain" do
+# A caller that has timed out is not among the waiters: neither in its own error, nor in a status
+# right after it.
+RSpec.describe "The status after a timeout" do
   tries = 40
 
   let(:key) { "in-vain:#{SecureRandom.hex(8)}" }
 
-  # How many waited, by the error and by the status right after it.
+  # The number of waiters, by the error and by the status right after it.
   def waiting_after
     yield
   rescue Plock::TimeoutError => e
     [e.status.waiters.size, store.status(e.status).waiters.size]
   end
 
-  # What is held, and how it is asked for in vain.
+  # For each kind of lock: how to hold it, and how many holders it has room for.
   kinds = {
     "acquire" => [->(wait) { store.acquire(key, wait: wait) }, 1],
     "acquire_all" => [->(wait) { store.acquire_all([key, "#{key}:2"], wait: wait) }, 1],
@@ -27,14 +27,14 @@ RSpec.describe "The status after waiting in vain" do
   def in_thread(&block) =
     Thread.new { block.call }.tap { |thread| thread.report_on_exception = false }.value
 
-  # Nothing but a leave has two keys here.
+  # Only a leave has two keys here.
   leave = /EVALSHA\r\n\$40\r\n(\h{40})\r\n\$1\r\n2\r\n/
 
   {
     "acquire" => ->(store, key) { store.acquire(key, wait: 0.2) },
     "acquire_all" => ->(store, key) { store.acquire_all([key, "#{key}:2"], wait: 0.2) }
   }.each do |name, take|
-    it "is of others only where the leave has yet to arrive: #{name}" do
+    it "does not count the caller, even before its leave arrives: #{name}" do
       gate = proxy(shared_redis)
       store = open_store(gate.url, attempt_timeout: 10, command_timeout: 10, release_timeout: 10)
       discard(open_store.acquire(key), :release)
@@ -44,7 +44,7 @@ RSpec.describe "The status after waiting in vain" do
       expect(&in_vain).to raise_error(Plock::TimeoutError) { |error|
         expect(error.status.waiters).to be_empty
       }
-      expect(open_store.status(key).waiters.size).to be(1) # it is there still, and others see it
+      expect(open_store.status(key).waiters.size).to be(1) # others still see its record
       gate.clear
       eventually { open_store.status(key).waiters.empty? }
     end
@@ -63,7 +63,7 @@ RSpec.describe "The status after waiting in vain" do
       let(:store, &opened)
 
       kinds.each do |kind, (take, permits)|
-        it "is of others only: #{kind}" do
+        it "does not count the caller: #{kind}" do
           leases = Array.new(permits) { instance_exec(1, &take) }.flatten
           leases.each { |lease| discard(lease, :release) }
           expect(Array.new(tries) { waiting_after { instance_exec(0.003, &take) } }).to all(
@@ -72,7 +72,7 @@ RSpec.describe "The status after waiting in vain" do
         end
       end
 
-      it "counts another thread as long as that waits" do
+      it "counts another thread as long as that thread waits" do
         lease = discard(store.acquire(key), :release)
         other = background { store.acquire(key, wait: 60, &:itself) }
         eventually { store.status(key).waiters.size == 1 }

@@ -5,7 +5,7 @@ require "json"
 require "open3"
 require "support/command_line"
 
-# The command where there is no server.
+# The command on a host without a server.
 RSpec.describe "plock without a server" do
   include Support::CommandLine
 
@@ -25,7 +25,7 @@ RSpec.describe "plock without a server" do
 
   def shell(script) = ["sh", "-c", script]
 
-  it "locks on this host where no store is named, and does not warn of that" do
+  it "locks on this host if no store is named, and does not warn of that" do
     job =
       start_plock(
         "run", key, "--label", "nightly", "--", *shell("echo $PLOCK_FENCE >&3; read line"),
@@ -46,7 +46,7 @@ RSpec.describe "plock without a server" do
     ).to eq ["", "", 0]
   end
 
-  it "has the key free again only when all of a killed command is gone, and then at once" do
+  it "frees the key as soon as all processes of a killed command are gone, and not before" do
     skip "here a lock belongs to its process" unless store.liveness
     job =
       start_plock(
@@ -61,7 +61,7 @@ RSpec.describe "plock without a server" do
     expect(waiting.value).to eq [false, false] # an hour before its time
   end
 
-  it "keeps the key as long as its process lives, though it is stopped for longer than the ttl" do
+  it "keeps the key as long as its process lives, even if it is stopped for longer than the ttl" do
     job = start_plock("run", "--ttl", "0.2", key, "--", *shell("echo >&3; read line"), input: true)
     job.line
     job.signal(:STOP)
@@ -72,7 +72,7 @@ RSpec.describe "plock without a server" do
     expect(store.try_acquire(key) { :ours }).to eq :ours
   end
 
-  it "keeps the key as long as the watchdog has not seen the last one go" do
+  it "keeps the key until the watchdog has seen the last process end" do
     skip "here a lock belongs to its process" unless store.liveness
     job = start_plock("run", "--ttl", "3600", key, "--", *shell("echo $$ >&3; exec sleep 60"))
     job.line
@@ -92,7 +92,7 @@ RSpec.describe "plock without a server" do
     false
   end
 
-  it "takes a key that is no text everywhere" do
+  it "accepts everywhere a key that is not text" do
     odd = "\xFF"
     job = start_plock("run", odd, "--", *shell("echo >&3; exec sleep 60"))
     job.line
@@ -112,7 +112,7 @@ RSpec.describe "plock without a server" do
     expect(job.finish.exitstatus).to eq 76
   end
 
-  # Root may write wherever the file system itself can be written to.
+  # Root may write to any file system that is not read-only.
   def read_only(*command)
     if Process.uid.positive?
       File.chmod(0o500, folder)
@@ -127,7 +127,7 @@ RSpec.describe "plock without a server" do
     [*mounting, *command]
   end
 
-  it "is unavailable where its folder can only be read: 69" do
+  it "exits with 69 if its folder is read-only" do
     command = [
       *Support::CommandLine::PROGRAM, "run", key, "--store", "local:#{folder}/plock/locks", "--",
       "true"
@@ -150,7 +150,7 @@ RSpec.describe "plock without a server" do
     expect(ended.map(&:last)).to include 71
   end
 
-  it "waits on where a folder further up is away for longer than a server may be" do
+  it "keeps waiting if a parent folder is away for longer than a server may be" do
     deep = File.join(folder, "deep")
     Dir.mkdir(deep, 0o700)
     url = "local:#{deep}/plock/locks"
@@ -172,7 +172,7 @@ RSpec.describe "plock without a server" do
     expect_gone(pid)
   end
 
-  it "is examined by doctor, too" do
+  it "is also checked by doctor" do
     named = { "PLOCK_URL" => "local:#{folder}/plock/locks", "XDG_RUNTIME_DIR" => nil }
     output, errors, status =
       plock(
@@ -198,7 +198,7 @@ RSpec.describe "plock without a server" do
     expect(place).to include("level" => "advice", "message" => /RAILS_ENV says production/)
   end
 
-  it "is told by doctor where others look elsewhere" do
+  it "gets advice from doctor if other processes use another path" do
     own = { "PLOCK_SECRET" => "sixteen bytes and more", "RAILS_ENV" => nil }
     place =
       JSON.parse(plock("doctor", "--json", env: { **own, "XDG_RUNTIME_DIR" => folder }).first)[
@@ -207,7 +207,7 @@ RSpec.describe "plock without a server" do
     expect(place).to include("level" => "advice", "message" => /XDG_RUNTIME_DIR.*cron/)
   end
 
-  it "leaves a file alone that somebody named by mistake: 64" do
+  it "exits with 64, and leaves the file alone, if it is not a file of plock's" do
     precious = "#{folder}/precious"
     File.write(precious, "nobody else has this\n")
     %w[status run].each do |command|
@@ -219,12 +219,12 @@ RSpec.describe "plock without a server" do
     end
     expect(File.read(precious)).to eq "nobody else has this\n"
     left = Dir.children(folder)
-    # where locks end with the process, it is locked before a look
+    # If locks end with the process, plock locks the file before it reads it.
     beside = store.liveness ? [] : %w[precious.lock]
     expect(left).to match_array ["precious", *beside]
   end
 
-  it "says why a place cannot be used: 64" do
+  it "exits with 64, and says why, if a path cannot be used" do
     Dir.mkdir("#{folder}/open")
     File.chmod(0o777, "#{folder}/open")
     _, errors, status = plock("run", "--store", "local:#{folder}/open/locks", key, "--", "true")

@@ -29,14 +29,14 @@ RSpec.describe "plock run", needs: "redis-server" do
     expect(job.said).to eq ["", ""]
   end
 
-  it "has the exit status of the command, and 128 + n where signal n ended it" do
+  it "has the exit status of the command, and 128 + n if signal n ended it" do
     expect(run_plock(%w[true]).last.exitstatus).to eq 0
     expect(run_plock(shell("exit 42")).last.exitstatus).to eq 42
     expect(run_plock(shell("kill -TERM $$")).last.exitstatus).to eq 143
     expect(run_plock(shell("kill -KILL $$")).last.exitstatus).to eq 137
   end
 
-  it "is 127 where there is no such command, 126 where it cannot be run, and says why" do
+  it "exits with 127 if there is no such command, with 126 if it cannot run it, and says why" do
     output, errors, status = run_plock(%w[no-such-command --store x])
     expect([output, status.exitstatus]).to eq ["", 127]
     expect(errors).to eq "plock: no-such-command: No such file or directory\n"
@@ -55,16 +55,16 @@ RSpec.describe "plock run", needs: "redis-server" do
     expect(plock("run", key, "--", "echo $HOME").last.exitstatus).to eq 127 # no shell reads it
   end
 
-  it "hands on the descriptors that it was given" do
+  it "passes on the descriptors that it was given" do
     expect(start_plock("run", key, "--", *shell("echo here >&3")).line).to eq "here"
   end
 
-  describe "where somebody else has the key" do
+  describe "when another holder has the key" do
     def while_held
       store.acquire(key, ttl: 30, label: "import") { yield }
     end
 
-    it "is 75, says who, and does not run the command" do
+    it "exits with 75, names the holder, and does not run the command" do
       output, errors, status = while_held { run_plock(shell("echo ran")) }
       expect([output, status.exitstatus]).to eq ["", 75]
       pid = Process.pid
@@ -73,12 +73,12 @@ RSpec.describe "plock run", needs: "redis-server" do
       )
     end
 
-    it "is 0 and silent with --on-busy skip" do
+    it "exits silently with 0 with --on-busy skip" do
       output, errors, status = while_held { run_plock("--on-busy", "skip", shell("echo ran")) }
       expect([output, errors, status.exitstatus]).to eq ["", "", 0]
     end
 
-    it "waits with --wait, in line" do
+    it "waits in the queue with --wait" do
       holder = discard(store.acquire(key, ttl: 30), :release)
       job = start_plock("run", "--wait", "20", key, "--", "echo", "ran")
       eventually { store.status(key).waiters.any? }
@@ -90,7 +90,7 @@ RSpec.describe "plock run", needs: "redis-server" do
       expect(while_held { run_plock("--wait", "0.2", %w[true]) }.last.exitstatus).to eq 75
     end
 
-    it "ends by the signal while it waits, and waits no more" do
+    it "ends by a signal while it waits, and leaves the queue" do
       while_held do
         job = start_plock("run", "--wait", "60", key, "--", "true")
         eventually { store.status(key).waiters.any? }
@@ -102,7 +102,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
   end
 
-  it "keeps no key with --at-least where the command cannot be run" do
+  it "keeps no key with --at-least if it cannot run the command" do
     expect(run_plock("--at-least", "30", %w[no-such-command]).last.exitstatus).to eq 127
     expect(run_plock("--at-least", "30", [__FILE__]).last.exitstatus).to eq 126
     # which has run
@@ -110,7 +110,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     expect(run_plock(%w[true]).last.exitstatus).to eq 75
   end
 
-  it "keeps the key taken with --at-least" do
+  it "keeps the key held with --at-least" do
     expect(run_plock("--at-least", "30", %w[true]).last.exitstatus).to eq 0
     expect(store.status(key).remaining).to be_between(20, 30)
     expect(run_plock(%w[true]).last.exitstatus).to eq 75
@@ -128,7 +128,7 @@ RSpec.describe "plock run", needs: "redis-server" do
   end
 
   describe "when the lease is lost" do
-    it "ends the command and what it started by TERM, and is 76" do
+    it "ends the command and its children by TERM, and exits with 76" do
       script = 'trap "echo told >&3; exit 3" TERM; sh -c "echo \$\$ >&3; exec sleep 60" & wait'
       job = start_plock("run", key, "--", *shell(script))
       grandchild = job.line
@@ -141,7 +141,7 @@ RSpec.describe "plock run", needs: "redis-server" do
       ).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
     end
 
-    it "ends by KILL after --grace what does not end by TERM, grandchildren too" do
+    it "ends by KILL, after --grace, processes that survive TERM, grandchildren too" do
       job =
         start_plock(
           "run", key, "--grace", "0.2", "--",
@@ -164,17 +164,17 @@ RSpec.describe "plock run", needs: "redis-server" do
       expect_gone(grandchild)
     end
 
-    it "is 76, too, where nobody could tell before the command had ended" do
+    it "also exits with 76 if it learns of the loss only after the command has ended" do
       job = start_plock("run", key, "--", *shell("echo >&3; read line"), input: true)
       job.line
-      # as FLUSHALL does, or an eviction: nobody is told
+      # as after FLUSHALL or an eviction, which the server does not announce
       shared_redis.call("DEL", store.status(key).store_key)
       job.tell
       expect(job.finish.exitstatus).to eq 76
       expect(job.said.last).to match(/lost/)
     end
 
-    it "is 76 where the store went away meanwhile and stayed away" do
+    it "exits with 76 if the store went away meanwhile and stayed away" do
       server = redis_server
       job =
         start_plock(
@@ -194,7 +194,7 @@ RSpec.describe "plock run", needs: "redis-server" do
       expect_gone(pid)
     end
 
-    it "goes on where the store went away and came back in time" do
+    it "goes on if the store went away and came back in time" do
       server = redis_server(config: { "appendonly" => "yes", "appendfsync" => "always" })
       command = shell("echo >&3; read line")
       job =
@@ -219,7 +219,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
   end
 
-  it "says that it could not give the key back, and keeps the status of the command" do
+  it "says that it could not release the key, and keeps the status of the command" do
     server = redis_server
     job =
       start_plock(
@@ -241,7 +241,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     )
   end
 
-  it "is 69 where the store cannot be used" do
+  it "exits with 69 if the store cannot be used" do
     Support::Port.claim do |port|
       output, errors, status =
         run_plock(shell("echo ran"), env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:#{port}" })
@@ -261,7 +261,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     "no such action" => %w[--on-busy wait true], "no such option" => %w[--tll 3 true],
     "a label that is too long" => ["--label", "x" * 101, "true"]
   }.each do |what, arguments|
-    it "is 64 for #{what}, and says where to look" do
+    it "exits with 64 for #{what}, and says where to look" do
       output, errors, status = plock("run", key, *arguments)
       expect([output, status.exitstatus]).to eq ["", 64]
       expect(errors).to match(/\Aplock: .*\nTry 'plock run --help'.\n\z/)
@@ -281,7 +281,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     ).to eq 0
   end
 
-  it "locks what an application locks that has the same secret and namespace" do
+  it "excludes an application with the same secret and namespace" do
     namespace = "ns#{SecureRandom.hex(8)}"
     other = open_store(secret: "sixteen bytes and more", namespace: namespace)
     other.acquire(key, ttl: 30) do

@@ -7,7 +7,7 @@ require "support/command_line"
 RSpec.describe Plock::CLI::Watchdog do
   include Support::CommandLine
 
-  # A process group of one, which is not this example's to wait for before it says so.
+  # Starts a process group of one process, which the example does not reap until it says so.
   def sleeper
     pid = Process.spawn("sleep", "60", pgroup: true)
     Support::Supervisor.watch(pid)
@@ -19,10 +19,10 @@ RSpec.describe Plock::CLI::Watchdog do
     Process.kill(:KILL, pid)
     Process.wait(pid)
   rescue Errno::ESRCH
-    nil # it was killed, and waited for
+    nil # it was killed and reaped
   end
 
-  # Who is guarded by a child of this process, which is then ended in the way of the block.
+  # A child of this process guards the group, and then ends as the block says.
   def guarded(holding: nil)
     group = sleeper
     guard = child do |parent|
@@ -44,9 +44,8 @@ RSpec.describe Plock::CLI::Watchdog do
     expect_gone(dog)
   end
 
-  # As it happens to one that takes another's place: who started it may be killed before it could
-  # write.
-  it "kills the group that it was started with, though nothing was told" do
+  # This happens to a watchdog that replaces another: its process may be killed before it writes.
+  it "kills the group that it was started with, even if it was told nothing" do
     group = sleeper
     ears, mouth = IO.pipe
     dog = Plock::Processes.start_watchdog(ears.fileno, nil, group)
@@ -67,11 +66,11 @@ RSpec.describe Plock::CLI::Watchdog do
     expect(running?(group)).to be true
   end
 
-  it "hears of no signal" do
+  it "ignores signals" do
     group, dog, guard = guarded do |watchdog, _|
       %w[HUP INT QUIT TERM USR1 TSTP].each { |name| Process.kill(name, watchdog.pid) }
       watchdog.release
-      watchdog.finish # waits for it: it ends of itself
+      watchdog.finish # waits for it to end by itself
       $?.exitstatus
     end
     expect(guard.result).to eq 0
@@ -89,12 +88,12 @@ RSpec.describe Plock::CLI::Watchdog do
     watchdog.finish
   end
 
-  describe "holds on to a descriptor" do
+  describe "keeps a descriptor open" do
     let(:path) { File.join(Support::Supervisor.folder, unique_key.tr(":", "-")) }
 
     def locked? = !File.open(path, "a") { |file| file.flock(File::LOCK_EX | File::LOCK_NB) }
 
-    # Who guards is killed while it has the lock.
+    # The guarding process is killed while it holds the lock.
     def guarded_with_lock
       file = File.open(path, "w")
       group, dog, guard = guarded(holding: file) do
@@ -106,7 +105,7 @@ RSpec.describe Plock::CLI::Watchdog do
       [group, dog]
     end
 
-    it "until the last one of the group is dead, whether anybody has waited for it or not" do
+    it "until the last process of the group is dead, reaped or not" do
       group, dog = guarded_with_lock
       eventually { !locked? }
       expect(running?(group)).to be false
@@ -114,7 +113,7 @@ RSpec.describe Plock::CLI::Watchdog do
       Process.wait(group)
     end
 
-    it "as long as one lives that it may not kill, which has become another user" do
+    it "as long as a process lives that changed its user, so that it may not kill it" do
       skip "only root can become another user" unless Process.uid.zero?
       group = sleeper
       file = File.open(path, "w")
@@ -138,7 +137,7 @@ RSpec.describe Plock::CLI::Watchdog do
       expect_gone(dog)
     end
 
-    # Two of them, at least: it sleeps in between.
+    # At least two, because it sleeps in between.
     def await_looks(dog)
       2.times do
         slept = File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1]
@@ -149,7 +148,7 @@ RSpec.describe Plock::CLI::Watchdog do
     end
   end
 
-  it "is called by a name of its own, wherever one looks" do
+  it "has a name of its own in every listing of processes" do
     skip "/proc shows it" unless Support::Inventory.available?
     watchdog = described_class.new
     eventually { File.read("/proc/#{watchdog.pid}/comm") == "lease-watchdog\n" }
@@ -158,7 +157,7 @@ RSpec.describe Plock::CLI::Watchdog do
     watchdog.finish
   end
 
-  it "is started again where it was killed, and knows what the first one knew" do
+  it "is started again if it was killed, and knows the same as the first" do
     group, = guarded do |watchdog|
       first = watchdog.pid
       Process.kill(:KILL, first)

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/failures"
 
-# Stopped with SIGSTOP: the kernel goes on accepting connections and bytes, and nobody answers.
+# SIGSTOP stops the server: the kernel still accepts connections and bytes, and no reply comes.
 RSpec.describe "A server that stands still" do
   include Support::Failures
 
@@ -32,17 +32,17 @@ RSpec.describe "A server that stands still" do
     stopped { expect(hold_failure(store).code).to eq(:silent) }
   end
 
-  it "during acquire: when it goes on, what it granted meanwhile is taken back, and it serves" do
+  it "during acquire: when it goes on, the abandoned acquire is undone, and it serves" do
     warm(store)
     before = calls("evalsha", server)
     stopped { attempt_failure(store, key) }
-    # the acquire that nobody waits for, and its undoing
+    # the acquire that its caller has abandoned, and its undo
     eventually { calls("evalsha", server) >= before + 2 }
     expect(held?(key, server)).to be(false)
     expect_service(store, server)
   end
 
-  it "during acquire, within a hold's patience: the hold goes on as soon as the server does" do
+  it "during acquire, within a hold's wait: the hold goes on as soon as the server does" do
     warm(store)
     codes = Queue.new
     server.stop_process
@@ -54,7 +54,7 @@ RSpec.describe "A server that stands still" do
     expect_no_orphan(key, server)
   end
 
-  it "while waiting for somebody else's lock: the budget holds", :timing do
+  it "during a wait for another holder's lock: the call ends by its budget", :timing do
     warm(store)
     server.call("SET", key, "somebody")
     for_as_long_as(0.4) do
@@ -78,7 +78,7 @@ RSpec.describe "A server that stands still" do
     expect_service(store, server)
   end
 
-  it "during the block: the lock goes when the server goes on" do
+  it "during the block: the lock is released when the server goes on" do
     stopped_by_the_block([]) { nil }
     server.continue_process
     expect_no_orphan(key, server)
@@ -93,7 +93,7 @@ RSpec.describe "A server that stands still" do
     end
   end
 
-  it "during the block: an exception of the block's is what is raised" do
+  it "during the block: the block's own exception is raised" do
     expect { stopped_by_the_block([]) { raise IndexError, "its own" } }.to raise_error(
       IndexError, "its own"
     )
@@ -123,8 +123,8 @@ RSpec.describe "A server that stands still" do
     expect_no_orphan(key, server)
   end
 
-  # A first hold has the server know the release: of one that it does not know, it can only say so
-  # when it goes on.
+  # A first hold loads the release script. Without it, the server would only reply that it does not
+  # know the script.
   def stopped_by_the_block(reports)
     warm(store).hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
       server.stop_process
