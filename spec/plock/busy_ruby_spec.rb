@@ -3,8 +3,7 @@
 require "spec_helper"
 require "support/busy_ruby"
 
-# A turn is claimed by native code: it does not wait for Ruby, and does not go to somebody else
-# meanwhile.
+# Native code claims a turn: it does not wait for Ruby, and no other waiter gets the turn.
 RSpec.describe "A turn that comes while Ruby is busy", :timing do
   include Support::BusyRuby
 
@@ -17,7 +16,7 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
 
   def waiting(count) = eventually { store.status(key).waiters.size == count }
 
-  # Leaves a moment after it was told to, so that Ruby is busy by then here.
+  # Releases a moment after it was told to, so that Ruby is busy here by then.
   def holder
     child do |parent|
       lease = Plock::Store.open(server.url).acquire(key, ttl: 30)

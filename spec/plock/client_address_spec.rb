@@ -25,7 +25,7 @@ RSpec.describe Plock::ClientAddress do
       expect(taken(redis)).to eq(["redis://db1.example:6380", { password: "other", database: 5 }])
     end
 
-    it "gives the defaults of the client where nothing is said" do
+    it "gives the defaults of the client if nothing is set" do
       expect(taken(Redis.new(host: "db1.example"))).to eq(["redis://db1.example:6379", {}])
     end
 
@@ -202,7 +202,7 @@ RSpec.describe Plock::ClientAddress do
       expect(pool.available).to eq(1)
     end
 
-    it "is not waited for where every client is lent out" do
+    it "is not waited for if every client is lent out" do
       pool = ConnectionPool.new(size: 1, timeout: 30) { client }
       lent = Queue.new
       background { pool.with { lent.push(:lent) && sleep } }
@@ -231,7 +231,7 @@ RSpec.describe Plock::ClientAddress do
       )
     end
 
-    it "gives plain values where they are not serialized" do
+    it "gives plain values if they are not serialized" do
       store = Moneta.new(:Redis, host: "db1.example", value_serializer: nil)
       expect(taken(store)).to eq(["redis://db1.example:6379", {}])
     end
@@ -242,7 +242,7 @@ RSpec.describe Plock::ClientAddress do
       expect(taken(store)).to eq(["redis://db1.example:6379", { database: 4 }])
     end
 
-    it "is no client of Redis where it changes keys or values in another way" do
+    it "is not a client of Redis if it changes keys or values in another way" do
       expect(described_class.of(Moneta.new(:Redis, host: "db1.example", compress: true))).to be_nil
       expect(described_class.of(Moneta.new(:Redis, host: "db1.example", prefix: "app:"))).to be_nil
     end
@@ -275,13 +275,13 @@ RSpec.describe Plock::ClientAddress do
         .to eq(["redis://db1.example:6380", { database: 3 }])
     end
 
-    it "puts locks past Moneta, whatever that does to other values" do
+    it "writes locks past Moneta, whatever Moneta does to other values" do
       expect(taken(cache.new(url: "redis://db1.example", compress: true))).to eq(
         ["redis://db1.example:6379", {}]
       )
     end
 
-    it "gives its URL where it has no pool to ask" do
+    it "gives its URL if it has no pool to ask" do
       bare = cache.allocate
       bare.instance_variable_set(:@url, "redis://:secret@db1.example:6380/2")
       expect(taken(bare)).to eq(["redis://:secret@db1.example:6380/2", {}])

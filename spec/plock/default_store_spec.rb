@@ -17,7 +17,7 @@ RSpec.describe Plock do
   end
 
   describe ".store" do
-    describe "where none is configured" do
+    describe "if none is configured" do
       around do |example|
         Dir.mktmpdir("plock-default-") do |folder|
           before = ENV.to_h.slice("XDG_RUNTIME_DIR", "RAILS_ENV", "RACK_ENV", "APP_ENV")
@@ -46,7 +46,7 @@ RSpec.describe Plock do
         expect(described_class.acquire("k") { described_class.status("k").held? }).to be(true)
       end
 
-      it "is not warned of where it is asked for" do
+      it "is not warned of if the configuration names it" do
         ENV["PLOCK_URL"] = "local:"
         expect(warnings { described_class.acquire("k") { nil } }).to be_empty
       end
@@ -69,7 +69,7 @@ RSpec.describe Plock do
       expect(described_class.store).to be(described_class.store)
     end
 
-    it "is opened once by threads that come at the same time" do
+    it "is opened once by concurrent threads" do
       ENV["PLOCK_URL"] = "memory:"
       stores = Array.new(8) { background { described_class.store } }.map(&:value)
       expect(stores.uniq.size).to be(1)
@@ -117,7 +117,7 @@ RSpec.describe Plock do
       end
     end
 
-    it "takes ttl and wait from the options where it says nothing itself" do
+    it "takes ttl and wait from the options if it does not set them itself" do
       described_class.configure do |configuration|
         configuration.url = "memory:"
         configuration.wait = 0.5
@@ -138,7 +138,7 @@ RSpec.describe Plock do
       expect(Plock::Store.open("memory:").acquire("k", &:store_key)).to eq(keys.first)
     end
 
-    it "names keys by PLOCK_NAMESPACE, where it says nothing itself" do
+    it "names keys by PLOCK_NAMESPACE if it does not set a namespace itself" do
       ENV.update("PLOCK_URL" => "memory:", "PLOCK_NAMESPACE" => "billing")
       expect(described_class.acquire("k", &:store_key)).to start_with("plock:v1:billing:")
       described_class.reset!
@@ -147,7 +147,7 @@ RSpec.describe Plock do
     end
 
     %w[PLOCK_URL PLOCK_SECRET PLOCK_NAMESPACE].each do |variable|
-      it "is refused where #{variable} is empty, which may mean anything" do
+      it "is refused if #{variable} is empty, which may mean anything" do
         ENV.update("PLOCK_URL" => "memory:", variable => "")
         expect { described_class.acquire("k") { raise "ran" } }.to raise_error(
           Plock::ConfigurationError, /#{variable} is empty/
@@ -224,7 +224,7 @@ RSpec.describe Plock do
       expect(described_class.store.url).to eq("memory:other")
     end
 
-    it "can be repaired where the store could not be opened" do
+    it "can be corrected if the store could not be opened" do
       described_class.configure { |c| c.url = "nonsense" }
       expect { described_class.store }.to raise_error(Plock::ConfigurationError)
       described_class.configure { |c| c.url = "memory:" }
@@ -287,7 +287,7 @@ RSpec.describe Plock do
       expect { described_class.subscribe }.to raise_error(ArgumentError, /block/)
     end
 
-    it "takes names as Symbols, Strings, patterns and what answers to ===" do
+    it "accepts names as Symbols, Strings, patterns and objects with ===" do
       described_class.configure { |c| c.url = "memory:" }
       heard = Hash.new { |hash, pattern| hash[pattern] = [] }
       patterns = [nil, :acquire, "acquire", /^a/, ->(name) { name == :release }]

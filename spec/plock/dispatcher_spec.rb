@@ -26,7 +26,7 @@ RSpec.describe Plock::Dispatcher do
     expect(Array.new(2) { order.pop }).to eq(%i[lost after])
   end
 
-  # Where no mutex can be locked. A lease without a block is the first thing that this process does.
+  # A handler cannot lock a mutex. A lease without a block is the first call of this process.
   it "begins in a signal handler, too" do
     program = <<~RUBY
       require "plock"
@@ -44,7 +44,7 @@ RSpec.describe Plock::Dispatcher do
     end
   end
 
-  it "survives what is posted" do
+  it "survives exceptions of callbacks" do
     heard = warnings do
       described_class.start
       described_class.post(-> { raise NotImplementedError, "not a StandardError" })
@@ -53,7 +53,7 @@ RSpec.describe Plock::Dispatcher do
     expect(heard).to match([/NotImplementedError: not a StandardError/])
   end
 
-  it "runs it within its surroundings, where there are such" do
+  it "runs each callback within the surroundings, if any are set" do
     described_class.surroundings = ->(&block) do
       Thread.current[:surrounded] = true
       block.call
@@ -92,7 +92,7 @@ RSpec.describe Plock::Dispatcher do
     expect(done.pop).to be_nil
   end
 
-  it "works in a forked child, which hears nothing that was for the parent" do
+  it "works in a forked child, which gets none of the parent's callbacks" do
     ran = Queue.new
     described_class.start
     blocked = Queue.new
@@ -109,7 +109,7 @@ RSpec.describe Plock::Dispatcher do
     expect([child, ran.pop]).to eq([[:own], Process.pid])
   end
 
-  it "ends with the process, also where it was started under a mask" do
+  it "ends with the process, even if it was started under a mask" do
     output, status = ruby(<<~RUBY, within: 10)
       require "plock"
       Thread.handle_interrupt(Object => :never) { Plock::Dispatcher.flush }

@@ -15,7 +15,7 @@ RSpec.describe "A checkout that is not built" do
     File.write("#{checkout}/Gemfile", "gem 'plock', path: '.'\n")
   end
 
-  # Nothing of this process's bundle.
+  # Runs the program without this process's bundle.
   def run_there(program)
     env = {
       "BUNDLE_GEMFILE" => "#{checkout}/Gemfile", "RUBYLIB" => nil, "RUBYOPT" => nil,
@@ -30,7 +30,7 @@ RSpec.describe "A checkout that is not built" do
   end
 
   ["Bundler.require", 'require "plock"', 'require "parse/lock"'].each do |load|
-    it "says what to run where #{load} finds it" do
+    it "says what to run if #{load} finds it" do
       output, status = run_there("require 'bundler/setup'; #{load}; puts 'loaded'")
       expect(status).not_to be_success
       expect(output).to include(

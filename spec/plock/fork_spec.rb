@@ -144,8 +144,7 @@ RSpec.describe "fork" do
     end
   end
 
-  # Those of the sockets that lead to the server: seen from the peers' ports, by way of the kernel's
-  # table.
+  # The sockets that lead to the server: the kernel's table matches them to the peers' ports.
   def connections_to(server, sockets)
     there = format(":%04X", server.port)
     inodes =

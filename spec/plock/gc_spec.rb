@@ -8,7 +8,7 @@ RSpec.describe "Garbage collection" do
 
   let(:key) { unique_key }
 
-  # Everything that the binding does, once.
+  # Calls each operation of the binding once.
   def work(store, key)
     owner = Plock.token
     failure = ->(&call) do
@@ -109,7 +109,7 @@ RSpec.describe "Garbage collection" do
     expect([kept.valid?, kept.key, kept.token.size]).to eq([false, key, 36])
   end
 
-  it "closes the connections of stores that nobody has any more" do
+  it "closes the connections of unreferenced stores" do
     server = redis_server
     in_child do
       20.times { warm(Plock::Store.open(server.unix_url)) && nil }

@@ -32,7 +32,7 @@ RSpec.describe "Holding" do
       expect(fences).to eq(fences.uniq.sort)
     end
 
-    it "takes what answers to to_str as a key, and can name it" do
+    it "accepts as a key an object with to_str, and can name it" do
       name = key
       like_a_string = Object.new
       like_a_string.define_singleton_method(:to_str) { name }
@@ -42,7 +42,7 @@ RSpec.describe "Holding" do
       )
     end
 
-    it "tells of an overrun", :timing do
+    it "reports an overrun", :timing do
       store.hold(key, 50, 1.0, report) { sleep 0.06 }
       expect(events).to match([[:overrun, key, be_between(0.06, 5), 0.05]])
     end
@@ -75,14 +75,14 @@ RSpec.describe "Holding" do
       expect(events).to be_empty
     end
 
-    it "answers UNACQUIRED, and does not run the block, where somebody holds it" do
+    it "returns UNACQUIRED, and does not run the block, if another owner holds the key" do
       shared_redis.call("SET", key, "somebody", "PX", 5_000)
       expect(hold(wait: 0.0) { raise "entered" }).to be(Plock::Store::UNACQUIRED)
       expect(events).to be_empty
       shared_redis.call("DEL", key)
     end
 
-    it "tells what failed before it answers so" do
+    it "reports a failure before it returns UNACQUIRED" do
       absent = open_store("redis://127.0.0.1:1")
       expect(absent.hold_digest("app:", "name", nil, 3_000, 0.0, report) { raise "entered" }).to be(
         Plock::Store::UNACQUIRED
@@ -92,21 +92,21 @@ RSpec.describe "Holding" do
       )
     end
 
-    it "raises what failed where nobody hears of it" do
+    it "raises a failure that it has no report for" do
       absent = open_store("redis://127.0.0.1:1")
       expect {
         absent.hold_digest("app:", "name", nil, 3_000, 0.0, nil) { raise "entered" }
       }.to raise_error(Plock::UnavailableError)
     end
 
-    it "lets the block raise even what the store raises" do
+    it "lets the block raise even the store's errors" do
       expect { hold { raise Plock::TimeoutError, "the block's own" } }.to raise_error(
         Plock::TimeoutError, "the block's own"
       )
       expect(value).to be_nil
     end
 
-    it "tells of an overrun by the caller's name for the key", :timing do
+    it "reports an overrun by the caller's name for the key", :timing do
       hold(ttl_ms: 50) { sleep 0.06 }
       expect(events).to match([[:overrun, "name", be_between(0.06, 5), 0.05]])
     end

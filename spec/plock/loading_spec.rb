@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# What a process pays that has plock in it and does little else.
+# The cost of plock in a process that hardly uses it.
 RSpec.describe "require \"plock\"" do
   it "loads neither Ruby's OpenSSL nor its sockets: the engine has its own" do
     output, status =
@@ -11,7 +11,7 @@ RSpec.describe "require \"plock\"" do
     expect(output.lines.grep(%r{/(openssl|socket|json|optparse|ipaddr)\.})).to be_empty
   end
 
-  it "reads clients of Redis all the same" do
+  it "still reads clients of Redis" do
     output, status = ruby(<<~RUBY)
       require "plock"
       begin

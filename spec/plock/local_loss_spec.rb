@@ -35,7 +35,7 @@ RSpec.describe "A local store whose file is not what it was" do
     "was written over" => ->(path) { File.write(path, "nonsense", 0) }
   }
 
-  # Who looks oftener than that takes the last look for the truth.
+  # A caller that looks more often gets the answer of the last look.
   def looked_at = sleep(0.02)
 
   def wait_until_lost(lease) = eventually(1.0, "it still counts as held") { lease.lost? }
@@ -99,7 +99,7 @@ RSpec.describe "A local store whose file is not what it was" do
   end
 
   fates.first(5).each do |fate, come|
-    it "is made anew where it #{fate}, and processes exclude one another there" do
+    it "is created again if it #{fate}, and processes exclude one another there" do
       other =
         child do |parent|
           3.times { parent.hear && parent.tell(store.try_acquire("k") { :entered }) }

@@ -5,8 +5,8 @@ require "fileutils"
 require "open3"
 require "tmpdir"
 
-# One folder, seen from several containers: each has process ids of its own, and may call the same
-# user by another number.
+# One folder, seen from several containers: each has its own process ids, and may give the same user
+# another number.
 RSpec.describe "A local store in several namespaces" do
   let!(:path) do
     folder = Dir.mktmpdir("plock-local-")
@@ -18,15 +18,15 @@ RSpec.describe "A local store in several namespaces" do
   def namespaces(*options)
     command = ["unshare", *options]
     unless system(*command, "true", %i[out err] => File::NULL)
-      skip "#{command.join(" ")} is not to be had"
+      skip "#{command.join(" ")} is not available"
     end
     command
   rescue Errno::ENOENT
     skip "unshare is not installed"
   end
 
-  # A Ruby program there. It says when it is ready, and ends when it is told so; what it says then
-  # is its result.
+  # Runs a Ruby program in a namespace. The program reports when it is ready, and ends when it is
+  # told to. Its last output is its result.
   def inside(command, program)
     environment = { "RUBYOPT" => nil, "RUBYLIB" => $LOAD_PATH.join(":") }
     start = [
@@ -40,13 +40,13 @@ RSpec.describe "A local store in several namespaces" do
     [input, output, process]
   end
 
-  # How often a thread of this process was woken.
+  # How often the threads of this process were woken.
   def wakeups =
     Dir
       .glob("/proc/self/task/*/status")
       .sum { |file| File.read(file)[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i }
 
-  it "excludes processes of another one, and hears of their death at once" do
+  it "excludes processes of another namespace, and notices their death at once" do
     command = namespaces("--pid", "--fork", "--kill-child")
     _, _, process =
       inside(command, 'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }')
@@ -57,7 +57,7 @@ RSpec.describe "A local store in several namespaces" do
     expect(waiter.value - died_at).to be < 0.5
   end
 
-  it "does not look again and again whether they live" do
+  it "does not poll for their death" do
     skip "/proc shows it" unless Support::Inventory.available?
     skip "here nothing tells of a death in another namespace" unless store.liveness
     input, =
@@ -75,7 +75,7 @@ RSpec.describe "A local store in several namespaces" do
     expect(waiter.value).to be :entered
   end
 
-  it "is the same store for a user who has another number there" do
+  it "is the same store for a user with another number there" do
     command = namespaces("--user", "--map-user=1000", "--map-group=1000")
     lease = store.acquire("k", ttl: 60)
     input, output, = inside(command, <<~RUBY)
@@ -88,7 +88,7 @@ RSpec.describe "A local store in several namespaces" do
       end
       puts [*tried, held, Process.uid].inspect
     RUBY
-    sleep 0.02 # then each looks at the file once more
+    sleep 0.02 # then each process reads the file once more
     expect(lease).to be_valid
     lease.release
     input.close

@@ -14,8 +14,8 @@ RSpec.describe "The order among processes" do
 
   def queued = store.status(key).waiters
 
-  # Each in a process of its own, and in line before the next one comes. They tell the instant at
-  # which they got the lock.
+  # Starts waiters, each in a process of its own, and each in the queue before the next one. They
+  # report the instant at which they acquire the lock.
   def line_up(count) = line_up_behind(0, count)
 
   def line_up_behind(others, count)
@@ -32,7 +32,7 @@ RSpec.describe "The order among processes" do
     end
   end
 
-  # Their numbers in the order in which they were served.
+  # The waiters' numbers in the order in which they were served.
   def served(line, except: [])
     told =
       line
@@ -107,7 +107,7 @@ RSpec.describe "The order among processes" do
     expect(served(line)).to eq [*0...waiters]
   end
 
-  # As a server does that closes what is idle, or is told to. Its claim leaves on another one.
+  # A server may close idle connections, or be told to. The claim then leaves on another connection.
   { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
     [0, 0.05].each do |pause|
       milliseconds = (pause * 1000).round
@@ -145,7 +145,7 @@ RSpec.describe "The order among processes" do
         background do
           waiting.acquire(key, ttl: 5, wait: 20) do
             served << number
-            # the first is back in line
+            # the first is back in the queue
             eventually { holder.status(key).waiters.size == 3 } if number == 1
           end
         end

@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/documents"
 
-# docs/operations.md lists the smallest set of rights. With it everything works. A right that is
-# missing is named.
+# docs/operations.md lists the smallest set of rights. With it everything works. An error names a
+# missing right.
 RSpec.describe "A user with few rights" do
   rules = Support::Documents.acl.drop(3)
 
@@ -27,9 +27,8 @@ RSpec.describe "A user with few rights" do
     )
   end
 
-  # What an attempt that failed still holds is given back, and who waits in it goes, with all
-  # rights: otherwise a waiter would be let in by a later attempt, and release without the right
-  # that is missing there.
+  # Grants all rights, releases the leases of a failed attempt, and ends its waiters. Otherwise a
+  # later attempt would admit a waiter, which would release without the right that is missing there.
   def clear_away
     server.call("ACL", "SETUSER", "locks", "~*", "&*", "+@all")
     threads.each(&:kill).each { |thread| eventually { !thread.alive? } }.clear
@@ -96,7 +95,7 @@ RSpec.describe "A user with few rights" do
       .map { |entry| (entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h).fetch("object") }
 
   it "needs each of them" do
-    behind_a_lost_reply = "+eval" # takes back an acquire that was not answered in time
+    behind_a_lost_reply = "+eval" # undoes an acquire that got no reply in time
     spare = (rules.grep(/\A\+/) - [behind_a_lost_reply]).select do |rule|
       server.call("FLUSHALL")
       server.call("SCRIPT", "FLUSH")
@@ -128,7 +127,7 @@ RSpec.describe "A user with few rights" do
     clear_away
   end
 
-  # One who has to wait, and one who has to hand over.
+  # One caller must wait, and one must hand over.
   def missing(store = admitted, key = unique_key)
     holds = take(holder, key)
     background { store.try_acquire(key, wait: 0.3) }.value

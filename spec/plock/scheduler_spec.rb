@@ -12,11 +12,11 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
 
   before { store }
 
-  # Runs the block in a reactor; async's own log stays quiet, what fails is raised here.
+  # Runs the block in a reactor. async's own log stays quiet, and errors are raised here.
   def reactor(&block) = Sync(&block)
 
-  # What is not plock's runs on a thread of its own: async's hooks for plain sockets want a later
-  # Ruby than 3.1.
+  # Runs other code than plock's on a thread of its own: async's hooks for plain sockets need a
+  # later Ruby than 3.1.
   def aside(&block) = Thread.new(&block).value
 
   # Counts the turns that another fiber gets.
@@ -176,7 +176,7 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
     expect(background { store.hold(key, 3_000, 1.0, nil) { :entered } }.value).to eq(:entered)
   end
 
-  it "where blocking is asked for (Fiber.new(blocking: true)), it waits as a thread does" do
+  it "a fiber that may block (Fiber.new(blocking: true)) waits as a thread does" do
     value =
       reactor { Fiber.new(blocking: true) { store.hold(key, 3_000, 1.0, nil) { :entered } }.resume }
     expect(value).to eq(:entered)

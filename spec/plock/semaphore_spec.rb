@@ -3,7 +3,7 @@
 require "redis"
 require "spec_helper"
 
-# What every store keeps to is in the contract (support/store_contract/semaphores.rb).
+# The contract (support/store_contract/semaphores.rb) has the behaviour that all stores share.
 RSpec.describe Plock::Semaphore do
   let(:url) { shared_redis.unix_url }
   let(:store) { open_store(url) }
@@ -13,7 +13,7 @@ RSpec.describe Plock::Semaphore do
 
   def semaphore(permits, store = self.store) = store.semaphore(key, permits: permits)
 
-  # A process that holds a permit until it is told to leave.
+  # Starts a process that holds a permit until it is told to leave.
   def holder(permits, **options)
     process = child do |parent|
       lease = semaphore(permits, Plock::Store.open(url)).acquire(wait: 20, **options)
@@ -75,7 +75,7 @@ RSpec.describe Plock::Semaphore do
       process
     end
     [0, 3].each { |number| line[number].signal(:KILL) && line[number].wait }
-    # one after the other: two who are called at the same time may come in in any order
+    # One after the other: two waiters that are called at the same time may enter in any order.
     lease.release
     fences = [1, 2, 4, 5].map { |number| line[number].hear }
     expect(fences).to eq(fences.sort)

@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# What every store keeps to is in the contract (support/store_contract/several_keys.rb).
+# The contract (support/store_contract/several_keys.rb) has the behaviour that all stores share.
 RSpec.describe "Several keys" do
   let(:url) { shared_redis.unix_url }
   let(:store) { open_store(url) }
@@ -11,7 +11,7 @@ RSpec.describe "Several keys" do
     Array.new(3) { |number| "#{name}:#{number}" }.sort_by { |key| store.status(key).store_key }
   end
 
-  # How often the server was asked to run a script meanwhile.
+  # How often the server is asked to run a script during the block.
   def scripts(server)
     calls = -> { server.call("INFO", "commandstats")[/^cmdstat_evalsha:calls=(\d+)/, 1].to_i }
     before = calls.call
@@ -19,7 +19,7 @@ RSpec.describe "Several keys" do
     calls.call - before
   end
 
-  it "take one round trip each way where nobody else has them, also for 64" do
+  it "take one round trip each way if they are free, even for 64" do
     server = redis_server
     own = open_store(server.url)
     many = Array.new(64, &:to_s)
@@ -71,7 +71,7 @@ RSpec.describe "Several keys" do
     expect(store.acquire_all(keys, wait: 10) { :entered }).to be(:entered)
   end
 
-  it "leave none behind where the caller is interrupted at any moment" do
+  it "leave none behind if the caller is interrupted, at any moment" do
     200.times do |round|
       thread = background { store.acquire_all(keys, ttl: 30, wait: 30) { nil } }
       (round % 40).times { Thread.pass }
@@ -82,7 +82,7 @@ RSpec.describe "Several keys" do
     end
   end
 
-  it "leave none behind where Timeout comes at any moment, and somebody else has one" do
+  it "leave none behind if Timeout fires, at any moment, and another holder has one" do
     lease = store.acquire(keys[1], ttl: 60)
     60.times do |round|
       Timeout.timeout((round * 0.0001) + 0.0001) do
@@ -97,7 +97,7 @@ RSpec.describe "Several keys" do
     end
   end
 
-  it "are refused where the store cannot be reached, in time", :timing do
+  it "are refused in time if the store cannot be reached", :timing do
     absent = open_store("unix:///nowhere/at/all.sock")
     expect { absent.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(
       Plock::UnavailableError

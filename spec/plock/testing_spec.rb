@@ -42,7 +42,7 @@ RSpec.describe Plock::Testing do
       expect(stores.last.acquire("k", ttl: 10) { |lease| lease.remaining.round }).to be(10)
     end
 
-    it "tells nobody of what was left, renews none of it, and forgets the secrets" do
+    it "does not report or renew the leases that were left, and forgets the secrets" do
       told = []
       Plock::Store.open(name, secret: "s" * 16).acquire(
         "k", ttl: 0.1, renew: true, on_lost: ->(lease) { told << lease }
@@ -53,7 +53,7 @@ RSpec.describe Plock::Testing do
       expect(told).to be_empty
     end
 
-    it "leaves what is held within a block alone" do
+    it "leaves leases within an outer block alone" do
       described_class.install do |outer|
         lease = outer.acquire("k")
         described_class.install { nil }

@@ -6,7 +6,7 @@ require "support/ways_to_wait"
 RSpec.describe "A call that waits" do
   include_context "with a gate"
 
-  let(:turns) { 100 } # of a millisecond and more each
+  let(:turns) { 100 } # of at least a millisecond each
   def cpu_time = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 
   Support::WAYS_TO_WAIT.each do |name, way|
@@ -19,7 +19,7 @@ RSpec.describe "A call that waits" do
     end
   end
 
-  # One that would hold a lock of the engine's meanwhile would hold up all others.
+  # A call that held a lock of the engine while it waits would hold up all others.
   describe "does not hold up other calls on the same store" do
     def expect_others_are_served(thread)
       others =
@@ -30,7 +30,7 @@ RSpec.describe "A call that waits" do
       expect(thread).to be_alive
     end
 
-    it "when it waits for a lock that somebody else holds" do
+    it "when it waits for a lock that another caller holds" do
       expect_others_are_served(
         waiting(Support::WAYS_TO_WAIT.fetch("for a lock that somebody else holds"))
       )
@@ -45,7 +45,7 @@ RSpec.describe "A call that waits" do
 
     it "when it waits for a connection" do
       thread = waiting(Support::WAYS_TO_WAIT.fetch("for a connection that says nothing"))
-      gate.forward # for those who come later
+      gate.forward # for later calls
       expect_others_are_served(thread)
     end
 

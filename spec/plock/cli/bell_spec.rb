@@ -6,25 +6,25 @@ require "plock/cli/bell"
 RSpec.describe Plock::CLI::Bell do
   let(:bell) { described_class.new }
 
-  it "is heard in the order in which it was rung, and silent otherwise" do
+  it "is heard in the order of the rings, and is silent otherwise" do
     expect(bell.heard(0)).to eq []
     [15, described_class::LOST, 2].each { |number| bell.ring(number) }
     expect(bell.heard(nil)).to eq [15, 0, 2]
     expect(bell.heard(0.001)).to eq []
   end
 
-  it "is rung by another thread while somebody waits" do
+  it "is rung by another thread while a caller waits" do
     thread = background { bell.heard(20) }
     await_sleep(thread)
     bell.ring(described_class::LOST)
     expect(thread.value).to eq [0]
   end
 
-  it "never holds up who rings it" do
+  it "never holds up a caller that rings it" do
     expect { 100_000.times { bell.ring(1) } }.not_to raise_error
   end
 
-  it "is rung by signals until it is hushed; what was ignored stays ignored" do
+  it "is rung by signals until it is hushed, and leaves ignored signals ignored" do
     heard = in_child do
       outer = []
       trap("USR1") { outer << :outer }

@@ -20,12 +20,12 @@ RSpec.describe "plock break", needs: "redis-server" do
     expect(lease.release).to be false
   end
 
-  it "is 1 where nobody has it" do
+  it "exits with 1 if the key is free" do
     output, errors, status = plock("break", "--yes", key)
     expect([output, errors, status.exitstatus]).to eq ["#{key.inspect}: free\n", "", 1]
   end
 
-  it "says it in JSON" do
+  it "reports the outcome in JSON" do
     lease = hold
     expect(JSON.parse(plock("break", "-y", "--json", key).first)).to include(
       "key" => key, "broken" => true, "fence" => lease.fence,
@@ -44,11 +44,11 @@ RSpec.describe "plock break", needs: "redis-server" do
     expect(plock("break", "-y", semaphore.status.store_key).last.exitstatus).to eq 1
   end
 
-  it "takes a store key, too" do
+  it "accepts a store key, too" do
     expect(plock("break", "-y", hold.store_key).last.exitstatus).to eq 0
   end
 
-  it "asks nobody where nobody is at a terminal: 64, and nothing is done" do
+  it "exits with 64, and does nothing, if it cannot ask because there is no terminal" do
     lease = hold
     output, errors, status = plock("break", key)
     expect([output, status.exitstatus]).to eq ["", 64]
@@ -56,7 +56,7 @@ RSpec.describe "plock break", needs: "redis-server" do
     expect(lease.release).to be true
   end
 
-  it "asks at a terminal, says what it is about, and does it after yes" do
+  it "asks at a terminal, names the lock, and breaks it after yes" do
     lease = hold
     %w[y yes Y].each do |answer|
       asking = type_plock("break", key)
@@ -69,7 +69,7 @@ RSpec.describe "plock break", needs: "redis-server" do
     lease.release
   end
 
-  it "does nothing after any other answer, or none: 1" do
+  it "exits with 1, and does nothing, after any other answer, or none" do
     lease = hold
     ["n\n", "\n", "yesterday\n", "\C-d"].each do |answer|
       asking = type_plock("break", key)
@@ -80,7 +80,7 @@ RSpec.describe "plock break", needs: "redis-server" do
     expect(lease.release).to be true
   end
 
-  it "does nothing where somebody else has it when the answer comes" do
+  it "does nothing if another holder has the key when the answer comes" do
     lease = hold
     asking = type_plock("break", key)
     asking.await("[y/N] ")

@@ -31,14 +31,14 @@ RSpec.describe Plock::CLI::Child do
     expect(File.read(file)).to eq "there\n"
   end
 
-  it "is gone, and has run nothing, where whoever made it ends before" do
+  it "ends, and runs nothing, if its parent ends before" do
     path = file
     made = in_child { described_class.new(["sh", "-c", "echo ran >#{path}"], {}).pid }
     expect_gone(made)
     expect(File.exist?(path)).to be false
   end
 
-  it "is ended and not reaped until it is asked for" do
+  it "is not reaped after its end until the caller asks for it" do
     made = child_process("true")
     expect(made).not_to be_ended
     made.start

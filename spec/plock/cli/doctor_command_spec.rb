@@ -13,7 +13,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
 
   safe = { "appendonly" => "yes", "appendfsync" => "always" }
 
-  # What it says in JSON, by check; and its exit status.
+  # Its findings in JSON, by check, and its exit status.
   def examine(url, *options, env: {})
     env = { "PLOCK_URL" => url, "PLOCK_SECRET" => "sixteen bytes and more" }.merge(env)
     output, errors, status = plock("doctor", "--json", *options, env: env)
@@ -27,7 +27,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
 
   let(:server) { redis_server(config: safe) }
 
-  it "has nothing against a server that keeps what it promised, and is 0" do
+  it "exits with 0 for a server that keeps its promises" do
     server.call("ACL", "SETUSER", "default", "resetkeys", "~plock:*", "-flushall")
     findings, status = examine(server.unix_url)
     expect(findings.values.reject { |finding| finding["level"] == "fine" }).to be_empty
@@ -37,7 +37,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect(server.call("KEYS", "plock:v1:*")).to be_empty
   end
 
-  it "says it in words, a line for each and its remedy" do
+  it "prints a line for each finding, and its remedy" do
     server.call("CONFIG", "SET", "appendonly", "no")
     output, errors, status = plock("doctor", env: { "PLOCK_URL" => server.unix_url })
     expect([errors, status.exitstatus]).to eq ["", 1]
@@ -50,7 +50,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect(output).not_to include "\e"
   end
 
-  it "accepts what is known" do
+  it "accepts known findings" do
     server.call("CONFIG", "SET", "appendonly", "no")
     findings, status = examine(server.unix_url, "--accept", "persistence,replication")
     expect([findings["persistence"].slice("level", "accepted"), status]).to eq [
@@ -208,7 +208,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect(finding).to match(a_hash_including("level" => "advice", "message" => /may open 100/))
   end
 
-  it "is 69 where the store cannot be asked" do
+  it "exits with 69 if the store cannot be reached" do
     expect(plock("doctor", env: { "PLOCK_URL" => "redis://127.0.0.1:1" }).last.exitstatus).to eq 69
     expect(
       plock(
@@ -223,7 +223,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     server.continue_process
   end
 
-  it "is in colour at a terminal, unless somebody does not want that" do
+  it "prints colours at a terminal, unless the user turns them off" do
     url = server.unix_url
     coloured = type_plock("doctor", "--store", url, env: { "TERM" => "xterm" })
     coloured.finish

@@ -4,8 +4,8 @@ require "spec_helper"
 require "plock/cli/doctor/host"
 require "tmpdir"
 
-RSpec.describe "What plock doctor says of this host" do
-  describe "the place" do
+RSpec.describe "The report of plock doctor on this host:" do
+  describe "the path" do
     def said(path)
       finding = Plock::CLI::Doctor::Place.run(Struct.new(:store).new(Struct.new(:path).new(path)))
       [finding.level.to_s, finding.message]
@@ -22,11 +22,11 @@ RSpec.describe "What plock doctor says of this host" do
       ENV.replace(before)
     end
 
-    it "is fine where it is named" do
+    it "is fine if it is named" do
       expect(said("/var/lib/app/locks")).to match ["fine", %r{use /var/lib/app/locks\z}]
     end
 
-    it "may be another one elsewhere where the environment says it, and who may see that is said" do
+    it "may differ elsewhere if it comes from the environment, and doctor says for whom" do
       expect(said("/run/user/1/plock/locks")).to match [
         "advice",
         /XDG_RUNTIME_DIR names: .* cron and services/
@@ -54,7 +54,7 @@ RSpec.describe "What plock doctor says of this host" do
       Plock::CLI::Doctor::FileSystem.run(server).message
     end
 
-    it "is that of the deepest mount, and there of the latest" do
+    it "is that of the deepest mount, and of the latest mount there" do
       File.write(mounts, <<~MOUNTS)
         a / ext4 rw 0 0
         b #{@folder} xfs rw 0 0
@@ -64,12 +64,12 @@ RSpec.describe "What plock doctor says of this host" do
       expect(said).to start_with("tmpfs, whose memory")
     end
 
-    it "has no name where none of the mounts that are seen has the path, as in a chroot" do
+    it "has no name if no visible mount has the path, as in a chroot" do
       File.write(mounts, "proc /proc proc rw 0 0\n")
       expect(said).to start_with("one whose memory")
     end
 
-    it "has no name where the system does not tell" do
+    it "has no name if the system does not list mounts" do
       expect(said).to start_with("one whose memory")
     end
   end

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/command_line"
 
-# Who dies, who is told, and what is left behind.
+# Signals and deaths of plock, its watchdog and its command, and the processes that remain.
 RSpec.describe "plock run and its processes", needs: "redis-server" do
   include Support::CommandLine
 
@@ -14,7 +14,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
 
   def start(script, **options) = start_plock("run", key, "--", *shell(script), **options)
 
-  # Of a process: everybody whose parent it is.
+  # The children of a process.
   def children_of(pid)
     Dir.glob("/proc/[0-9]*/stat").filter_map do |file|
       text = File.read(file)
@@ -24,7 +24,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
   end
 
-  # It takes its name a moment after it was started.
+  # The watchdog takes its name a moment after its start.
   def watchdog_of(job) =
     eventually { children_of(job.pid).find { |pid| name_of(pid) == "lease-watchdog\n" } }
 
@@ -73,7 +73,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       expect(job.finish.exitstatus).to eq 3
     end
 
-    it "leaves those ignored that were ignored, as under nohup" do
+    it "leaves ignored signals ignored, as under nohup" do
       program = "trap '' HUP; exec \"$@\""
       arguments = [
         *Support::CommandLine::PROGRAM, "run", key, "--",
@@ -90,7 +90,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       expect(job.finish.exitstatus).to eq 4
     end
 
-    it "ends the command that is stopped when the lease is lost" do
+    it "ends a stopped command when the lease is lost" do
       job = start("echo $$ >&3; exec sleep 60")
       pid = Integer(job.line)
       Process.kill(:STOP, pid)
@@ -99,7 +99,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       expect(job.finish(within: 5).exitstatus).to eq 76 # by TERM: KILL comes after 10 s
     end
 
-    it "ends the command when it was itself stopped for longer than the lease lasts" do
+    it "ends the command after it was itself stopped for longer than the lease lasts" do
       job =
         start_plock(
           "run", key, "--ttl", "0.3", "--grace", "5", "--", *shell("echo $$ >&3; exec sleep 60")
@@ -118,7 +118,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
   describe "deaths" do
     script = "sh -c 'echo $$ >&3; exec sleep 60' & sleep 60 & echo $! >&3; echo $$ >&3; wait"
 
-    it "kills the command and all that it started when plock is killed, at once" do
+    it "kills the command and all its descendants at once when plock is killed" do
       job = start(script)
       family = Array.new(3) { job.line }
       dog = watchdog_of(job)
@@ -127,7 +127,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       took = elapsed { expect_gone(*family) }
       expect(took).to be < 1
       expect_gone(dog)
-      expect(job.line).to be_nil # nobody has it open any more
+      expect(job.line).to be_nil # no process has it open any more
     end
 
     it "kills them, too, when plock and the command are killed" do
@@ -138,14 +138,14 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       expect_gone(*family)
     end
 
-    it "is as if the command had ended when that is killed" do
+    it "treats a killed command as one that has ended" do
       job = start("echo $$ >&3; exec sleep 60")
       Process.kill(:KILL, Integer(job.line))
       expect(job.finish.exitstatus).to eq 137
       expect(store.status(key)).not_to be_held
     end
 
-    it "puts another watchdog in the place of one that is killed" do
+    it "replaces a watchdog that is killed" do
       job = start(script)
       family = Array.new(3) { job.line }
       dog = watchdog_of(job)
@@ -156,7 +156,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       expect_gone(*family)
     end
 
-    it "kills the command also when plock and its watchdog are killed in one" do
+    it "kills the command even if plock and its watchdog are killed together" do
       job = start("echo $$ >&3; exec sleep 60")
       pid = job.line
       Process.kill(:KILL, watchdog_of(job), job.pid)
@@ -171,10 +171,10 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       job.tell
       job.finish
       expect(running?(dog)).to be false
-      expect(File.exist?("/proc/#{dog}")).to be false # it was waited for
+      expect(File.exist?("/proc/#{dog}")).to be false # it was reaped
     end
 
-    it "leaves nothing behind, at whatever moment of the beginning plock is killed", :slow do
+    it "leaves nothing behind, at whatever moment of its start plock is killed", :slow do
       20.times do
         job = start("echo $$ >&3; exec sleep 60")
         eventually { children_of(job.pid).any? || job.told.wait_readable(0) }
@@ -186,7 +186,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       end
     end
 
-    it "leaves alone what the command leaves running when it ends" do
+    it "leaves alone processes that outlive the command" do
       job = start("sleep 60 >/dev/null 2>&1 3>&- & echo $! >&3; exit 0")
       left = Integer(job.line)
       expect(job.finish.exitstatus).to eq 0
@@ -196,7 +196,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       Process.kill(:KILL, left) if left
     end
 
-    it "holds up nobody who reads what the command writes" do
+    it "does not hold up a reader of the command's output" do
       job = start("echo out; echo err >&2")
       expect(job.said(within: 5)).to eq %W[out\n err\n]
       expect(job.finish.exitstatus).to eq 0
@@ -222,7 +222,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       expect(job.finish.exitstatus).to eq 0
     end
 
-    it "runs in a folder that is not there any more, and one that it may not read" do
+    it "runs in a folder that no longer exists, and in one that it may not read" do
       Dir.mktmpdir { |folder| @gone = folder }
       Dir.mkdir(@gone)
       job = start("echo here >&3", chdir: @gone)

@@ -19,7 +19,7 @@ RSpec.describe "plock list", needs: "redis-server" do
   def listed(*arguments) =
     JSON.parse(list("--json", *arguments).first).map { |lock| lock["store_key"] }
 
-  it "is silent where nothing is held" do
+  it "is silent if no lock is held" do
     output, errors, status = list
     expect([output, errors, status.exitstatus]).to eq ["", "", 0]
     expect(list("--json").first).to eq "[]\n"
@@ -40,7 +40,7 @@ RSpec.describe "plock list", needs: "redis-server" do
     end)
   end
 
-  it "shows in JSON what status does" do
+  it "shows the same as status in JSON" do
     lease = hold("a", "nightly import")
     expect(JSON.parse(list("--json").first)).to match [
       a_hash_including(
@@ -56,7 +56,7 @@ RSpec.describe "plock list", needs: "redis-server" do
     expect(listed("nightly*")).to eq [a]
     expect(listed("*port")).to contain_exactly(a, b)
     expect(listed("e?p[op]rt")).to eq [b]
-    expect(listed("import")).to be_empty # a pattern is for the whole of it
+    expect(listed("import")).to be_empty # a pattern must match all of it
     expect(listed(Socket.gethostname)).to contain_exactly(a, b)
     expect(listed(a)).to eq [a]
     expect(listed("#{b[0, 20]}*")).to eq [b]
@@ -80,8 +80,8 @@ RSpec.describe "plock list", needs: "redis-server" do
     expect(listed("--namespace", "billing")).to eq [other.store_key]
   end
 
-  it "ends quietly where nobody reads on" do
-    # a busy machine is not what this is about
+  it "ends quietly if the reader of its output has closed it" do
+    # This example is not about a busy machine.
     patient = { "PLOCK_URL" => server.unix_url("command_timeout=10") }
     600.times { |i| server.call("SET", "plock:v1:#{Plock.digest(i.to_s)}", "token", "PX", 60_000) }
     [[], ["--json"]].each do |options|

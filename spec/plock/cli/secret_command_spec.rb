@@ -23,7 +23,7 @@ RSpec.describe "plock secret", needs: "redis-server" do
     [output, errors, status.exitstatus]
   end
 
-  it "is content where nothing is kept yet, and where the secret is the same" do
+  it "exits with 0 if no fingerprint is kept yet, and if the secret is the same" do
     expect(said).to match [/\Ahere:  fingerprint \h{16}, from PLOCK_SECRET, in the namespace without a name of .*\nthere: nothing is kept yet\n\z/, "", 0]
     store.acquire(key) { nil }
     output, errors, status = said(env: { "PLOCK_SECRET" => old })
@@ -32,7 +32,7 @@ RSpec.describe "plock secret", needs: "redis-server" do
     expect(output).not_to include old
   end
 
-  it "is 1 where others use another one, and tells both" do
+  it "exits with 1 if others use another secret, and shows both fingerprints" do
     store.acquire(key) { nil }
     output, _, status = said("--json")
     expect([JSON.parse(output), status]).to match [
@@ -43,7 +43,7 @@ RSpec.describe "plock secret", needs: "redis-server" do
     expect([output[/^here: .*?,/], status]).to eq ["here:  no secret,", 1]
   end
 
-  it "replaces it, and those with the old one are refused from then on" do
+  it "replaces the secret, and refuses processes with the old one from then on" do
     store.acquire(key) { nil }
     expect(said("--replace", "--yes").last).to eq 0
     expect(plock("run", key, "--", "echo", "ran").first).to eq "ran\n"
@@ -54,7 +54,7 @@ RSpec.describe "plock secret", needs: "redis-server" do
     ]
   end
 
-  it "does not replace it while something is held, unless it is forced" do
+  it "does not replace the secret while a lock is held, unless it is forced" do
     lease = store.acquire(key)
     expect(said("--replace", "--yes")).to match [
       "",
@@ -85,7 +85,7 @@ RSpec.describe "plock secret", needs: "redis-server" do
     %w[k] => /no key is needed/, %w[--yes] => /--yes is of no use without --replace/,
     %w[--force] => /--force is of no use/
   }.each do |arguments, message|
-    it "is 64 for #{arguments.join(" ")}" do
+    it "exits with 64 for #{arguments.join(" ")}" do
       expect(said(*arguments)).to match ["", message, 64]
     end
   end

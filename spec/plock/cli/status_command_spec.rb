@@ -10,12 +10,12 @@ RSpec.describe "plock status", needs: "redis-server" do
   let(:key) { lock_name }
   let(:store) { open_store }
 
-  it "is 0 where the key is free" do
+  it "exits with 0 if the key is free" do
     output, errors, status = plock("status", key)
     expect([output, errors, status.exitstatus]).to eq ["#{key.inspect}: free\n", "", 0]
   end
 
-  it "is 1 where somebody has it, and says who, and who waits" do
+  it "exits with 1 if the key is held, and names the holder and the waiters" do
     store.acquire(key, ttl: 30, label: "import") do |lease|
       waiting = background { store.try_acquire(key, wait: 30, label: "next") }
       eventually { store.status(key).waiters.any? }
@@ -31,7 +31,7 @@ RSpec.describe "plock status", needs: "redis-server" do
     end
   end
 
-  it "says it in JSON" do
+  it "reports the status in JSON" do
     store.acquire(key, ttl: 30, label: "Überlauf") do |lease|
       waiting = background { store.try_acquire(key, wait: 30) }
       eventually { store.status(key).waiters.any? }
@@ -78,14 +78,14 @@ RSpec.describe "plock status", needs: "redis-server" do
     expect(plock("status", "--kind", "semafore", key)[1]).to include "did you mean semaphore?"
   end
 
-  it "takes a store key, too, as list shows it" do
+  it "accepts a store key, too, as list shows it" do
     store.acquire(key, ttl: 30) do |lease|
       output, _, status = plock("status", lease.store_key)
       expect([output[0...lease.store_key.length], status.exitstatus]).to eq [lease.store_key, 1]
     end
   end
 
-  it "does not let a label or a host give orders to the terminal" do
+  it "does not let a label or a host control the terminal" do
     lock = store.status(key).store_key
     shared_redis.call("SET", lock, "token", "PX", 30_000)
     shared_redis.call(

@@ -29,7 +29,7 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     expect(store.status(key)).not_to be_held
   end
 
-  it "leaves Ctrl-C to a command that makes something else of it" do
+  it "leaves Ctrl-C to a command that handles it itself" do
     job = run_at_terminal("trap 'echo caught' INT; echo ready; read line; read line; echo went on")
     job.await("ready")
     job.type("\C-c")
@@ -50,7 +50,7 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     end
   end
 
-  it "hears Ctrl-Z where no shell could continue it, and goes on" do
+  it "goes on after Ctrl-Z if no shell could continue it" do
     job = run_at_terminal("echo ready; read line; echo \"got $line\"")
     job.await("ready")
     job.type("\C-z")
@@ -59,7 +59,7 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     expect(job.finish.exitstatus).to eq 0
   end
 
-  it "leaves the terminal as it was where the command is killed" do
+  it "restores the terminal if the command is killed" do
     job =
       screen(
         "sh", "-c",

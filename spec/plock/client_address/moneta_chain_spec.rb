@@ -19,7 +19,7 @@ RSpec.describe Plock::ClientAddress::MonetaChain do
     expect(chain(object).adapter).to be(object)
   end
 
-  it "ends where a store is its own adapter, or a chain has no end" do
+  it "ends if a store is its own adapter, or a chain has no end" do
     own = Struct.new(:adapter).new
     own.adapter = own
     expect(chain(own).adapter).to be(own)
@@ -54,11 +54,11 @@ RSpec.describe Plock::ClientAddress::MonetaChain do
     expect(chain(Moneta.build { adapter :Redis, host: "db1.example" }).encoding).to be(:plain)
   end
 
-  it "says nil where options are merged into each call" do
+  it "says nil if options are merged into each call" do
     expect(chain(redis.with(raw: true)).encoding).to be_nil
   end
 
-  it "says nil where values are serialized twice" do
+  it "says nil if values are serialized twice" do
     twice = Moneta.build do
       use :Transformer, value: :marshal
       use :Transformer, value: :marshal

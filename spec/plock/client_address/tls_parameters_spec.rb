@@ -11,11 +11,11 @@ RSpec.describe Plock::ClientAddress::TLSParameters do
       .to eq(ca_file: "/ca.pem", ca_path: "/certs", cert: "/us.crt", key: "/us.key")
   end
 
-  it "takes over that nothing is to be verified" do
+  it "takes over that verification is off" do
     expect(read(verify_mode: OpenSSL::SSL::VERIFY_NONE)).to eq(verify: :none)
   end
 
-  it "takes over that something is to be verified" do
+  it "takes over that verification is on" do
     expect(read(verify_mode: OpenSSL::SSL::VERIFY_PEER)).to eq(verify: :peer)
   end
 
@@ -23,7 +23,7 @@ RSpec.describe Plock::ClientAddress::TLSParameters do
     expect(read(hostname: "db1.example")).to eq(server_name: "db1.example")
   end
 
-  it "needs nothing for what plock does anyway" do
+  it "needs nothing for plock's defaults" do
     expect(read(verify_hostname: true, min_version: :TLS1_2, ca_file: nil)).to eq({})
   end
 

@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# In a process of its own: ActiveSupport changes much.
+# Each example runs a process of its own, because ActiveSupport changes much.
 RSpec.describe "ActiveSupport::Notifications" do
   before do
     Gem::Specification.find_by_name("activesupport")
@@ -36,7 +36,7 @@ RSpec.describe "ActiveSupport::Notifications" do
     RUBY
   end
 
-  it "is not told what nobody subscribed to, and its own can be subscribed to by a pattern" do
+  it "is not told of events without a subscriber, and takes a pattern for plock's events" do
     expect(notified(<<~'RUBY')).to eq("release.plock\n")
       ActiveSupport::Notifications.subscribe(/release\.plock/) { |event| puts event.name }
       store.acquire("k") { nil }

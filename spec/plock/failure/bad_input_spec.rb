@@ -47,7 +47,7 @@ RSpec.describe "Bad input" do
       }
     end
 
-    it "with an unescaped password is refused, and the password not repeated" do
+    it "with an unescaped password is refused, and the error does not repeat the password" do
       ["pa@ss", "pa/ss", "pa:ss", "pa#ss", "pa?ss", "pa%ss", "p[a]ss"].each do |password|
         expect { open_store("redis://:#{password}@host:1") }.to raise_error(
           Plock::ConfigurationError
@@ -110,13 +110,13 @@ RSpec.describe "Bad input" do
       end
     end
 
-    it "key: what differs after NUL is another key" do
+    it "key: a key that differs after NUL is another key" do
       store.hold("#{key}\0a", 3_000, 1.0, nil) do
         expect(hold("#{key}\0b") { :entered }).to eq(:entered)
       end
     end
 
-    it "ttl: what is no positive number of milliseconds is refused, and nothing is locked" do
+    it "ttl: anything but a positive number of milliseconds is refused, and nothing is locked" do
       [nil, "5", 0, -1, Float::NAN, Float::INFINITY, 1 << 70].each do |bad|
         expect([bad, wrong?(hold(key, bad))]).to eq([bad, true])
       end
@@ -130,12 +130,12 @@ RSpec.describe "Bad input" do
       expect(held?(key)).to be(false)
     end
 
-    it "wait: without an end is patience without an end" do
+    it "wait: an infinite number waits without an end" do
       expect(hold(key, 3_000, Float::INFINITY) { :entered }).to eq(:entered)
       expect(hold(key, 3_000, 1e300) { :entered }).to eq(:entered)
     end
 
-    it "report: what cannot be called is refused, and nothing is locked" do
+    it "report: an object that cannot be called is refused, and nothing is locked" do
       expect(wrong?(hold(key, 3_000, 0.05, :report))).to be(true)
       expect(held?(key)).to be(false)
     end
@@ -161,7 +161,7 @@ RSpec.describe "Bad input" do
     let(:store) { open_store }
     let(:key) { unique_key }
 
-    it "is refused where it cannot be right" do
+    it "is refused if it is invalid" do
       [
         [nil, "o", 3], [key, nil, 3], ["", "o", 3], [key, "", 3], [key, "o", 0], [key, "o", -1],
         [key, "o", nil], [key, "o", 1 << 70]
@@ -208,7 +208,7 @@ RSpec.describe "Bad input" do
       }
     end
 
-    it "a file of certificates that is not there, or is none" do
+    it "a file of certificates that does not exist, or is of another kind" do
       {
         ca_file: "/nowhere/ca.pem", cert: "/nowhere/cert.pem", ca_path: "/nowhere"
       }.each do |option, path|

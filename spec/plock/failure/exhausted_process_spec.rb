@@ -121,7 +121,7 @@ RSpec.describe "A process at its limits" do
     url = gate.url
     grown = in_child do
       store = open_store(url)
-      # What was just given up may still be there for a moment.
+      # Released resources may stay for a moment.
       measure = -> do
         Array
           .new(20) do
@@ -135,6 +135,6 @@ RSpec.describe "A process at its limits" do
       500.times { attempt_failure(store) }
       measure.call.zip(before).map { |after, first| after - first }
     end
-    expect(grown).to all(be <= 0) # something of before may go meanwhile
+    expect(grown).to all(be <= 0) # older resources may go meanwhile
   end
 end

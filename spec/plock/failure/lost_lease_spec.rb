@@ -11,7 +11,7 @@ RSpec.describe "A lease that is lost" do
 
   def expired = eventually { !held?(key) }
 
-  it "is not valid any more when its time is over, and what another has taken is not released" do
+  it "is not valid after it expires, and its release leaves the next holder's lock alone" do
     store.hold(key, 1_000, 5.0, nil) do |lease|
       expect(lease).to be_valid
       expired
@@ -30,7 +30,7 @@ RSpec.describe "A lease that is lost" do
     end
   end
 
-  it "passes to another store of ours in order: the fence grows" do
+  it "passes to another store of plock's in order: the fence grows" do
     other = open_store
     fences = []
     store.hold(key, 100, 5.0, nil) do |first|
@@ -56,12 +56,12 @@ RSpec.describe "A lease that is lost" do
     holder.wait
   end
 
-  it "is had by another after the time of a holder who was killed" do
+  it "passes to another holder when the lease of a killed holder expires" do
     holder_who_is_killed(300)
     expect(store.hold(key, Support::Failures::TTL_MS, 10.0, nil) { :entered }).to eq(:entered)
   end
 
-  it "is had by nobody before that time, however the holder died" do
+  it "passes to no other holder before that time, however the holder died" do
     holder_who_is_killed(60_000)
     expect(hold_failure(store, key, wait: 0.05)).to be_a(Plock::TimeoutError)
     expect(shared_redis.call("PTTL", key)).to be_between(1, 60_000)

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/failures"
 
-# Whenever a reply does not come, the server may have done what it was asked.
+# If a reply does not come, the server may still have executed the request.
 RSpec.describe "A reply that never comes" do
   include Support::Failures
 
@@ -17,7 +17,7 @@ RSpec.describe "A reply that never comes" do
     "is swallowed" => ->(gate) { gate.swallow(:reply, connections: 1) },
     "is held back" => ->(gate) { gate.hold(:reply, connections: 1) }
   }
-  # A kept connection that closes is nobody's failure: the call goes on with another one.
+  # A kept connection that closes is not a failure: the call goes on with another connection.
   closing = {
     "is cut off before its first byte" => ->(gate) { gate.cut(:reply, connections: 1) },
     "is cut off after three bytes" => ->(gate) { gate.cut(:reply, after_bytes: 3, connections: 1) },
@@ -57,7 +57,7 @@ RSpec.describe "A reply that never comes" do
     end
   end
 
-  # Else the server would say that it does not know the script, and would have done nothing.
+  # Without this, the server would reply that it does not know the script, and would do nothing.
   def acquire_for_adoption
     store.adopt(store.acquire(unique_key).dump).release
     store.acquire(key, ttl: 30)

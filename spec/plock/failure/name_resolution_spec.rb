@@ -9,7 +9,7 @@ RSpec.describe "A host name" do
 
   let(:log) { File.join(Support::Supervisor.folder, "lookups-#{SecureRandom.hex(4)}") }
 
-  # What the program, which has a store at that host, prints.
+  # Returns the output of the program, which has a store at that host.
   def with_slow_names(host, program, query: nil)
     environment = Support::SlowResolver.environment(log) or skip "needs Linux, and a C compiler"
     url = shared_redis.url(query, host: host)

@@ -29,7 +29,7 @@ RSpec.describe "A server that refuses" do
       expect(calls("auth", server)).to eq(before + 1)
     end
 
-    it "serves when the password is set to the one that is known" do
+    it "serves when its password is set to the store's" do
       attempt_failure(store)
       server.call("CONFIG", "SET", "requirepass", "guess-0815")
       expect_service(store, server)
@@ -142,7 +142,7 @@ RSpec.describe "A server that refuses" do
     end
   end
 
-  context "when it is running somebody's endless script" do
+  context "when it is running another client's endless script" do
     let(:server) { redis_server(config: { "lua-time-limit" => "1" }) }
     let(:address) { server.url }
     let(:endless) do

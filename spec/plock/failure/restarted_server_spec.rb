@@ -9,7 +9,7 @@ RSpec.describe "A server that comes back as another" do
   let(:server) { redis_server }
   let(:store) { warm(open_store(server.url)) }
 
-  # No call may notice: neither an attempt that has no second one, nor a hold.
+  # No call may fail: neither a single attempt nor a hold.
   def expect_nothing_noticed
     key = unique_key
     owner = Plock.token
@@ -24,7 +24,7 @@ RSpec.describe "A server that comes back as another" do
     expect_nothing_noticed
   end
 
-  it "forgets the scripts while the lock is held: it is released all the same" do
+  it "forgets the scripts while the lock is held: it is still released" do
     key = unique_key
     store.hold(key, Support::Failures::TTL_MS, 1.0, nil) { server.call("SCRIPT", "FLUSH") }
     expect(held?(key, server)).to be(false)
@@ -64,7 +64,7 @@ RSpec.describe "A server that comes back as another" do
     expect_nothing_noticed
   end
 
-  it "is down for a while during a hold's patience" do
+  it "is down for a while during a hold's wait" do
     store
     server.kill
     codes = Queue.new
@@ -77,7 +77,7 @@ RSpec.describe "A server that comes back as another" do
     expect(holder.value).to eq(:entered)
   end
 
-  it "was restarted while the lock was held, and has lost it: nobody else's is released" do
+  it "was restarted while the lock was held, and has lost it: another holder keeps its own" do
     key = unique_key
     store.hold(key, Support::Failures::TTL_MS, 1.0, ->(*) {}) do
       server.restart
@@ -86,7 +86,7 @@ RSpec.describe "A server that comes back as another" do
     expect(server.call("GET", key)).to eq("somebody else")
   end
 
-  it "is a replica now, and the address leads to the new master: the connection is made anew" do
+  it "is a replica now, and the address leads to the new master: plock reconnects" do
     master = redis_server
     gate = proxy(server)
     store = warm(open_store(gate.url))

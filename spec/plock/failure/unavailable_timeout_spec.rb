@@ -69,7 +69,7 @@ RSpec.describe "A call with a long patience and a server that is away" do
     expect(monotonic - began).to be_between(1.15, 1.7)
   end
 
-  it "gives up where a server accepts and is silent", :timing do
+  it "gives up if a server accepts and is silent", :timing do
     gate.silent
     expect(expect_to_give_up { store.acquire(key, wait: long) { raise "entered" } }.code).to eq(
       :silent
@@ -91,7 +91,7 @@ RSpec.describe "A call with a long patience and a server that is away" do
     end
   end
 
-  it "gives up where it waits in line and the server goes away", :timing do
+  it "gives up if it waits in the queue and the server goes away", :timing do
     holder = open_store.acquire(key, ttl: long)
     waiter = background do
       store.acquire(key, wait: long) { raise "entered" }
@@ -106,7 +106,7 @@ RSpec.describe "A call with a long patience and a server that is away" do
     holder.release
   end
 
-  it "leaves Parse::Lock, which hears of each failed attempt, its whole patience", :timing do
+  it "leaves Parse::Lock, which reports each failed attempt, its whole wait", :timing do
     gate.refuse
     wait = gives_up + 0.5
     told = []

@@ -15,7 +15,7 @@ RSpec.describe "Interrupts around a hold's block" do
       end
     end
 
-    # What the server does with the request is all the same: nothing stays.
+    # Whatever the server does with the request, nothing stays.
     def expect_nothing_left
       gate.clear
       expect_no_orphan(key)
@@ -54,11 +54,11 @@ RSpec.describe "Interrupts around a hold's block" do
       end
     end
 
-    context "with a request that reaches the server after we have given up" do
+    context "with a request that reaches the server after the caller has given up" do
       let(:server) { redis_server }
       let(:gate) { proxy(server) }
 
-      it "leaves no lock, though the release on another connection came first" do
+      it "leaves no lock, even if the release on another connection comes first" do
         store
         gate.hold(:request, connections: 1)
         thread = hold_in_background
@@ -66,7 +66,7 @@ RSpec.describe "Interrupts around a hold's block" do
         thread.kill.join
         gate.await(:request, key, times: 2) # the release
         gate.clear
-        gate.await_open(1) # all that the first connection had to say has been said
+        gate.await_open(1) # the first connection has sent everything
         eventually { server.connections == 1 }
         expect(held?(key, server)).to be(false)
       end

@@ -116,7 +116,7 @@ RSpec.describe "Interrupts during release" do
   context "with a server that does not answer" do
     let(:release_timeout) { 0.2 }
 
-    # What a kill left behind in the VM must not meet code that rescues.
+    # A pending kill in the VM must not reach code that rescues.
     it "a kill survives a report that rescues something, or raises" do
       [->(*) { raise KeyError rescue 0 }, ->(*) { raise rescue_me }].each do |report|
         leaving = Queue.new
