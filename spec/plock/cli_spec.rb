@@ -12,7 +12,7 @@ RSpec.describe "plock" do
 
   commands = %w[run status list break wait secret doctor]
 
-  it "says what there is to call" do
+  it "lists its commands" do
     [%w[help], %w[--help], %w[-h]].each do |arguments|
       output, errors, status = plock(*arguments)
       expect([errors, status.exitstatus]).to eq ["", 0]
@@ -56,7 +56,7 @@ RSpec.describe "plock" do
     %w[status --store memory: k] => /excludes only its own process/,
     %w[status --namespace a/b k] => /namespace must be/
   }.each do |arguments, message|
-    it "is 64 for #{["plock", *arguments].join(" ")[0, 60]}, and says what is wrong" do
+    it "exits with 64 for #{["plock", *arguments].join(" ")[0, 60]}, and says why" do
       output, errors, status = plock(*arguments)
       expect([output, status.exitstatus]).to eq ["", 64]
       expect(errors.lines.first).to start_with("plock: ").and match(message)
@@ -64,14 +64,14 @@ RSpec.describe "plock" do
     end
   end
 
-  it "takes options that are not ambiguous, and says what those may be that are" do
+  it "accepts unambiguous abbreviations of options" do
     expect(plock("run", "--a", "1", "k", "true")[1]).not_to include "ambiguous"
     # --label; and no store is there
     expect(plock("run", "--l", "x", "k", "true").last.exitstatus).to eq 69
     expect(plock("break", "--y", "k").last.exitstatus).to eq 69
   end
 
-  it "is 69 where the store is not there, without its password" do
+  it "exits with 69 if the store is unreachable, and does not show its password" do
     output, errors, status =
       plock("status", "k", env: { "PLOCK_URL" => "redis://:sesame@127.0.0.1:1" })
     expect([output, status.exitstatus]).to eq ["", 69]
@@ -79,7 +79,7 @@ RSpec.describe "plock" do
     expect(errors).not_to include "sesame"
   end
 
-  it "says nothing twice, and not in Ruby's words, when it is interrupted" do
+  it "prints nothing when a signal interrupts it" do
     server = discard(TCPServer.new("127.0.0.1", 0), :close) # accepts, and is silent
     url = "redis://127.0.0.1:#{server.addr[1]}?command_timeout=30&connect_timeout=30"
     %w[INT TERM].each do |name|
@@ -91,7 +91,7 @@ RSpec.describe "plock" do
     end
   end
 
-  it "is 71 where the output cannot be written", if: File.exist?("/dev/full") do
+  it "exits with 71 if it cannot write its output", if: File.exist?("/dev/full") do
     running = start_plock("help", out: "/dev/full")
     expect(running.finish.exitstatus).to eq 71
     expect(running.said.last).to match(

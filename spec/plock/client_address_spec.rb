@@ -20,7 +20,7 @@ RSpec.describe Plock::ClientAddress do
       )
     end
 
-    it "gives what its options say rather than what its URL says" do
+    it "prefers its options to its URL" do
       redis = Redis.new(url: "redis://db1.example:6380/2", db: 5, password: "other")
       expect(taken(redis)).to eq(["redis://db1.example:6380", { password: "other", database: 5 }])
     end
@@ -29,7 +29,7 @@ RSpec.describe Plock::ClientAddress do
       expect(taken(Redis.new(host: "db1.example"))).to eq(["redis://db1.example:6379", {}])
     end
 
-    it "gives a Unix socket, with what a URL cannot hold escaped" do
+    it "gives a Unix socket, and escapes characters that a URL cannot hold" do
       redis = Redis.new(path: "/run/our redis/100%?.sock", db: 1)
       expect(taken(redis)).to eq(["unix:///run/our%20redis/100%25%3F.sock", { database: 1 }])
     end
@@ -66,7 +66,7 @@ RSpec.describe Plock::ClientAddress do
       expect(redis).not_to be_connected
     end
 
-    it "is refused where it goes through Sentinel" do
+    it "is refused if it goes through Sentinel" do
       redis = Redis.new(sentinels: [{ host: "127.0.0.1", port: 1 }], name: "main")
       expect { described_class.of(redis) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
     end
@@ -113,7 +113,7 @@ RSpec.describe Plock::ClientAddress do
       expect(taken(redis)).to eq(["rediss://db1.example:6380", { verify: :none }])
     end
 
-    it "is refused where it goes through Sentinel" do
+    it "is refused if it goes through Sentinel" do
       redis = older.new(host: "db1.example", port: 6380, sentinels: [{}])
       expect { described_class.of(redis) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
     end
@@ -160,7 +160,7 @@ RSpec.describe Plock::ClientAddress do
       )
     end
 
-    it "is refused where it goes through Sentinel" do
+    it "is refused if it goes through Sentinel" do
       client =
         RedisClient.sentinel(name: "main", sentinels: [{ host: "127.0.0.1", port: 1 }]).new_client
       expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /Sentinel/)

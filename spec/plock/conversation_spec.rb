@@ -29,14 +29,14 @@ RSpec.describe "Plock::Store::Conversation", :no_leaks, needs: "redis-server" do
     shared_redis.call("DEL", key)
   end
 
-  it "raises what the server calls an error, and goes on" do
+  it "raises the server's error replies, and goes on" do
     expect { ask("NONSENSE") }.to raise_error(Plock::UnavailableError, /unknown command/) { |e|
       expect(e.code).to eq :server
     }
     expect(ask("PING")).to eq "PONG"
   end
 
-  it "raises what a lock would that cannot be asked for" do
+  it "raises the same errors as a lock if it cannot connect or log in" do
     expect { converse(open_store("redis://127.0.0.1:1")).ask(%w[PING]) }.to raise_error(
       Plock::UnavailableError
     )

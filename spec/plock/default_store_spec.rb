@@ -52,7 +52,7 @@ RSpec.describe Plock do
       end
 
       %w[RAILS_ENV RACK_ENV APP_ENV].each do |variable|
-        it "is refused in production as #{variable} tells it, which says what to set" do
+        it "is refused if #{variable} is production, and the error says what to set" do
           ENV[variable] = "production"
           expect { described_class.acquire("k") }.to raise_error(
             Plock::ConfigurationError, /#{variable}.*PLOCK_URL.*local:/
@@ -63,7 +63,7 @@ RSpec.describe Plock do
       end
     end
 
-    it "is opened once, at what PLOCK_URL names" do
+    it "is opened once, at PLOCK_URL" do
       ENV["PLOCK_URL"] = "redis://localhost:7000/3"
       expect(described_class.store.url).to eq("redis://localhost:7000/3")
       expect(described_class.store).to be(described_class.store)
@@ -166,7 +166,7 @@ RSpec.describe Plock do
         ).to eq([3.0, true])
       end
 
-      it "calls one that can be called, once, when it is needed" do
+      it "calls a callable once, when the store is first needed" do
         called = 0
         described_class.configure { |c| c.store = -> { (called += 1) && opened } }
         expect(called).to be(0)
@@ -174,7 +174,7 @@ RSpec.describe Plock do
         expect([called, described_class.store]).to eq([1, opened])
       end
 
-      it "refuses what is none" do
+      it "refuses an object that is not a store" do
         ["redis://localhost", 5, "nonsense"].each do |value|
           expect { described_class.configure { |c| c.store = value } }.to raise_error(
             Plock::ConfigurationError, /store must be .* a URL .* is a url/

@@ -3,7 +3,7 @@
 require "spec_helper"
 
 RSpec.describe Plock::Dispatcher do
-  it "runs what is posted, in order, on one thread of its own" do
+  it "runs callbacks in order, on one thread of its own" do
     ran = Queue.new
     described_class.start
     3.times { |number| described_class.post(-> { ran << [number, Thread.current.name] }) }
@@ -13,7 +13,7 @@ RSpec.describe Plock::Dispatcher do
     )
   end
 
-  it "tells of a loss before it runs what is posted after that loss" do
+  it "reports a loss before it runs callbacks that are posted after that loss" do
     order, gate = Queue.new, Queue.new
     store = Plock::Store.open("memory:")
     store.acquire("k", on_lost: ->(_) { order << :lost }) do

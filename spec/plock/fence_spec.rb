@@ -46,7 +46,7 @@ RSpec.describe "The fence" do
     expect(around { server.call("FLUSHALL") }).to grow
   end
 
-  it "grows when the server has evicted what was noted" do
+  it "grows when the server has evicted its record" do
     lock
     expect(around { server.call("DEL", companion) }).to grow
   end

@@ -103,7 +103,7 @@ RSpec.describe "Garbage collection" do
     expect([value, held?(key)]).to eq([true, false])
   end
 
-  it "lets a lease outlive its hold: it says that it is not valid any more" do
+  it "lets a lease outlive its hold: the lease is then not valid" do
     kept = open_store.hold(key, 60_000, 1.0, nil) { |lease| lease }
     GC.start
     expect([kept.valid?, kept.key, kept.token.size]).to eq([false, key, 36])
@@ -119,7 +119,7 @@ RSpec.describe "Garbage collection" do
     end.then { |left| expect(left).to be <= 2 } # the stack may still hold one
   end
 
-  it "frees what is opened and thrown away: memory stays" do
+  it "frees stores that are opened and dropped: memory stays the same" do
     skip "/proc not mounted" unless Support::Inventory.available?
     resident = -> do
       GC.start

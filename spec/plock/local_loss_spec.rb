@@ -7,7 +7,7 @@ require "tmpdir"
 
 # A folder may be renamed, restored or cleared while leases in it are held. Then another process
 # finds another file, or none.
-RSpec.describe "A local store whose file is not what it was" do
+RSpec.describe "A local store whose file was replaced or damaged" do
   include Support::CommandLine
 
   let(:root) do
@@ -44,7 +44,7 @@ RSpec.describe "A local store whose file is not what it was" do
 
   fates.each do |fate, come|
     context "because it #{fate}" do
-      it "holds nothing any more, whichever method is asked" do
+      it "holds no lease any more, by any method" do
         lease = store.acquire("k", ttl: 3600)
         looked_at
         come.call(path)

@@ -30,7 +30,7 @@ RSpec.describe Plock::Locking do
     lease.hold.define_singleton_method(:release) { |_keep| raise failure }
   end
 
-  it "raises what the store raises, and does not enter the block" do
+  it "raises the store's error, and does not enter the block" do
     failing[:take] = failing[:break_hold] = failing[:each_key] = failing[:adopt_hold] = failing[
                                                                                         :examine
     ] = failure
@@ -125,7 +125,7 @@ RSpec.describe Plock::Locking do
       end
     end
 
-    it "raises what the store raises, and holds none" do
+    it "raises the store's error, and holds no key" do
       failing[:take_all] = failure
       expect { store.acquire_all(keys, wait: 0) { raise "entered" } }.to raise_error(failure)
       expect { store.try_acquire_all(keys) { raise "entered" } }.to raise_error(failure)
@@ -248,7 +248,7 @@ RSpec.describe Plock::Locking do
     expect(store.acquire("k", ttl: 3r / 2, &:ttl)).to eq(1.5)
   end
 
-  it "works in a Ractor, where on_lost: is refused" do
+  it "works in a Ractor, and refuses on_lost: there" do
     output, status = ruby(<<~RUBY, shared_redis.unix_url)
       require "plock"
       Warning[:experimental] = false

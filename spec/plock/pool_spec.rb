@@ -48,7 +48,7 @@ RSpec.describe "A pool with fewer connections than busy threads" do
       background(&block).tap { |thread| eventually { thread.stop? } }
     end
 
-    # In this order: the one that has the connection, and those that queue for it.
+    # In this order: the caller that has the connection, and the callers that queue for it.
     def line_up(count)
       store
       gate.hold(:reply, connections: 1)
@@ -98,7 +98,7 @@ RSpec.describe "A pool with fewer connections than busy threads" do
         eventually { keys.none? { |key| held?(key) } }
       end
 
-      it "says so where nothing comes of it until the lease has ended" do
+      it "warns if the release has not succeeded when the lease ends" do
         heard = Queue.new
         allow(Plock::Log).to receive(:warn) { |_logger, message| heard << message }
         lease = store.acquire(unique_key, ttl: 0.3)

@@ -90,7 +90,7 @@ RSpec.describe Plock::ReadWriteLock do
     expect(lock.write(ttl: 30, wait: 10) { :entered }).to be(:entered)
   end
 
-  it "serves processes in order, readers together, also where some are killed while they wait" do
+  it "serves processes in order, readers together, even if some are killed while they wait" do
     first = inside(:write)
     first.hear
     line =

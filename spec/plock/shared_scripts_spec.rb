@@ -54,7 +54,7 @@ RSpec.describe "The scripts of locks with several holders" do
     expect(waiting.map(&:hears)).to all match(/\A~[45]\d\d\d\z/)
   end
 
-  it "forget a holder whose lease has expired, though no caller has looked since" do
+  it "forget a holder whose lease has expired, even if no caller has looked since" do
     5.times do
       inside("s2", ttl: 20)
       eventually(2.0, "a lease does not end") { server.call("EXISTS", scripts.keys.first).zero? }

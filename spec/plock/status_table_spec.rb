@@ -33,7 +33,7 @@ RSpec.describe Plock::Status::Table do
     waiter.join
   end
 
-  it "numbers several holders, and says what they do" do
+  it "numbers several holders, and shows their modes" do
     permits = store.semaphore("api", permits: 2)
     leases = Array.new(2) { permits.acquire }
     lines = lines_of(permits.status)
@@ -50,7 +50,7 @@ RSpec.describe Plock::Status::Table do
     end
   end
 
-  it "is indented where it stands in something else" do
+  it "is indented within other text" do
     lease = store.acquire("k")
     expect([store.status("k")].pretty_inspect.lines.drop(1)).to all(start_with(" "))
     lease.release

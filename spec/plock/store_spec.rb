@@ -208,7 +208,7 @@ RSpec.describe Plock::Store do
     end
   end
 
-  describe "#status of what is not text" do
+  describe "#status of values that are not text" do
     let(:store) { open_store }
     let(:lock) { store.status(key).store_key }
 

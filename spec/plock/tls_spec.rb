@@ -24,7 +24,7 @@ RSpec.describe "TLS" do
       expect_service(open_store(server.url, ca_path: certificates.ca_path), server)
     end
 
-    it "shows a client certificate where one is demanded" do
+    it "shows a client certificate if the server demands one" do
       strict = tls_server(:server, client_auth: true)
       store =
         open_store(
@@ -158,7 +158,7 @@ RSpec.describe "TLS" do
   end
 
   describe "without the client certificate that is demanded" do
-    # A handshake takes its time on a machine that is busy, and that is not what is meant here.
+    # A handshake may be slow on a busy machine, which this example does not test.
     patient = { connect_timeout: 5, attempt_timeout: 5 }
 
     it "is a typed error that speaks of the certificate" do

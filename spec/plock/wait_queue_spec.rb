@@ -3,8 +3,7 @@
 require "spec_helper"
 require "support/scripts"
 
-# The queue when its records are wrong: many records of dead processes, or none although processes
-# wait.
+# The queue when its records are wrong: many belong to dead processes, or waiters have none.
 RSpec.describe "The wait queue" do
   let(:server) { redis_server }
   let(:store) { open_store(server.url) }

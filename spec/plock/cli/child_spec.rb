@@ -22,7 +22,7 @@ RSpec.describe Plock::CLI::Child do
 
   let(:file) { File.join(Support::Supervisor.folder, "child-#{SecureRandom.hex(6)}") }
 
-  it "begins when it is told to, as the first of a group of its own" do
+  it "begins when it is told to, as the leader of a group of its own" do
     made = child_process("sh", "-c", "echo $PLACE >$FILE", PLACE: "there", FILE: file)
     expect(Process.getpgid(made.pid)).to eq made.pid
     expect(made.stopped || made.ended? || File.exist?(file)).to be false
@@ -49,7 +49,7 @@ RSpec.describe Plock::CLI::Child do
     expect(made).not_to be_ended
   end
 
-  it "says what stopped it, once" do
+  it "reports once the signal that stopped it" do
     made = child_process("sleep", "60")
     made.start
     expect(made.stopped).to be_nil

@@ -124,7 +124,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect(status).to eq 1
   end
 
-  it "sees that it is a replica itself, and what that means" do
+  it "sees that the server is a replica itself, and says what that means" do
     findings, status = examine(redis_server(:replica).unix_url)
     expect(findings["role"]).to match(
       a_hash_including("level" => "danger", "remedy" => /name the primary, 127\.0\.0\.1:1/)
@@ -159,7 +159,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     expect(examine(certified.url("verify=none")).first["tls"]).to include("level" => "danger")
   end
 
-  it "needs no more rights than locks do, and says what it could not ask" do
+  it "needs no more rights than locks do, and says which checks it could not make" do
     rules = Plock::CLI::Doctor::Rights::SMALLEST
     server.call("ACL", "SETUSER", "locks", "on", ">correct horse", *rules)
     findings, status = examine(server.url(user: "locks", password: "correct horse"))

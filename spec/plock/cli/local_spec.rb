@@ -122,7 +122,7 @@ RSpec.describe "plock without a server" do
       "unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', folder
     ]
     unless system(*mounting, "true", %i[out err] => File::NULL)
-      skip "a file system of one's own is not to be had"
+      skip "a file system for this example is not available"
     end
     [*mounting, *command]
   end

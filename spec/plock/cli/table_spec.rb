@@ -4,7 +4,7 @@ require "spec_helper"
 require "plock/cli/table"
 
 RSpec.describe Plock::CLI::Table do
-  it "is as wide as what stands in it, and has a dash where nothing does" do
+  it "is as wide as its contents, and has a dash in empty cells" do
     columns = { "A" => ->(row) { row[0] }, "LONG" => ->(row) { row[1] }, "Z" => ->(row) { row[2] } }
     expect(described_class.lines(columns, [["ä" * 3, nil, 1], ["b", "x", nil]])).to eq [
       "A    LONG  Z",

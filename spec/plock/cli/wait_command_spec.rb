@@ -10,7 +10,7 @@ RSpec.describe "plock wait", needs: "redis-server" do
   let(:key) { lock_name }
   let(:store) { open_store }
 
-  it "is 0 at once where the key is free" do
+  it "exits with 0 at once if the key is free" do
     output, errors, status = plock("wait", key)
     expect([output, errors, status.exitstatus]).to eq ["", "", 0]
     expect(store.status(key)).not_to be_held
@@ -26,7 +26,7 @@ RSpec.describe "plock wait", needs: "redis-server" do
     expect(store.status(key)).not_to be_held
   end
 
-  it "is 75 past --wait, and says who has it" do
+  it "exits with 75 after --wait, and names the holder" do
     store.acquire(key, ttl: 60, label: "import") do
       output, errors, status = plock("wait", "--wait", "0.2", key)
       expect([output, status.exitstatus]).to eq ["", 75]

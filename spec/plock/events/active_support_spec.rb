@@ -23,7 +23,7 @@ RSpec.describe "ActiveSupport::Notifications" do
     output
   end
 
-  it "is told of events, with times and payload, in each form that listeners take" do
+  it "gets events, with times and payload, in each form that its listeners take" do
     expect(notified(<<~'RUBY')).to eq("acquire.plock true true true\nacquire.plock true\n")
       ActiveSupport::Notifications.subscribe("acquire.plock") do |name, start, finish, id, payload|
         told = payload[:label] == "why" && payload[:fence] > 0

@@ -6,7 +6,7 @@ require "support/failures"
 RSpec.describe "Bad input" do
   include Support::Failures
 
-  # The class of what was raised, or the value that came back instead.
+  # The class of the error, or the returned value if there is none.
   def outcome
     yield
   rescue ArgumentError, TypeError, RangeError => e

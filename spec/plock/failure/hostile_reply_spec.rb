@@ -9,7 +9,7 @@ RSpec.describe "A hostile reply" do
   let(:gate) { proxy }
   let(:store) { warm(open_store(gate.url)) }
 
-  # Peak of what the process has reserved and of what it has touched, in KiB.
+  # The peaks of the process's reserved and resident memory, in KiB.
   def peaks
     File.read("/proc/self/status").scan(/^(?:VmPeak|VmHWM):\s+(\d+)/).flatten.map(&:to_i)
   end
@@ -43,7 +43,7 @@ RSpec.describe "A hostile reply" do
     end
   end
 
-  # The answer to one acquire, the one that names the key, is replaced.
+  # Replaces the reply to one acquire, which names the key.
   def expect_refusal(reply, key = unique_key)
     store
     gate.replace(reply, after: key, connections: 1)
@@ -67,7 +67,7 @@ RSpec.describe "A hostile reply" do
     expect_service(store)
   end
 
-  it "releases what the server may have granted behind it" do
+  it "releases the lock that the server may have granted behind it" do
     key = unique_key
     expect_refusal("nonsense\r\n", key)
     gate.await(:request, key, times: 2) # the release that follows the acquire

@@ -55,7 +55,7 @@ RSpec.describe "A server that cannot keep locks" do
     end
   end
 
-  it "asks in the greeting: a connection takes no more round trips than before" do
+  it "asks in the greeting: a connection takes no additional round trip" do
     gate = proxy
     gate.hold(:reply)
     store = open_store(gate.url, connect_timeout: 20, command_timeout: 20, attempt_timeout: 20)

@@ -16,7 +16,7 @@ RSpec.describe "A server that refuses" do
 
     it_behaves_like "a store that fails with", "Plock::AuthenticationError", :wrongpass
 
-    it "does not say what was tried" do
+    it "does not show the password that was tried" do
       error = hold_failure(store)
       expect([error.full_message, error.message, store.inspect, store.url].join).not_to include(
         "0815"
@@ -36,7 +36,7 @@ RSpec.describe "A server that refuses" do
     end
   end
 
-  context "when it does not know AUTH, and repeats what it was sent" do
+  context "when it does not know AUTH, and echoes its arguments" do
     let(:address) { hostile_server([[:echo, said]]).url.sub("127", "locks:guess-0815@127") }
     let(:said) do
       "-ERR unknown command 'AUTH', with args beginning with: 'locks' 'guess-0815' \r\n"
@@ -53,7 +53,7 @@ RSpec.describe "A server that refuses" do
     let(:server) { redis_server(config: { "maxclients" => "1" }) }
     let(:address) { server.url }
 
-    it "fails with what it is, and serves when there is room again" do
+    it "raises an error with its own code, and serves when there is room again" do
       server.call("PING") # which keeps the one connection
       expect(hold_failure(store)).to be_a(Plock::UnavailableError).and have_attributes(code: :full)
       server.call("CONFIG", "SET", "maxclients", 10)

@@ -8,7 +8,7 @@ RSpec.describe "A call with a long patience and a server that is away" do
   include Support::Failures
   include Support::CommandLine
 
-  # Seconds; the default, and what scheduling and the last attempt may add.
+  # Seconds: the default, and the time that scheduling and the last attempt may add.
   def gives_up = 1.0
   def grace = 0.6
   def long = 60
@@ -76,7 +76,7 @@ RSpec.describe "A call with a long patience and a server that is away" do
     )
   end
 
-  it "gives up after what the store is told, as a keyword or in the URL", :timing do
+  it "gives up after the time that a keyword or the URL sets", :timing do
     gate.refuse
     [
       open_store(gate.url, unavailable_timeout: 0.3),

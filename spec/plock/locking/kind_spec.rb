@@ -6,7 +6,7 @@ RSpec.describe Plock::Locking::Kind do
   let(:profile) { Plock::Locking::StoreConfig.new(namespace: "x") }
   let(:kinds) { described_class::ALL }
 
-  it "gives a key of each kind a name of its own, and is told by it" do
+  it "gives a key of each kind a name of its own, and is known by that name" do
     names = kinds.map { |kind| profile.store_key("k", kind) }
     expect(names).to all(start_with(Plock.store_key("plock:v1:x:", "k")))
     expect(names.uniq.size).to be(kinds.size)

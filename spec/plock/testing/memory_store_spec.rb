@@ -69,7 +69,7 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(Array.new(3) { served.pop }).to eq([0, 1, 2])
     end
 
-    it "ends patience, before the lease ends and where it does" do
+    it "ends a wait, before the lease expires and when it does" do
       hold("k", ttl: 30)
       waiter = background { store.try_acquire("k", wait: 20) || :gave_up }
       eventually { store.status("k").waiters.size == 1 }
@@ -89,7 +89,7 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(store.acquire("k", &:fence)).to be >= lease.fence + 3_600_000_000
     end
 
-    it "ends shares, each in its time, and lets in who waits" do
+    it "ends shares, each at its time, and admits the waiters" do
       semaphore = store.semaphore("k", permits: 2)
       leases = [10, 20].map { |ttl| kept(semaphore.acquire(ttl: ttl)) }
       waiters = Array.new(2) do |number|
@@ -126,7 +126,7 @@ RSpec.describe Plock::Testing::MemoryStore do
       lease.release
     end
 
-    it "counts for the patience of those who want several keys" do
+    it "counts for the wait of callers that want several keys" do
       keys = %w[a b c].sort_by { |key| store.status(key).store_key }
       leases = [0, 2].map { |number| hold(keys[number], ttl: 3_600) }
       waiter = background { store.try_acquire_all(keys, ttl: 3_600, wait: 20) || :gave_up }
@@ -162,7 +162,7 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(store.lose!("k")).to be(false)
     end
 
-    it "takes a share away from all who have it" do
+    it "takes a share away from all its holders" do
       lock = store.read_write_lock("k")
       told = Queue.new
       2.times { kept(background { lock.read(on_lost: ->(lease) { told << lease.mode }) }.value) }
