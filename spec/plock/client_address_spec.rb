@@ -236,7 +236,7 @@ RSpec.describe Plock::ClientAddress do
       expect(taken(store)).to eq(["redis://db1.example:6379", {}])
     end
 
-    it "takes a client that was passed in" do
+    it "accepts a client that was passed in" do
       store =
         Moneta.new(:Redis, backend: Redis.new(host: "db1.example", db: 4), value_serializer: nil)
       expect(taken(store)).to eq(["redis://db1.example:6379", { database: 4 }])

@@ -46,7 +46,7 @@ RSpec.describe "Plock::Store::Conversation", :no_leaks, needs: "redis-server" do
     )
   end
 
-  it "takes words only" do
+  it "accepts only words" do
     expect { conversation.ask([]) }.to raise_error(ArgumentError)
     expect { conversation.ask(["PING"] * 12) }.to raise_error(ArgumentError)
     expect { conversation.ask("PING") }.to raise_error(TypeError)

@@ -69,7 +69,7 @@ RSpec.describe Plock::Dispatcher do
     described_class.surroundings = nil
   end
 
-  it "tells no other lease of a loss if the WeakMap that knows them has one in its place" do
+  it "reports a loss to no other lease, even if the WeakMap returns one for the id" do
     lost = []
     lease =
       discard(

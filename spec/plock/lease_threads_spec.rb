@@ -213,7 +213,7 @@ RSpec.describe "A lease that several threads use" do
     expect(store.adopt(dump).release).to be(true)
   end
 
-  it "tells an extension after the release that it is released, and reports no loss" do
+  it "refuses an extension after the release as released, and reports no loss" do
     lost = Queue.new
     lease = take("a lock", on_lost: lost.method(:push))
     late = nil

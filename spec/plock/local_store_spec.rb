@@ -272,7 +272,7 @@ RSpec.describe Plock::LocalStore do
       File.unlink(path)
       told =
         warnings { expect(eventually { store.try_acquire("k") { File.exist?(path) } }).to be(true) }
-      # one that entered by the old file in the first milliseconds
+      # a caller that entered by the old file in the first milliseconds
       expect(told).to all(match(/is lost before its block ended/))
       expect(discard(local(path), :close).try_acquire("k") { :entered }).to be(:entered)
     end

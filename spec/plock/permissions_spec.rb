@@ -42,7 +42,7 @@ RSpec.describe "A user with few rights" do
 
   def take(store, key, **options) = store.acquire(key, **options).tap { |lease| taken << lease }
 
-  # Refused, in line, served; then watched, extended and released; told about; broken.
+  # A waiter is refused, queued and served. Its lease is then renewed, extended, listed and broken.
   def use_everything(store = admitted, key = unique_key)
     holds = take(holder, key)
     waiting = background { take(store, key, wait: 10, renew: true, label: "label") }
@@ -64,7 +64,8 @@ RSpec.describe "A user with few rights" do
     expect(store.once(key, within: 0.01) { :ran }.value).to be :ran
   end
 
-  # Read beside others, written when they have gone, downgraded; told about; kept, and broken.
+  # A read is kept and broken. A writer waits for a reader, extends its lease and downgrades it, and
+  # the next reader enters.
   def use_shares(lock, others)
     lock.read(at_least: 5).tap { |lease| taken << lease }.release
     lock.break

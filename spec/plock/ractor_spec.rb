@@ -86,7 +86,7 @@ RSpec.describe "In a Ractor" do
     expect(ractor(<<~RUBY)).to eq("64 66 36\n")
       puts Ractor.new {
         made = [Plock.digest("x", "s" * 16), Plock.store_key("p:", "x"), Plock.token]
-        made.map(&:size).join(" ")
+        made.map { |text| text.size }.join(" ")
       }.take
     RUBY
   end

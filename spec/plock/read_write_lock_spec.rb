@@ -44,7 +44,7 @@ RSpec.describe Plock::ReadWriteLock do
     place = own.instance_variable_get(:@places).fetch(:lock)
     own.instance_variable_get(:@leases)[place] = other
     expect(own.find(:lock)).to be_nil
-    # as one that was made where the other had been may have
+    # An object that reuses the other's memory may have the same id.
     allow(other).to receive(:object_id).and_return(one.object_id)
     expect(own.find(:lock)).to be_nil
     own.instance_variable_get(:@leases)[place] = Object.new

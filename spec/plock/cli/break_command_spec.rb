@@ -12,7 +12,7 @@ RSpec.describe "plock break", needs: "redis-server" do
 
   def hold = discard(store.acquire(key, ttl: 60, label: "import"), :release)
 
-  it "takes the key away with --yes" do
+  it "breaks the lock with --yes" do
     lease = hold
     output, errors, status = plock("break", "--yes", key)
     expect([output, errors, status.exitstatus]).to eq ["#{key.inspect}: taken away\n", "", 0]
@@ -36,7 +36,7 @@ RSpec.describe "plock break", needs: "redis-server" do
     )
   end
 
-  it "takes a lock of another kind away from all of its holders" do
+  it "breaks a lock of another kind for all of its holders" do
     semaphore = store.semaphore(key, permits: 2)
     leases = Array.new(2) { discard(semaphore.acquire(ttl: 60), :release) }
     expect(plock("break", "-y", "--kind", "semaphore", key).last.exitstatus).to eq 0

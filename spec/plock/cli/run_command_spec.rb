@@ -268,7 +268,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     end
   end
 
-  it "takes the store from --store before PLOCK_URL" do
+  it "prefers --store to PLOCK_URL" do
     expect(
       run_plock(
         "--store",

@@ -16,7 +16,7 @@ RSpec.describe "plock wait", needs: "redis-server" do
     expect(store.status(key)).not_to be_held
   end
 
-  it "waits until it is, in line, and leaves it free" do
+  it "waits in the queue until the key is free, and leaves it free" do
     holder = discard(store.acquire(key, ttl: 60), :release)
     waiting = start_plock("wait", key)
     eventually { store.status(key).waiters.map(&:label) == ["plock wait"] }

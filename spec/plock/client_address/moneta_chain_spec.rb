@@ -14,7 +14,7 @@ RSpec.describe Plock::ClientAddress::MonetaChain do
     )
   end
 
-  it "takes an object without an adapter for the bottom" do
+  it "treats an object without an adapter as the bottom" do
     object = Object.new
     expect(chain(object).adapter).to be(object)
   end

@@ -33,7 +33,7 @@ RSpec.describe "A process at its limits" do
     expect(failed).to eq(["Plock::UnavailableError", :descriptors])
   end
 
-  it "without a descriptor but with a connection: it serves, and says why it cannot wait in line" do
+  it "without a descriptor but with a connection: it serves, and says why it cannot queue" do
     key = unique_key
     expect(in_child do
       store = warm(open_store(address))

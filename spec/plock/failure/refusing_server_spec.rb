@@ -188,7 +188,7 @@ RSpec.describe "A server that refuses" do
 
     it_behaves_like "a store that fails with", "Plock::UnavailableError", :loading
 
-    it "lets a patient hold in as soon as it has loaded" do
+    it "admits a hold that waits as soon as it has loaded" do
       codes = Queue.new
       server
       holder =

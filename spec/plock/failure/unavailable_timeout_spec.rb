@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/failures"
 require "support/command_line"
 
-RSpec.describe "A call with a long patience and a server that is away" do
+RSpec.describe "A call with a long wait and a server that is away" do
   include Support::Failures
   include Support::CommandLine
 
@@ -58,7 +58,7 @@ RSpec.describe "A call with a long patience and a server that is away" do
     expect_to_give_up { store.acquire_all([key, "#{key}:2"], wait: long) { raise "entered" } }
   end
 
-  it "acquire_all ends with its patience, whatever its first attempt has taken", :timing do
+  it "acquire_all ends when its wait is over, however long its first attempt takes", :timing do
     slow = warm(open_store(gate.url, attempt_timeout: 1, unavailable_timeout: long))
     gate.silent
     gate.disconnect

@@ -84,7 +84,7 @@ RSpec.describe "A server that cannot be reached" do
     it_behaves_like "a store that fails with", "Plock::UnavailableError", :disconnected
   end
 
-  it "keeps a hold trying for as long as its patience, and lets it in when the server comes back" do
+  it "keeps a hold trying until its wait is over, and admits it when the server comes back" do
     gate.refuse
     store = open_store(gate.url)
     failures = Queue.new
@@ -97,7 +97,7 @@ RSpec.describe "A server that cannot be reached" do
     expect(holder.value).to eq(:entered)
   end
 
-  it "takes the budget that was set instead of the default", :timing do
+  it "uses the configured budget instead of the default", :timing do
     gate.silent
     store = open_store(gate.url("attempt_timeout=0.05"))
     within_budget(0.05) { attempt_failure(store) }

@@ -48,7 +48,7 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(lease).to be_lost
     end
 
-    it "tells of the renewals on the way" do
+    it "reports the renewals on the way" do
       subscription = Plock.subscribe(:renew) { |event| told << event.name }
       store.acquire("k", ttl: 9, renew: true) { store.advance(10) }
       expect(told).to eq(%i[renew renew renew])
@@ -116,7 +116,7 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(lock.try_write { :entered }).to be(:entered)
     end
 
-    it "lets readers in when the patience of the writer before them ends" do
+    it "admits readers when the wait of the writer before them ends" do
       lock = store.read_write_lock("k")
       lease = background { lock.read(ttl: 3_600) }.value
       writer = wait_in_line(1, lock) { lock.try_write(wait: 20) || :gave_up }
