@@ -35,7 +35,8 @@ RSpec.describe "bin/demo" do
   end
 
   [nil, ""].each do |url|
-    it "needs no server where PLOCK_URL is #{url.inspect}: it shows a table, sees no overlap, goes on after the kill, and leaves nothing behind" do
+    it "needs no server with PLOCK_URL=#{url.inspect}: prints a table without overlaps, " \
+       "survives the kill, and leaves nothing behind" do
       output, status = demo(url)
       expect(status).to be_success, output
       expect(output).to start_with("8 processes, one lock, no server\n")
@@ -122,7 +123,8 @@ RSpec.describe "bin/demo" do
       require "#{root}/bin/support/demo/contest"
       require "#{root}/bin/support/demo/host_store"
       require "#{root}/bin/support/demo/report"
-      contest = Demo::Contest.new(Demo::HostStore.new, lock: ->(&section) { section.call }, duration: 0.5)
+      store = Demo::HostStore.new
+      contest = Demo::Contest.new(store, lock: ->(&section) { section.call }, duration: 0.5)
       puts report = Demo::Report.new(contest.run)
       exit report.sound?
     RUBY

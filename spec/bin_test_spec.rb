@@ -11,7 +11,8 @@ RSpec.describe "bin/test" do
   end
 
   define_method(:names) do |tier|
-    program = "ARGV.replace(['--list']); load 'bin/support/checks.rb'; puts '--', Checks::Check.of(:#{tier}).map(&:task)"
+    program = "ARGV.replace(['--list']); load 'bin/support/checks.rb'; " \
+              "puts '--', Checks::Check.of(:#{tier}).map(&:task)"
     output, status = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
     expect(status).to be_success, output
     output.lines(chomp: true).drop_while { |line| line != "--" }.drop(1)

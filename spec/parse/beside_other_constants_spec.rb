@@ -16,7 +16,7 @@ RSpec.describe "lib/parse beside an application's own constants of Parse" do
   end
 
   files.each do |file|
-    it "names no constant of Ruby's without :: in #{file.delete_prefix("#{Support::Examples::LIB}/")}" do
+    it "writes :: before Ruby's constants in #{file.delete_prefix("#{Support::Examples::LIB}/")}" do
       own = files.flat_map { |path| Support::Constants.new(File.read(path)).defined }
       bare =
         Support::Constants

@@ -103,7 +103,8 @@ RSpec.describe Parse::LockBackend do
   describe ".handle_degraded" do
     it "warns in its own name where no other is given" do
       expect(warnings { described_class.handle_degraded(:warn, "0123456789abcdef") }).to eq(
-        ["[Parse::LockBackend] Lock store is process-local; cross-process locking disabled. key_digest=456789abcdef\n"]
+        ["[Parse::LockBackend] Lock store is process-local; " \
+         "cross-process locking disabled. key_digest=456789abcdef\n"]
       )
     end
 
@@ -129,7 +130,8 @@ RSpec.describe Parse::LockBackend do
       "a URL" => -> { shared_redis.unix_url },
       "a plock store" => -> { open_store },
       "a Redis client" => -> { Redis.new(path: shared_redis.unix_path) },
-      "Moneta over Redis with plain values" => -> { Moneta.new(:Redis, path: shared_redis.unix_path, value_serializer: nil) }
+      "Moneta over Redis with plain values" =>
+        -> { Moneta.new(:Redis, path: shared_redis.unix_path, value_serializer: nil) }
     }.each do |what, make|
       it "lock in Redis for #{what}" do
         store = instance_exec(&make)

@@ -7,15 +7,17 @@ RSpec.describe Parse::Lock, "without a store that other processes see" do
 
   let(:tail) { store_key[-12..] }
   let(:throttled) do
-    "[Parse::Lock] Lock store is process-local (Moneta Memory/Null). Cross-process locking is NOT in effect. Configure a " \
-      "Redis-backed cache to enable distributed locking."
+    "[Parse::Lock] Lock store is process-local (Moneta Memory/Null). " \
+      "Cross-process locking is NOT in effect. " \
+      "Configure a Redis-backed cache to enable distributed locking."
   end
 
   it "warns at every call, and gives the block a token" do
     token = nil
     heard = warnings { 2.times { acquire { |t| token = t } } }
     expect(heard.map(&:chomp)).to eq(
-      ["[Parse::Lock] Lock store is process-local; cross-process locking disabled. key_digest=#{tail}"] * 2
+      ["[Parse::Lock] Lock store is process-local; " \
+       "cross-process locking disabled. key_digest=#{tail}"] * 2
     )
     expect(token).to match(uuid)
   end

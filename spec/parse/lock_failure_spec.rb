@@ -27,11 +27,15 @@ RSpec.describe Parse::Lock, "when something fails" do
     "a server that refuses connections" => ["UnavailableError", ->(gate) { gate.refuse }],
     "a server that accepts and is silent" => ["UnavailableError", ->(gate) { gate.silent }],
     "a server whose replies are lost" => ["UnavailableError", ->(gate) { gate.swallow(:reply) }],
-    "a server that answers byte by byte" => ["UnavailableError", ->(gate) { gate.dribble(:reply, 0.1) }],
-    "a server that closes in mid-reply" => ["UnavailableError", ->(gate) { gate.cut(:reply, after_bytes: 2) }],
+    "a server that answers byte by byte" =>
+      ["UnavailableError", ->(gate) { gate.dribble(:reply, 0.1) }],
+    "a server that closes in mid-reply" =>
+      ["UnavailableError", ->(gate) { gate.cut(:reply, after_bytes: 2) }],
     "a server that answers garbage" => ["ProtocolError", ->(gate) { gate.replace("garbage\r\n") }],
-    "a server that announces 2147483647 values" => ["ProtocolError", ->(gate) { gate.replace("*2147483647\r\n") }],
-    "a server that announces a gibibyte" => ["ProtocolError", ->(gate) { gate.replace("$1073741824\r\n") }]
+    "a server that announces 2147483647 values" =>
+      ["ProtocolError", ->(gate) { gate.replace("*2147483647\r\n") }],
+    "a server that announces a gibibyte" =>
+      ["ProtocolError", ->(gate) { gate.replace("$1073741824\r\n") }]
   }.each do |day, (error, trouble)|
     context "with #{day}" do
       before do
@@ -58,7 +62,8 @@ RSpec.describe Parse::Lock, "when something fails" do
     end
   end
 
-  it "with a wrong password: it retries and warns until the wait ends, and acquires once it is right" do
+  it "with a wrong password: retries and warns until the wait ends, " \
+     "and acquires once it is right" do
     server = redis_server(:password)
     Parse.synchronize_create_store = server.url(password: "guess")
     for_as_long_as(0.3) { expect(failing(0.3).size).to be >= 3 }
@@ -72,7 +77,8 @@ RSpec.describe Parse::Lock, "when something fails" do
     expect(heard).to all(include("acquire error (Plock::AuthenticationError)"))
   end
 
-  it "with a server that hangs during the block: it returns the value and warns about the release" do
+  it "with a server that hangs during the block: returns the value, " \
+     "and warns about the release" do
     server = redis_server
     Parse.synchronize_create_store = server.url
     acquire { :warm }
@@ -87,14 +93,16 @@ RSpec.describe Parse::Lock, "when something fails" do
     server&.continue_process
   end
 
-  it "with a lock that was lost and retaken during the block: it leaves the new holder's lock alone" do
+  it "with a lock that was lost and retaken during the block: " \
+     "leaves the new holder's lock alone" do
     use_redis
     other = SecureRandom.uuid
     acquire { shared_redis.call("SET", store_key, other, "EX", 30) }
     expect(shared_redis.call("GET", store_key)).to eq(other)
   end
 
-  it "with no descriptor left in the process: it warns and raises TimeoutError; the next call works" do
+  it "with no descriptor left in the process: warns and raises TimeoutError, " \
+     "and the next call works" do
     use_redis
     expect(in_child do
       refused = nil

@@ -150,7 +150,8 @@ RSpec.describe Parse::Lock do
         plain = OpenSSL::Digest::SHA256.hexdigest(key)
         heard = warnings { 2.times { expect(acquire { stored_under(plain) }).to be(true) } }
         expect(heard).to contain_exactly(
-          start_with("[Parse::Lock:SECURITY] No PARSE_STACK_LOCK_SECRET configured and Redis-backed store detected.")
+          start_with("[Parse::Lock:SECURITY] No PARSE_STACK_LOCK_SECRET configured " \
+                     "and Redis-backed store detected.")
         )
       end
 

@@ -48,7 +48,8 @@ RSpec.describe Parse::Lock, "in what it says" do
 
   it "names all modes, and the one that is none" do
     expect(refused("key", on_degraded: :riase)).to be_a(ArgumentError).and have_attributes(
-      message: a_string_starting_with("Parse::Lock.acquire: on_degraded must be one of [:warn, :warn_throttled, :proceed, :raise] (got :riase). ")
+      message: a_string_starting_with("Parse::Lock.acquire: on_degraded must be one of " \
+                                      "[:warn, :warn_throttled, :proceed, :raise] (got :riase). ")
         .and(include("never treated as :warn"))
     )
   end
@@ -91,13 +92,15 @@ RSpec.describe Parse::Lock, "in what it says" do
 
   it "warns with :warn, with the end of the store's key" do
     expect(said { acquire { nil } }).to eq(
-      ["[Parse::Lock] Lock store is process-local; cross-process locking disabled. key_digest=#{store_key[-12..]}"]
+      ["[Parse::Lock] Lock store is process-local; " \
+       "cross-process locking disabled. key_digest=#{store_key[-12..]}"]
     )
   end
 
   it "warns with :warn_throttled" do
     expect(said { acquire(on_degraded: :warn_throttled) { nil } }).to eq(
-      ["[Parse::Lock] Lock store is process-local (Moneta Memory/Null). Cross-process locking is NOT in effect. " \
+      ["[Parse::Lock] Lock store is process-local (Moneta Memory/Null). " \
+       "Cross-process locking is NOT in effect. " \
        "Configure a Redis-backed cache to enable distributed locking."]
     )
   end
@@ -106,7 +109,8 @@ RSpec.describe Parse::Lock, "in what it says" do
     ENV["PARSE_STACK_LOCK_SECRET"] = nil
     use_redis
     expect(said { acquire { nil } }).to contain_exactly(
-      a_string_starting_with("[Parse::Lock:SECURITY] No PARSE_STACK_LOCK_SECRET configured and Redis-backed store detected.")
+      a_string_starting_with("[Parse::Lock:SECURITY] No PARSE_STACK_LOCK_SECRET configured " \
+                             "and Redis-backed store detected.")
         .and(match(/enumerate.*pin.*set PARSE_STACK_LOCK_SECRET.*Parse\.synchronize_create_secret.*Parse\.synchronize_create_store/))
     )
   end

@@ -23,11 +23,13 @@ RSpec.describe "plock/parse_stack beside processes of the gem's own locks" do
 
   {
     "the lock" => ["Parse::Lock.acquire(%s, ttl: 30, wait: %s)", "Parse::Lock::TimeoutError\n"],
-    "the find-or-create lock" => ["Parse::CreateLock.synchronize(parse_class: 'Song', query_attrs: { title: %s }, options: { ttl: 30, wait: %s })",
-                                  "Parse::CreateLockTimeoutError\n"]
+    "the find-or-create lock" =>
+      ["Parse::CreateLock.synchronize(parse_class: 'Song', query_attrs: { title: %s }, " \
+       "options: { ttl: 30, wait: %s })", "Parse::CreateLockTimeoutError\n"]
   }.each do |name, (taking, refused)|
     [true, false].each do |ours|
-      it "while #{ours ? "we hold" : "they hold"} #{name}, #{ours ? "they do" : "we do"} not, and then #{ours ? "they do" : "we do"}" do
+      it "while #{ours ? "we hold" : "they hold"} #{name}, " \
+         "#{ours ? "they do" : "we do"} not, and then #{ours ? "they do" : "we do"}" do
         holder = holder(format(taking, key.inspect, 5), ours: ours)
         expect(asker(format(taking, key.inspect, 0), ours: !ours)).to eq(refused)
         waiter = running("#{format(taking, key.inspect, 30)} { puts 'mine' }", ours: !ours)

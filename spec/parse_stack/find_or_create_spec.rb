@@ -16,7 +16,9 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
       property :title
       property :album
     end
-    find = ->(title) { Song.first_or_create!({ title: title }, { album: "a" }, synchronize: #{synchronize}) }
+    find = ->(title) {
+      Song.first_or_create!({ title: title }, { album: "a" }, synchronize: #{synchronize})
+    }
   RUBY
 
   # What each process got for each title, all starting at once on each.

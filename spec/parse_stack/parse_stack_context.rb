@@ -29,7 +29,8 @@ RSpec.shared_context "with parse-stack-next" do
   def preamble(cache)
     <<~RUBY
       $stderr.reopen(File::NULL) # the gem says what it caches
-      Parse.setup(server_url: #{parse_server.url.inspect}, app_id: "app", api_key: "key", master_key: "master", cache: #{cache})
+      Parse.setup(server_url: #{parse_server.url.inspect}, app_id: "app", api_key: "key",
+                  master_key: "master", cache: #{cache})
       $stderr.reopen($stdout)
     RUBY
   end

@@ -14,8 +14,11 @@ RSpec.describe "plock/parse_stack" do
     File.join(Gem::Specification.find_by_name("parse-stack-next").full_gem_path, "lib")
   end
   let(:places) { <<~RUBY }
-    places = [Parse::Lock.method(:acquire), Parse::LockBackend.method(:try_acquire), Parse::CreateLock.method(:synchronize)]
-    puts places.map { |method| method.source_location.first.start_with?(#{Support::Examples::LIB.inspect}) }.join(" ")
+    places = [Parse::Lock.method(:acquire), Parse::LockBackend.method(:try_acquire),
+              Parse::CreateLock.method(:synchronize)]
+    puts places.map { |method|
+      method.source_location.first.start_with?(#{Support::Examples::LIB.inspect})
+    }.join(" ")
   RUBY
 
   def said(program, *options)
@@ -35,7 +38,8 @@ RSpec.describe "plock/parse_stack" do
   it "does so whichever comes first in the load path, and after the gem's own were used" do
     expect(said(<<~RUBY, theirs)).to eq(["false", "true true false"])
       require "parse-stack-next"
-      puts Parse::Lock.method(:acquire).source_location.first.start_with?(#{Support::Examples::LIB.inspect})
+      puts Parse::Lock.method(:acquire).source_location.first
+        .start_with?(#{Support::Examples::LIB.inspect})
       require "plock/parse_stack"
       #{places}
     RUBY
@@ -47,12 +51,14 @@ RSpec.describe "plock/parse_stack" do
         "require 'parse/lock'; require 'parse-stack-next'; require 'plock/parse_stack'\n#{places}"
       )
     ).to eq(["true true false"])
-    expect(said("require 'parse/lock_backend'; Parse::LockBackend.reset!; require 'parse-stack-next'; require 'plock/parse_stack'\n#{places}"))
+    expect(said("require 'parse/lock_backend'; Parse::LockBackend.reset!; " \
+                "require 'parse-stack-next'; require 'plock/parse_stack'\n#{places}"))
       .to eq(["true true false"])
   end
 
   it "is not undone by a require of the gem's files" do
-    expect(said("require 'parse-stack-next'; require 'plock/parse_stack'; require 'parse/lock'; require 'parse/lock_backend'\n#{places}", theirs))
+    expect(said("require 'parse-stack-next'; require 'plock/parse_stack'; " \
+                "require 'parse/lock'; require 'parse/lock_backend'\n#{places}", theirs))
       .to eq(["true true false"])
   end
 

@@ -10,11 +10,15 @@ RSpec.describe "plock/parse_stack in the store of the gem" do
   let(:key) { "key #{SecureRandom.hex(8)}" }
   let(:store_key) { "parse-stack:lock:v1:#{OpenSSL::HMAC.hexdigest("SHA256", secret, key)}" }
 
-  # What it finds in the database while it holds the lock, looked at with the gem's own client.
+  # The key in the database while the lock is held, read with the gem's own client.
   def seen(cache)
     told(<<~RUBY, cache: cache).lines(chomp: true)
-      redis = Parse.cache.then { |cache| cache.instance_variable_get(:@pool).pool.with { |store| store.adapter.backend } }
-      Parse::Lock.acquire(#{key.inspect}, wait: 0) { |token| puts redis.get(#{store_key.inspect}) == token, Parse.cache.class }
+      redis = Parse.cache.then { |cache|
+        cache.instance_variable_get(:@pool).pool.with { |store| store.adapter.backend }
+      }
+      Parse::Lock.acquire(#{key.inspect}, wait: 0) { |token|
+        puts redis.get(#{store_key.inspect}) == token, Parse.cache.class
+      }
       puts redis.get(#{store_key.inspect}).nil?
     RUBY
   end
@@ -40,15 +44,19 @@ RSpec.describe "plock/parse_stack in the store of the gem" do
     files = {
       ca_file: Support::Certificates.ca.cert_file, cert: client.cert_file, key: client.key_file
     }
-    cache = "Parse::Cache::Redis.new(url: #{server.url(host: "localhost").inspect}, db: 1, ssl_params: #{files.inspect})"
+    cache = "Parse::Cache::Redis.new(url: #{server.url(host: "localhost").inspect}, " \
+            "db: 1, ssl_params: #{files.inspect})"
     expect(seen(cache)).to eq(%w[true Parse::Cache::Redis true])
   end
 
   it "locks through one application's view of a shared cache" do
     expect(told(<<~RUBY)).to eq("true\n")
       backend = #{cache}
-      Parse.synchronize_create_store = backend.scoped(Parse::Cache::Keyspace.new(app_id: "app", namespace: "app"))
-      Parse::Lock.acquire(#{key.inspect}, wait: 0) { puts backend.lock_acquire(#{store_key.inspect}, "other", 1) == false }
+      keyspace = Parse::Cache::Keyspace.new(app_id: "app", namespace: "app")
+      Parse.synchronize_create_store = backend.scoped(keyspace)
+      Parse::Lock.acquire(#{key.inspect}, wait: 0) {
+        puts backend.lock_acquire(#{store_key.inspect}, "other", 1) == false
+      }
     RUBY
   end
 

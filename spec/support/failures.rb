@@ -88,7 +88,8 @@ RSpec.shared_examples "a store that fails with" do |error_class, code|
     end
   end
 
-  it "does not enter the block of a hold that reports: each failed attempt is told, and then a TimeoutError",
+  it "does not enter the block of a hold that reports: it reports each failed attempt, " \
+     "and then raises TimeoutError",
      :no_leaks do
     told = []
     error =

@@ -26,7 +26,8 @@ RSpec.describe "parse/lock/application" do
         end
       end
       require "parse/lock"
-      p [Parse::Lock::TimeoutError.superclass.superclass, Parse.synchronize_create_store, Parse.synchronize_create_secret]
+      p [Parse::Lock::TimeoutError.superclass.superclass,
+         Parse.synchronize_create_store, Parse.synchronize_create_secret]
     RUBY
   end
 
@@ -45,7 +46,7 @@ RSpec.describe "parse/lock/application" do
     RUBY
   end
 
-  it "can be loaded by autoload, in either order and by several threads at once, without a warning" do
+  it "can be autoloaded in either order, and by several threads at once, without a warning" do
     declared = <<~RUBY
       module Parse
         class Error < StandardError; end
@@ -61,7 +62,9 @@ RSpec.describe "parse/lock/application" do
     expect(output_of("#{declared}Parse::Lock; p Parse::LockBackend.lock_store")).to eq("nil\n")
     expect(output_of(<<~RUBY)).to eq("[nil, 30, nil, 30]\n")
       #{declared}
-      p 4.times.map { |i| Thread.new { i.even? ? Parse::LockBackend.lock_store : Parse::Lock::MAX_TTL } }.map(&:value)
+      p 4.times.map { |i|
+        Thread.new { i.even? ? Parse::LockBackend.lock_store : Parse::Lock::MAX_TTL }
+      }.map(&:value)
     RUBY
   end
 end

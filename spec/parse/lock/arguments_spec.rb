@@ -40,8 +40,8 @@ RSpec.describe Parse::Lock::Arguments do
 
     [:riase, "warn", nil, true].each do |mode|
       it "refuses #{mode.inspect}, and says why" do
-        start = "Parse::Lock.acquire: on_degraded must be one of [:warn, :warn_throttled, :proceed, :raise] " \
-                "(got #{mode.inspect})"
+        start = "Parse::Lock.acquire: on_degraded must be one of " \
+                "[:warn, :warn_throttled, :proceed, :raise] (got #{mode.inspect})"
         expect { described_class.check("k", mode, :auto) }
           .to raise_error(ArgumentError, /\A#{Regexp.escape(start)}.*never treated as :warn/)
       end
@@ -66,7 +66,8 @@ RSpec.describe Parse::Lock::Arguments do
 
     it "refuses one that is too short, without showing it" do
       expect { described_class.check("k", :warn, "sesame sesame!!") }.to raise_error(
-        ArgumentError, /\AParse::Lock\.acquire: explicit `secret:` must be at least 16 bytes \(got 15\)(?!.*sesame)/
+        ArgumentError,
+        /\AParse::Lock\.acquire: explicit `secret:` must be at least 16 bytes \(got 15\)(?!.*sesame)/
       )
     end
 

@@ -111,7 +111,7 @@ RSpec.describe Parse::Lock, "interrupted" do
     expect(waiter.join(10)&.value).to be(:inside)
   end
 
-  it "in a process_mutex that its thread does not have any more is nothing that another could unlock" do
+  it "in a process_mutex that its thread no longer has leaves nothing for another to unlock" do
     mutex = Parse::LockBackend.process_mutex("key")
     Thread.new { mutex.lock }.join
     expect { mutex.unlock }.to raise_error(ThreadError)

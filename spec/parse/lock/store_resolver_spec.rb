@@ -84,7 +84,8 @@ RSpec.describe Parse::Lock::StoreResolver do
       "half a protocol" => -> { Class.new { def lock_acquire(*) = true }.new },
       "an object without methods" => -> { BasicObject.new },
       "Moneta in memory" => -> { Moneta.new(:Memory) },
-      "Moneta in memory with a lifetime for its values" => -> { Moneta.new(:Memory, expires: true, threadsafe: true) },
+      "Moneta in memory with a lifetime for its values" =>
+        -> { Moneta.new(:Memory, expires: true, threadsafe: true) },
       "Moneta that keeps nothing" => -> { Moneta.new(:Null) },
       "a pool of something else" => -> { ConnectionPool.new { Object.new } },
       "a wrapped pool of something else" => -> { ConnectionPool.wrap(size: 1) { Object.new } }

@@ -6,7 +6,8 @@ require "support/active_jobs"
 RSpec.describe "A guarded ActiveJob that fails" do
   include_context "with ActiveJob"
 
-  it "keeps its key through retry_on and retry_job, handed over from run to run, and gives it back when it is done" do
+  it "keeps its key through retry_on and retry_job, hands it from run to run, " \
+     "and gives it back when it is done" do
     run_jobs(:async, <<~'RUBY')
       class Import < Guarded
         guard_with key: "k", during: :queued_and_running, queued_ttl: 500, ttl: 5

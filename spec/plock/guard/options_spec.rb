@@ -27,23 +27,45 @@ RSpec.describe Plock::Guard::Options do
   end
 
   {
-    "an option of another name" => [{ untill: :done }, /no option :untill: write one of key:, during:, ttl:/],
-    "a key that cannot be called" => [{ key: :id }, /key: must be a callable or a String \(got :id\): write key: ->\(id\)/],
+    "an option of another name" =>
+      [{ untill: :done }, /no option :untill: write one of key:, during:, ttl:/],
+    "a key that cannot be called" =>
+      [{ key: :id }, /key: must be a callable or a String \(got :id\): write key: ->\(id\)/],
     "an empty key" => [{ key: "" }, /key must be a String or Symbol that is not empty/],
-    "another time" => [{ during: :always }, /during: must be one of :running, :queued, :queued_and_running \(got :always\): write/],
-    "another way out" => [{ on_conflict: :replace }, /on_conflict: must be one of :reschedule, :retry, :discard, a callable/],
-    "another way to tell" => [{ on_lost: :warn }, /on_lost: must be one of :log, :raise, a callable \(got :warn\)/],
-    "another way without a store" => [{ on_unavailable: :ignore }, /on_unavailable: must be one of :raise, :proceed \(got :ignore\)/],
+    "another time" => [
+      { during: :always },
+      /during: must be one of :running, :queued, :queued_and_running \(got :always\): write/
+    ],
+    "another way out" => [
+      { on_conflict: :replace },
+      /on_conflict: must be one of :reschedule, :retry, :discard, a callable/
+    ],
+    "another way to tell" =>
+      [{ on_lost: :warn }, /on_lost: must be one of :log, :raise, a callable \(got :warn\)/],
+    "another way without a store" => [
+      { on_unavailable: :ignore },
+      /on_unavailable: must be one of :raise, :proceed \(got :ignore\)/
+    ],
     "a ttl that is none" => [{ ttl: 0 }, /ttl: must be from 0.005 to 31622400 seconds \(got 0\)/],
     "a wait of no number" => [{ wait: "1" }, /wait: must be from 0.0/],
     "a negative at_least" => [{ at_least: -1 }, /at_least: must be from 0.0/],
-    "a queue of no time" => [{ during: :queued, queued_ttl: 0.5 }, /queued_ttl: must be 1.0 seconds or more: write/],
-    "a limit of none" => [{ limit: 0 }, /limit: must be an Integer from 1 to 65535 \(got 0\): leave it out/],
+    "a queue of no time" =>
+      [{ during: :queued, queued_ttl: 0.5 }, /queued_ttl: must be 1.0 seconds or more: write/],
+    "a limit of none" =>
+      [{ limit: 0 }, /limit: must be an Integer from 1 to 65535 \(got 0\): leave it out/],
     "a limit in parts" => [{ limit: 1.5 }, /limit: must be an Integer/],
-    "no conflicts at all" => [{ max_conflicts: 0 }, /max_conflicts: must be an Integer.*write on_conflict: :retry/],
-    "what only a running job has" => [{ during: :queued, ttl: 5 }, /ttl: is of no use with during: :queued.*queued_and_running/],
-    "what only a queued job has" => [{ queued_ttl: 5 }, /queued_ttl: is of no use with during: :running/],
-    "a bound to what never happens" => [{ on_conflict: :discard, max_conflicts: 5 }, /max_conflicts: is of no use with on_conflict: :discard/]
+    "no conflicts at all" =>
+      [{ max_conflicts: 0 }, /max_conflicts: must be an Integer.*write on_conflict: :retry/],
+    "an option that only a running job has" => [
+      { during: :queued, ttl: 5 },
+      /ttl: is of no use with during: :queued.*queued_and_running/
+    ],
+    "an option that only a queued job has" =>
+      [{ queued_ttl: 5 }, /queued_ttl: is of no use with during: :running/],
+    "a bound to conflicts that never happen" => [
+      { on_conflict: :discard, max_conflicts: 5 },
+      /max_conflicts: is of no use with on_conflict: :discard/
+    ]
   }.each do |what, (options, message)|
     it "refuses #{what}" do
       expect { described_class.new(**options) }.to raise_error(

@@ -22,7 +22,7 @@ RSpec.describe Plock::Guard::Options, "#store" do
     expect(guarded(store).store).to be(store)
   end
 
-  it "is at the URL that was given, for all guards that name it, with keys named as in the default store" do
+  it "is at the given URL, for all guards that name it, with keys named as in the default store" do
     Plock.configure { |c| [c.url = "memory:", c.namespace = "billing"] }
     store = guarded("memory:guards").store
     expect(guarded("memory:guards").store).to be(store)

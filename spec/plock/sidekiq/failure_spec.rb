@@ -38,7 +38,8 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
       )
     end
 
-    it "is pushed without a key where it may be, and that is told; it has its key where it starts" do
+    it "is pushed without a key with on_unavailable: :proceed, reports that, " \
+       "and gets its key when it starts" do
       seen = done
       test = self
       job_class(during: :queued_and_running, on_unavailable: :proceed) { seen << test.held.size }
@@ -145,7 +146,8 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     end
 
     %i[running queued_and_running].each do |during|
-      it "is interrupted where it wants to be, and is Sidekiq's to try again, with during: #{during.inspect}" do
+      it "is interrupted with on_lost: :raise and retried by Sidekiq, " \
+         "with during: #{during.inspect}" do
         rest, ran = rest_once, done
         job_class(during: during, ttl: 0.3, on_lost: :raise) { rest.call || ran << :again }
         SomeJob.perform_async

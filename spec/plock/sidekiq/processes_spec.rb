@@ -57,7 +57,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     [queue, scheduled, retries].all? { |set| set.size.zero? }
   end
 
-  it "run 200 jobs over 10 keys in 2 processes, of which one is killed, without an overlap, a loss that is not Sidekiq's, or a key left", :slow do
+  it "run 200 jobs over 10 keys in 2 processes, of which one is killed, without an overlap, " \
+     "an unexpected loss, or a key left behind", :slow do
     program = <<~'RUBY'
       class Work
         include Sidekiq::Job
@@ -116,7 +117,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     expect(jobs_redis.call("KEYS", "plock:v1:*")).to be_empty
   end
 
-  it "hand their jobs over at a deploy: nothing is dropped, blocked by its own guard, or run twice at once" do
+  it "hand their jobs over at a deploy, with none dropped, blocked by its own guard, " \
+     "or run twice at once" do
     program = <<~'RUBY'
       class Work
         include Sidekiq::Job

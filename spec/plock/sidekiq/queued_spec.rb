@@ -180,7 +180,8 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       expect(log).not_to match(/had lost its lease/)
     end
 
-    it "is not taken from its run by another run of the same job, even where the lock on the job's id is lost" do
+    it "is not taken from its run by another run of the same job, " \
+       "even if the lock on the job's id is lost" do
       rest, ran = rest_once, done
       job_class(key: "k", during: :queued_and_running, on_conflict: :discard) do
         rest.call || ran << :again

@@ -31,7 +31,7 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
     expect(done).to eq([[*blockers.last, "more"]])
   end
 
-  it "excludes a job of another class that has the same key, and whoever takes that key otherwise" do
+  it "excludes a job of another class that has the same key, and every other taker of that key" do
     job_class("One", key: "k", on_conflict: :retry)
     job_class("Two", key: ->(*) { "k" }, on_conflict: :retry)
     rest = self.rest

@@ -71,12 +71,13 @@ RSpec.describe "Guarded jobs under Sidekiq::Testing" do
   end
 
   it "leave no key behind in inline mode" do
-    expect(run(<<~RUBY, :inline)).to eq("one 0\ntwo 0\nthree 0\ntwo 0\ntwo 0\none 1\ntwo 1\nthree 0\n[]\n")
+    output = run(<<~RUBY, :inline)
       JOBS.each { |job| job.perform_async(1) }
       Two.perform_bulk([[1], [1]])
       Sidekiq::Testing.server_middleware { |chain| chain.prepend(Plock::Sidekiq::ServerMiddleware) }
       JOBS.each { |job| job.perform_async(1) }
     RUBY
+    expect(output).to eq("one 0\ntwo 0\nthree 0\ntwo 0\ntwo 0\none 1\ntwo 1\nthree 0\n[]\n")
   end
 
   it "are queued as ever while it is disabled" do

@@ -38,7 +38,8 @@ RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGR
   end
 
   %i[before after].each do |came|
-    it "leaves a lease alone that has the connection of one that let go, and came #{came} the look began" do
+    it "leaves alone a lease that reuses a released lease's connection, " \
+       "acquired #{came} the look began" do
       lease = other = nil
       take = -> { lease = store.acquire(key) }
       pass_on = -> { lease.release && other = discard(store.acquire("#{key}:other"), :release) }
@@ -69,7 +70,8 @@ RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROG
   end
 end
 
-RSpec.describe Plock::Store::Advisory, "through a pooler", needs: [*Support::Postgres::PROGRAMS, *Support::Pgbouncer::PROGRAMS] do
+RSpec.describe Plock::Store::Advisory, "through a pooler",
+               needs: [*Support::Postgres::PROGRAMS, *Support::Pgbouncer::PROGRAMS] do
   let(:direct) { store(Support::Databases.model(:postgresql)) }
   let(:key) { "pooled:#{SecureRandom.hex(8)}" }
 
@@ -95,7 +97,8 @@ RSpec.describe Plock::Store::Advisory, "through a pooler", needs: [*Support::Pos
     expect(direct.try_acquire(key) { :entered }).to be(:entered)
   end
 
-  it "works through one that lends a connection to each client, with a pool that is too small for all who ask" do
+  it "works through one that lends a connection to each client, " \
+     "with a pool smaller than the number of callers" do
     through = store(pooled(:session), pool_size: 2)
     callers =
       Array.new(6) do |number|

@@ -130,7 +130,8 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
         it "keeps no place in line for who is gone" do
           lease = leave_behind(60)
           place =
-            "SELECT name, 'gone:#{key}', acquired_at, acquired_at + 1000000, holder FROM plock_leases WHERE name = '#{lease.store_key}'"
+            "SELECT name, 'gone:#{key}', acquired_at, acquired_at + 1000000, holder " \
+            "FROM plock_leases WHERE name = '#{lease.store_key}'"
           model.lease_connection.execute(
             "INSERT INTO plock_claims (name, token, acquired_at, expires_at, holder) #{place}"
           )

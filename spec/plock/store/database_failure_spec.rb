@@ -19,8 +19,10 @@ RSpec.describe "Failures of a store in a database" do
 
   {
     "PostgreSQL" => [Support::Postgres, ->(server, port) { server.tcp_config(port: port) }],
-    "MariaDB with mysql2" => [Support::Mariadb, ->(server, port) { server.tcp_config("mysql2", port: port) }],
-    "MariaDB with trilogy" => [Support::Mariadb, ->(server, port) { server.tcp_config("trilogy", port: port) }]
+    "MariaDB with mysql2" =>
+      [Support::Mariadb, ->(server, port) { server.tcp_config("mysql2", port: port) }],
+    "MariaDB with trilogy" =>
+      [Support::Mariadb, ->(server, port) { server.tcp_config("trilogy", port: port) }]
   }.each do |name, (kind, config)|
     describe "on #{name}", needs: kind::PROGRAMS do
       let(:direct) do
@@ -46,7 +48,8 @@ RSpec.describe "Failures of a store in a database" do
 
       it_behaves_like "a store whose server is far"
 
-      it "a connection that is lost at any byte of an answer leaves nothing behind, and patience gets over it" do
+      it "a connection lost at any byte of an answer leaves nothing behind, " \
+         "and the wait survives it" do
         store.acquire(key) { nil }
         [0, 1, 5, 20, 60].each do |bytes|
           line.cut(:reply, after_bytes: bytes, connections: 1)
@@ -58,7 +61,8 @@ RSpec.describe "Failures of a store in a database" do
         end
       end
 
-      it "a server that refuses connections does not hold up a long patience: UnavailableError after unavailable_timeout",
+      it "a server that refuses connections does not hold up a long wait: " \
+         "UnavailableError after unavailable_timeout",
          :timing do
         store.acquire(key) { nil }
         line.refuse
@@ -70,7 +74,8 @@ RSpec.describe "Failures of a store in a database" do
         end
       end
 
-      it "a database that falls silent holds up no process that ends while threads of it are in blocks", :timing do
+      it "a database that falls silent does not hold up the exit of a process " \
+         "whose threads are in blocks", :timing do
         go =
           File.join(
             Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) },
@@ -78,12 +83,15 @@ RSpec.describe "Failures of a store in a database" do
           )
         store.acquire(key) { nil } # the tables are there
         ended = background do
-          ruby(<<~RUBY, Marshal.dump(config.call(kind.shared, line.port)).unpack1("H*"), key, go, within: 20)
+          place = Marshal.dump(config.call(kind.shared, line.port)).unpack1("H*")
+          ruby(<<~RUBY, place, key, go, within: 20)
             require "active_record"
             require "plock/store/database"
             ActiveRecord::Base.establish_connection(Marshal.load([ARGV[0]].pack("H*")))
             store = Plock::Store::Database.new(ActiveRecord::Base)
-            4.times { |number| Thread.new { store.acquire("\#{ARGV[1]}:\#{number}", ttl: 30) { sleep } } }
+            4.times { |number|
+              Thread.new { store.acquire("\#{ARGV[1]}:\#{number}", ttl: 30) { sleep } }
+            }
             sleep 0.01 until File.exist?(ARGV[2])
           RUBY
         end
@@ -109,7 +117,8 @@ RSpec.describe "Failures of a store in a database" do
         line.clear
       end
 
-      it "an answer about several keys that never comes ends with the attempt, and leaves nothing behind",
+      it "an answer about several keys that never comes ends with the attempt, " \
+         "and leaves nothing behind",
          :timing do
         keys = Array.new(8) { |number| "#{key}:#{number}" }
         store.acquire_all(keys) { nil }
@@ -169,8 +178,10 @@ RSpec.describe "Failures of a store in a database" do
 
   {
     postgresql: "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-    mysql2: "SELECT count(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()",
-    trilogy: "SELECT count(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()"
+    mysql2: "SELECT count(*) FROM information_schema.PROCESSLIST " \
+            "WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()",
+    trilogy: "SELECT count(*) FROM information_schema.PROCESSLIST " \
+             "WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()"
   }.each do |name, busy|
     it "who gives up leaves nobody waiting in the database, on #{name}",
        needs: Support::Databases::PROGRAMS[name] do
@@ -244,7 +255,8 @@ RSpec.describe "Failures of a store in a database" do
     end
   end
 
-  describe "a pooler that lends a connection to each transaction", needs: [*Support::Postgres::PROGRAMS, *Support::Pgbouncer::PROGRAMS] do
+  describe "a pooler that lends a connection to each transaction",
+           needs: [*Support::Postgres::PROGRAMS, *Support::Pgbouncer::PROGRAMS] do
     let(:direct) { Support::Databases.model(:postgresql) }
     let(:pooler) do
       direct && discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
@@ -270,7 +282,8 @@ RSpec.describe "Failures of a store in a database" do
       expect(heard.grep_v(/notifications do not arrive/)).to be_empty
     end
 
-    it "makes advisory locks that last as long as a connection an UnsupportedError, and leaves none behind" do
+    it "makes advisory locks that last as long as a connection an UnsupportedError, " \
+       "and leaves none behind" do
       left = -> do
         direct.lease_connection.select_rows(
           "SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'"

@@ -82,7 +82,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
         expect(lease.release).to be(true)
       end
 
-      it "is not released or extended by another thread while that transaction is open, and says so" do
+      it "refuses a release or extension by another thread while that transaction is open" do
         lease = refused = nil
         model.transaction do
           lease = store.acquire(key, ttl: 30, wait: 0)

@@ -6,7 +6,8 @@ require "support/databases"
 require "support/store_contract"
 
 Support::Databases::NAMES.each do |name|
-  RSpec.describe Plock::Store::Database, "inside transactions, on #{name}", needs: Support::Databases::PROGRAMS[name] do
+  RSpec.describe Plock::Store::Database, "inside transactions, on #{name}",
+                 needs: Support::Databases::PROGRAMS[name] do
     include Support::StoreContract
 
     let!(:model) { Support::Databases.model(name) }
@@ -87,7 +88,8 @@ Support::Databases::NAMES.each do |name|
     end
 
     unless name == :sqlite # which lets nobody in before the transaction ends
-      it "does not keep who is interrupted waiting for another's transaction, and leaves nothing behind" do
+      it "does not make an interrupted caller wait for another's transaction, " \
+         "and leaves nothing behind" do
         store.acquire(key) { nil }
         held, leave = Array.new(2) { Queue.new }
         holder =

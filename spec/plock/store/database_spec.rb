@@ -65,7 +65,7 @@ Support::Databases::NAMES.each do |name|
       expect(store.acquire(key) { :entered }).to be(:entered)
     end
 
-    it "tells of a lease that was collected before it tells anything to who has seen that its key is free" do
+    it "reports a collected lease before it answers a caller that has seen its key free" do
       order, released, go_on = Array.new(3) { Queue.new }
       allow(Plock::Log).to receive(:warn) { order << :told }
       allow(store).to receive(:give_back).and_wrap_original { |original, *arguments|
@@ -133,7 +133,10 @@ Support::Databases::NAMES.each do |name|
     it "does not forget what is shared for longer than a day" do
       lock = store.read_write_lock(key)
       lease = lock.read(ttl: 60)
-      model.lease_connection.execute("UPDATE plock_leases SET acquired_at = acquired_at - 90000000000 WHERE name = '#{lease.store_key}'")
+      model.lease_connection.execute(
+        "UPDATE plock_leases SET acquired_at = acquired_at - 90000000000 " \
+        "WHERE name = '#{lease.store_key}'"
+      )
       site, deadline = store.instance_variable_get(:@site), Plock::Clock.now + 10
       site.work(deadline) { |connection| site.tables.prune(connection, deadline) }
       expect(lock.status).to be_held

@@ -38,7 +38,8 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
     end
 
     { "refuses connections" => :refuse, "is silent" => :silent }.each do |what, mode|
-      it "a server that #{what} does not hold up a long patience: UnavailableError after unavailable_timeout",
+      it "a server that #{what} does not hold up a long wait: " \
+         "UnavailableError after unavailable_timeout",
          :timing do
         line.__send__(mode)
         within(1.6, least: 1.0) do
@@ -66,7 +67,8 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       Process.kill(:CONT, server.pid) if server
     end
 
-    it "a server that does not greet holds up no process that ends while threads of it are in blocks" do
+    it "a server that does not greet does not hold up the exit of a process " \
+       "whose threads are in blocks" do
       go =
         File.join(
           Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) },

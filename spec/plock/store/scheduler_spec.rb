@@ -25,7 +25,7 @@ RSpec.describe Plock::Store::Scheduler do
     expect(Array.new(50) { ran.pop }).to eq((1..50).to_a)
   end
 
-  it "runs a task at the moment that it was scheduled for last, and not at all once it is cancelled" do
+  it "runs a task at the moment it was last scheduled for, and never once it is cancelled" do
     moved, gone = task(:moved), task(:gone)
     subject.schedule(moved, now + 60)
     subject.schedule(gone, now + 0.01)
@@ -117,7 +117,7 @@ RSpec.describe Plock::Store::Scheduler do
     end
   end
 
-  it "has no threads any more a moment after its last task, however long that lease would have lasted" do
+  it "has no threads a moment after its last task, however long that lease would have lasted" do
     scheduler = described_class.new(->(_) { ran << :renewed })
     lease =
       Class.new do

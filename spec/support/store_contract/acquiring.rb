@@ -115,14 +115,16 @@ RSpec.shared_examples "a store that is acquired" do
   describe "what cannot be right" do
     {
       key: [[nil], [""], [7], ["k" * 1025]],
-      "ttl:" => [["k", { ttl: 0 }], ["k", { ttl: 0.004 }], ["k", { ttl: 31_622_401 }], ["k", { ttl: nil }], ["k", { ttl: "10" }],
-                 ["k", { ttl: Float::NAN }]],
+      "ttl:" => [["k", { ttl: 0 }], ["k", { ttl: 0.004 }], ["k", { ttl: 31_622_401 }],
+                 ["k", { ttl: nil }], ["k", { ttl: "10" }], ["k", { ttl: Float::NAN }]],
       "wait:" => [["k", { wait: -1 }], ["k", { wait: Float::INFINITY }], ["k", { wait: nil }]],
       "renew:" => [["k", { renew: 1 }]],
-      "max_hold:" => [["k", { max_hold: 5, ttl: 5 }], ["k", { max_hold: 5, renew: false }], ["k", { max_hold: 0, renew: true }]],
+      "max_hold:" => [["k", { max_hold: 5, ttl: 5 }], ["k", { max_hold: 5, renew: false }],
+                      ["k", { max_hold: 0, renew: true }]],
       "at_least:" => [["k", { at_least: -1 }], ["k", { at_least: nil }]],
       "on_lost:" => [["k", { on_lost: 5 }], ["k", { on_lost: :shout }]],
-      "label:" => [["k", { label: "" }], ["k", { label: "l" * 101 }], ["k", { label: 5 }], ["k", { label: "\xFF" }]],
+      "label:" => [["k", { label: "" }], ["k", { label: "l" * 101 }], ["k", { label: 5 }],
+                   ["k", { label: "\xFF" }]],
       "unknown keyword" => [["k", { patience: 5 }]]
     }.each do |named, calls|
       it "raises an ArgumentError that names #{named}" do

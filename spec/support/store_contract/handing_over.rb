@@ -149,7 +149,7 @@ RSpec.shared_examples "a store that hands leases over" do
       store.break(key)
     end
 
-    it "keep at_least: where they are adopted for a shorter time: it is the ttl then, as in acquire" do
+    it "keep at_least: as their ttl when they are adopted for a shorter time, as in acquire" do
       lease = store.adopt(store.acquire(key, at_least: 20).dump, ttl: 1)
       expect(lease).to have_attributes(
         valid?: true, ttl: be_between(15, 20.1), remaining: be_between(15, 20.1)
@@ -161,7 +161,7 @@ RSpec.shared_examples "a store that hands leases over" do
       store.break(key)
     end
 
-    it "keep nothing that was not asked for, and can be adopted, whatever the wall clock is set to meanwhile" do
+    it "keep nothing that was not asked for, and can be adopted at any wall-clock time" do
       [-400 * 86_400, -3600, 3600].each do |jump|
         dump = hold(ttl: long).dump
         Support::WallClock.ahead(jump) do

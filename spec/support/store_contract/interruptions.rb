@@ -39,7 +39,7 @@ RSpec.shared_examples "a store whose callers are interrupted" do
       interrupted_everywhere(-> { store.acquire(key, ttl: long, &:release) }) { expect_free }
     end
 
-    it "leaves nothing behind though the block releases each of several, at whatever step it comes" do
+    it "leaves nothing behind at any step, even if the block releases each of several" do
       keys = [key, "#{key}:2"]
       interrupted_everywhere(
         -> { store.acquire_all(keys, ttl: long) { |leases| leases.each(&:release) } }

@@ -38,7 +38,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect(fences.each_cons(2)).to all(satisfy { |earlier, later| earlier < later })
     end
 
-    it "can be extended by another thread while its block ends: nothing is left, and nothing is called a loss" do
+    it "can be extended by another thread while its block ends, " \
+       "with nothing left and no loss reported" do
       lost = Thread::Queue.new
       heard = warnings do
         20.times do

@@ -84,7 +84,8 @@ RSpec.shared_examples "a store of what is done once" do
     {
       "by exit" => ->(&once) { once.call { exit } }, "by Timeout" => time_out,
       "by Thread#kill" => ->(&once) { Thread.new { once.call { Thread.current.kill } }.join },
-      "by break" => ->(&once) { once.call { break } }, "by throw" => ->(&once) { catch(:out) { once.call { throw :out } } }
+      "by break" => ->(&once) { once.call { break } },
+      "by throw" => ->(&once) { catch(:out) { once.call { throw :out } } }
     }.each do |name, way|
       it "does not count a block that is left #{name} as run, unless on_error: is :keep" do
         %i[release keep].each do |on_error|

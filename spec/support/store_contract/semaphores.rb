@@ -220,7 +220,7 @@ RSpec.shared_examples "a store of semaphores" do
 
       # When the holder leaves, there is room for both at once: which of them comes round first is
       # his own affair.
-      it "by permits: that are raised while somebody waits who knows the lower number: nobody goes past him" do
+      it "by permits: that are raised while a waiter knows the lower number: none passes it" do
         lease, = take(1)
         first =
           wait_in_line(1, semaphore(1)) { semaphore(1).acquire(ttl: long, wait: long, &:fence) }
