@@ -11,7 +11,8 @@ RSpec.describe "Code of an application of Rails" do
     expect(told(<<~RUBY)).to eq("true\ntrue\n")
       ended = Queue.new
       Rails.application.executor.to_complete { ended << Thread.current.name }
-      Plock.acquire("k", on_lost: ->(_) { puts Rails.application.executor.active? }) { Plock.store.break("k") }
+      on_lost = ->(_) { puts Rails.application.executor.active? }
+      Plock.acquire("k", on_lost: on_lost) { Plock.store.break("k") }
       Plock::Dispatcher.flush
       puts ended.size.times.map { ended.pop }.include?("plock notices")
     RUBY

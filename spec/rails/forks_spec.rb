@@ -21,14 +21,15 @@ RSpec.describe "An application of Rails that is forked" do
         workers 2
         threads 3, 3
         preload_app!
-        worker_shutdown_timeout 5 # with Ruby 3.3 a worker of Puma 8 now and then waits for ever to close a pipe of its own
+        # With Ruby 3.3 a Puma 8 worker sometimes waits forever to close a pipe of its own.
+        worker_shutdown_timeout 5
       RUBY
       app.write("config/routes.rb", <<~RUBY)
         Rails.application.routes.draw { get "/:action", controller: "sections" }
       RUBY
       app.write("app/controllers/sections_controller.rb", <<~RUBY)
         class SectionsController < ActionController::API
-          # One line each of who came and who went.
+          # Writes one line for each entry and each exit.
           def visit
             Plock.acquire("visits", ttl: 5, wait: 20, renew: true) do |lease|
               note("in \#{lease.fence}")
@@ -39,7 +40,8 @@ RSpec.describe "An application of Rails that is forked" do
           end
 
           def master
-            render plain: [MASTER.valid?, MASTER.release, Plock.try_acquire("master").nil?].join(" ")
+            seen = [MASTER.valid?, MASTER.release, Plock.try_acquire("master").nil?]
+            render plain: seen.join(" ")
           end
 
           def hold
@@ -55,7 +57,9 @@ RSpec.describe "An application of Rails that is forked" do
         end
       RUBY
       app.write("config/initializers/zz_master.rb", <<~RUBY)
-        Rails.application.config.after_initialize { MASTER = Plock.acquire("master", ttl: 2, renew: true) if defined?(Puma) }
+        Rails.application.config.after_initialize {
+          MASTER = Plock.acquire("master", ttl: 2, renew: true) if defined?(Puma)
+        }
       RUBY
       app.write("notes", "")
     end
@@ -94,7 +98,7 @@ RSpec.describe "An application of Rails that is forked" do
 
     def notes = app.read("notes").lines(chomp: true)
 
-    it "excludes among workers, leaves the master's lease alone, and survives a worker that is killed" do
+    it "excludes among workers, leaves the master's lease alone, and survives a killed worker" do
       puma = serve
       pids = Array.new(6) { background { Array.new(10) { get("visit") } } }.flat_map(&:value)
       expect(pids.uniq.size).to be(2)
@@ -144,7 +148,11 @@ RSpec.describe "An application of Rails that is forked" do
       )
       app.write("app/models/visit.rb", <<~RUBY)
         class Visit
-          def self.now = Plock.acquire("k", wait: 5) { |lease| puts [$booted != Process.pid, lease.valid?].join(" ") }
+          def self.now
+            Plock.acquire("k", wait: 5) { |lease|
+              puts [$booted != Process.pid, lease.valid?].join(" ")
+            }
+          end
         end
       RUBY
       2.times do

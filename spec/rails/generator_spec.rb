@@ -60,7 +60,8 @@ RSpec.describe "bin/rails generate plock:install" do
         .sub(/Rails.application.credentials.plock_secret/, "'s' * 16")
     )
     app.write("config/plock.yml", app.read("config/plock.yml").gsub(/^  # /, "  "))
-    expect(told("Plock.acquire('k', on_lost: ->(_) {}) { Plock.store.lose!('k') }; Plock.acquire('k') { |lease| Plock.break('k') }")).to be_empty
+    expect(told("Plock.acquire('k', on_lost: ->(_) {}) { Plock.store.lose!('k') }; " \
+                "Plock.acquire('k') { |lease| Plock.break('k') }")).to be_empty
     expect(app.log).to match(/\[locks\] \[Plock\] the lease on "k"/)
     output, =
       app.runner(

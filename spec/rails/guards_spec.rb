@@ -23,9 +23,13 @@ RSpec.describe "Plock::Guard in an application of Rails" do
     app.write("app/jobs/export.rb", <<~RUBY)
       class Export < ActiveJob::Base
         include Plock::Guard
-        guard_with key: ->(name) { name }, on_conflict: :retry, store: -> { Plock::Store.open("memory:exports") }
+        guard_with key: ->(name) { name }, on_conflict: :retry,
+                   store: -> { Plock::Store.open("memory:exports") }
 
-        def perform(name) = puts("export \#{Plock::Store.open("memory:exports").status(name).held?} \#{Plock.status(name).held?}")
+        def perform(name)
+          exports = Plock::Store.open("memory:exports")
+          puts("export \#{exports.status(name).held?} \#{Plock.status(name).held?}")
+        end
       end
     RUBY
   end
@@ -46,7 +50,8 @@ RSpec.describe "Plock::Guard in an application of Rails" do
   end
 
   it "is in place before a class of jobs is loaded" do
-    expect(told("puts Sidekiq.default_configuration.server_middleware.exists?(Plock::Sidekiq::ServerMiddleware)")).to eq("true\n")
+    middleware = "Sidekiq.default_configuration.server_middleware"
+    expect(told("puts #{middleware}.exists?(Plock::Sidekiq::ServerMiddleware)")).to eq("true\n")
   end
 
   it "stops no application that has an older Sidekiq, and no guards" do

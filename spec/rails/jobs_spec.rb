@@ -31,14 +31,17 @@ RSpec.describe "Guarded jobs in an application of Rails" do
 
         def self.make_table
           ActiveRecord::Schema.verbose = false
-          ActiveRecord::Schema.define { create_table(:accounts, force: true) { |table| table.integer :fence } }
+          ActiveRecord::Schema.define do
+            create_table(:accounts, force: true) { |table| table.integer :fence }
+          end
         end
       end
     RUBY
     app.write("app/jobs/import.rb", <<~RUBY)
       class Import < ActiveJob::Base
         include Plock::Guard
-        guard_with key: ->(account) { account.lock_key }, during: :queued_and_running, ttl: 5, on_conflict: :discard
+        guard_with key: ->(account) { account.lock_key }, during: :queued_and_running, ttl: 5,
+                   on_conflict: :discard
         self.enqueue_after_transaction_commit = Rails::VERSION::MAJOR < 8 ? :always : true
 
         def perform(account) = account.update!(fence: account.lock_fence)
@@ -71,7 +74,9 @@ RSpec.describe "Guarded jobs in an application of Rails" do
     it "get their keys when the transaction in which they were enqueued has been committed" do
       expect(told(<<~RUBY)).to eq(<<~TEXT)
         require "sidekiq/api"
-        see = ->(what) { puts "\#{what}: \#{Plock.each_lock.count} held, \#{Sidekiq::Queue.new.size} queued" }
+        see = ->(what) {
+          puts "\#{what}: \#{Plock.each_lock.count} held, \#{Sidekiq::Queue.new.size} queued"
+        }
         account = Account.first
         Account.transaction do
           Import.perform_later(account)
@@ -95,7 +100,8 @@ RSpec.describe "Guarded jobs in an application of Rails" do
       TEXT
     end
 
-    it "take over the leases that they got when they were enqueued, with greater fences, and give them back when they die" do
+    it "take over the leases acquired at enqueueing, with greater fences, " \
+       "and release them when they die" do
       app.write("app/jobs/failing.rb", <<~RUBY)
         class Failing < Import
           sidekiq_options retry: 0
@@ -112,7 +118,9 @@ RSpec.describe "Guarded jobs in an application of Rails" do
           include Plock::Guard
           guard_with key: "plain"
 
-          def perform = Sidekiq.redis { |redis| redis.call("SET", "held", Plock.status("plain").label) }
+          def perform
+            Sidekiq.redis { |redis| redis.call("SET", "held", Plock.status("plain").label) }
+          end
         end
       RUBY
       fences = told(<<~RUBY).split.map { |fence| Integer(fence) }
@@ -144,7 +152,7 @@ RSpec.describe "Guarded jobs in an application of Rails" do
         def perform(name) = puts(name) || TOLD.pop
       end
     RUBY
-    expect(told(<<~RUBY, environment: "development")).to eq("one\nfalse\nPlock::Guard::Conflict\none\n")
+    output = told(<<~RUBY, environment: "development")
       TOLD = Queue.new
       old = Export
       running = Thread.new { old.perform_now("one") }
@@ -160,5 +168,6 @@ RSpec.describe "Guarded jobs in an application of Rails" do
       running.join
       Export.perform_now("one")
     RUBY
+    expect(output).to eq("one\nfalse\nPlock::Guard::Conflict\none\n")
   end
 end

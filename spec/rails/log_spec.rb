@@ -36,7 +36,9 @@ RSpec.describe "The log of an application of Rails" do
   it "is spared the daily round above the level debug" do
     app.configure("config.log_level = :info")
     told(<<~RUBY)
-      Plock.acquire("k", label: "one") { Thread.new { Plock.try_acquire("k", label: "two") { nil } }.join }
+      Plock.acquire("k", label: "one") {
+        Thread.new { Plock.try_acquire("k", label: "two") { nil } }.join
+      }
       Plock.acquire("c", label: "three", on_lost: ->(_) {}) { Plock.store.lose!("c") }
     RUBY
     expect(app.log.lines.map { |line| line[/\APlock (\w+ )+?(two|three)/] }).to eq(

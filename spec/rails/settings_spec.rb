@@ -41,9 +41,10 @@ RSpec.describe "Settings of an application of Rails" do
         }
       )
     ).to eq("redis://localhost:7001/1\nfalse\n")
-    expect(told(<<~RUBY, env: { "LOCKS" => "rediss://localhost:7002" })).to match(%r{^rediss://localhost:7002\ntrue\nplock:v1:billing:})
+    output = told(<<~RUBY, env: { "LOCKS" => "rediss://localhost:7002" })
       puts Plock.store.url, Plock.store.unverified?, Plock.store.profile.store_key("k")
     RUBY
+    expect(output).to match(%r{^rediss://localhost:7002\ntrue\nplock:v1:billing:})
   end
 
   it "in config.plock go before the file, and what is nil does not" do
@@ -78,12 +79,16 @@ RSpec.describe "Settings of an application of Rails" do
   end
 
   it "are what the command goes by in the application's folder, too" do
-    app.write("config/plock.yml", "shared:\n  namespace: billing\n  secret: <%= 's' * 16 %>\ntest:\n  url: #{shared_redis.unix_url}\n")
+    app.write("config/plock.yml",
+              "shared:\n  namespace: billing\n  secret: <%= 's' * 16 %>\n" \
+              "test:\n  url: #{shared_redis.unix_url}\n")
     namespace = "ns#{SecureRandom.hex(8)}"
     app.write("config/plock.yml", app.read("config/plock.yml").sub("billing", namespace))
     output = told(<<~RUBY, env: { "RUBYOPT" => nil })
       Plock.acquire("k") do
-        system({ "RAILS_ENV" => "test" }, Gem.ruby, "-I", #{Support::Examples::LIB.inspect}, #{File.join(Support::RailsApplication::ROOT, "exe/plock").inspect}, "run", "k", "--", "echo", "ran")
+        exe = #{File.join(Support::RailsApplication::ROOT, "exe/plock").inspect}
+        system({ "RAILS_ENV" => "test" }, Gem.ruby, "-I", #{Support::Examples::LIB.inspect},
+               exe, "run", "k", "--", "echo", "ran")
         puts $?.exitstatus
       end
     RUBY
@@ -96,10 +101,13 @@ RSpec.describe "Settings of an application of Rails" do
       "config/database.yml",
       "test: { adapter: sqlite3, database: storage/test.sqlite3, timeout: 20000 }\n"
     )
-    app.write("config/plock.yml", "shared:\n  namespace: billing\ntest:\n  store: database\n  ttl: 7\n  options:\n    pool_size: 3\n")
+    app.write("config/plock.yml",
+              "shared:\n  namespace: billing\n" \
+              "test:\n  store: database\n  ttl: 7\n  options:\n    pool_size: 3\n")
     output, status = app.rails("generate", "plock:database")
     expect(status).to be_success, output
-    told("Dir['db/migrate/*.rb'].each { |file| load File.expand_path(file) }; CreatePlockTables.new.exec_migration(ActiveRecord::Base.connection, :up)")
+    told("Dir['db/migrate/*.rb'].each { |file| load File.expand_path(file) }; " \
+         "CreatePlockTables.new.exec_migration(ActiveRecord::Base.connection, :up)")
     expect(told(<<~RUBY)).to eq("Plock::Store::Database\n7.0\nplock:v1:billing:\n")
       Plock.acquire("k") { |lease| puts Plock.store.class, lease.ttl, lease.store_key[0, 17] }
     RUBY

@@ -44,7 +44,8 @@ module Support
       def eventually(what = "not in time")
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
         until yield
-          abort "#{what}\n#{LOG.string}\n#{caller(1, 1)}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          late = Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          abort "#{what}\n#{LOG.string}\n#{caller(1, 1)}" if late
           sleep 0.002
         end
       end

@@ -5,17 +5,17 @@ require "shellwords"
 require_relative "examples"
 
 module Support
-  # `plock` as somebody types it: a process of its own, at its own pipes or at a terminal.
+  # `plock` as typed in a shell: a process of its own, with pipes or at a terminal.
   #
   #   out, err, status = plock("status", key)
-  #   job = start_plock("run", key, "--", "sh", "-c", "echo $$ >&3; exec sleep 60")  # descriptor 3 is job.told
-  #   job.line                                                                       # what the command said there
+  #   job = start_plock("run", key, "--", "sh", "-c", "echo $$ >&3; exec sleep 60")
+  #   job.line                             # a line that the command wrote to descriptor 3, job.told
   #   job.signal(:TERM); job.finish.exitstatus
   module CommandLine
     ROOT = File.expand_path("../..", __dir__)
     DEADLINE = 20.0
 
-    # What the command is started with: this Ruby, this checkout.
+    # The command's program and arguments: this Ruby, this checkout.
     PROGRAM = [
       RbConfig.ruby,
       *[*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), "#{ROOT}/lib"].flat_map do |folder|

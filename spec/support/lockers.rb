@@ -76,7 +76,8 @@ module Support
           )
           .update_all(
             [
-              "locked_by = ?, locked_at = #{NOW}, locked_until = #{NOW} + interval '#{seconds} seconds', " \
+              "locked_by = ?, locked_at = #{NOW}, " \
+                "locked_until = #{NOW} + interval '#{seconds} seconds', " \
                 "sequence = sequence + 1",
               owner
             ]

@@ -118,7 +118,8 @@ module Support
 
     def reply(connection, status, content)
       body = JSON.generate(content)
-      connection.write("HTTP/1.1 #{status} -\r\nContent-Type: application/json\r\nContent-Length: #{body.bytesize}\r\n\r\n#{body}")
+      connection.write("HTTP/1.1 #{status} -\r\nContent-Type: application/json\r\n" \
+                       "Content-Length: #{body.bytesize}\r\n\r\n#{body}")
     end
   end
 end

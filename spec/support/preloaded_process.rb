@@ -6,11 +6,9 @@ require "socket"
 require_relative "supervisor"
 
 module Support
-  # A process that has loaded something that takes long, and forks for each program that is to run
-  # with it.
+  # A process that loads something slow once, and forks for each program that needs it.
   #
-  #   process = PreloadedProcess.new("require 'parse-stack-next'")
-  #   talk = process.start("puts 'ready'; puts $stdin.gets")   # an IO: what is written to it is the program's standard input
+  #   talk = process.start("puts 'ready'; puts $stdin.gets")   # an IO to the program's streams
   #   talk.gets                                                # => "ready\n"
   #   process.stop
   class PreloadedProcess

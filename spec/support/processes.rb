@@ -13,7 +13,7 @@ module Support
   #   end
   #   child.hear                             # => :ready
   #   child.tell(:go)
-  #   child.result                           # => 42; what the block raised is raised here as Child::Failed
+  #   child.result                           # => 42, or raises the block's error as Child::Failed
   #
   # The child ends with exit!, so that nothing of the suite's own (at_exit, RSpec, finalizers) runs
   # twice.

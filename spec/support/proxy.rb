@@ -6,9 +6,9 @@ module Support
   # A TCP proxy in front of a server, with injected trouble. It works in the supervisor, so also
   # while the suite holds its GVL, and every command has taken effect when it returns.
   #
-  #   proxy = Proxy.new(server)                 # an object with #port, a [host, port] pair or a Unix socket's path
-  #   proxy.swallow(:reply, connections: 1)     # the next connection to carry a request hears nothing more
-  #   proxy.clear                               # everything flows again
+  #   proxy = Proxy.new(server)               # an object with #port, [host, port] or a socket path
+  #   proxy.swallow(:reply, connections: 1)   # the next connection to carry a request gets no reply
+  #   proxy.clear                             # everything flows again
   #
   # Directions: :request is from the client to the server, :reply the other way. Options of every
   # trouble: after: take hold of a connection only once a request containing this text has passed on
@@ -26,10 +26,10 @@ module Support
 
     def url(query = nil, scheme: "redis") = "#{scheme}://127.0.0.1:#{port}#{"?#{query}" if query}"
 
-    # Each chunk goes on its way so many seconds late.
+    # Delays each chunk by the given seconds.
     def delay(direction, seconds, **options) = inject(direction, :delay, seconds, **options)
 
-    # Byte by byte, so many seconds apart.
+    # Passes the bytes one by one, the given seconds apart.
     def dribble(direction, seconds, **options) = inject(direction, :dribble, seconds, **options)
 
     # Closes both sides after that many bytes.
@@ -39,8 +39,8 @@ module Support
     def reset(direction, after_bytes: 0, **options) =
       inject(direction, :reset, after_bytes, **options)
 
-    # Bytes are read and lost: with :reply the server does what it is asked and nobody hears of it,
-    # with :request it never hears.
+    # Reads the bytes and drops them. With :reply the server executes the request and the client
+    # gets no answer; with :request the server receives nothing.
     def swallow(direction, **options) = inject(direction, :swallow, nil, **options)
 
     # The same at once on all connections, open and new, also on one that carries no request.

@@ -9,9 +9,9 @@ require_relative "port"
 module Support
   # A real redis-server of the suite's own, on a free loopback port and a Unix socket.
   #
-  #   RedisServer.shared                         # the plain one, started once; never stop or FLUSH it
-  #   server = RedisServer.start(:password)      # one for this example (in examples: redis_server(:password))
-  #   server.client.call("GET", key)             # a RedisClient over the Unix socket, for looking behind the scenes
+  #   RedisServer.shared                      # the plain one, started once; never stop or FLUSH it
+  #   server = RedisServer.start(:password)   # in examples: redis_server(:password)
+  #   server.client.call("GET", key)          # a RedisClient over the Unix socket
   #
   # Kinds: plain, password (PASSWORD), acl (ACL_USER with ACL_PASSWORD, allowed everything on plock*
   # keys, and READER with the same password, allowed to read), tls (options cert:, a
@@ -62,7 +62,8 @@ module Support
 
     def url(query = nil, user: nil, password: nil, db: nil, host: "127.0.0.1")
       scheme = kind == :tls ? "rediss" : "redis"
-      "#{scheme}://#{credentials(user, password)}#{host}:#{port}#{"/#{db}" if db}#{"?#{query}" if query}"
+      place = "#{host}:#{port}#{"/#{db}" if db}"
+      "#{scheme}://#{credentials(user, password)}#{place}#{"?#{query}" if query}"
     end
 
     def unix_url(query = nil, user: nil, password: nil)
@@ -157,7 +158,8 @@ module Support
       UNIXSocket.open(unix_path) do |socket|
         socket.write("PING\r\n")
         socket.wait_readable(1) && socket.readpartial(256).match?(READY)
-      end && (kind != :moved || call("CLUSTER", "INFO").include?("cluster_state:ok")) # its nodes file counts 0.1 s later
+        # The server applies its nodes file 0.1 s after it answers.
+      end && (kind != :moved || call("CLUSTER", "INFO").include?("cluster_state:ok"))
     rescue SystemCallError, EOFError
       false
     end

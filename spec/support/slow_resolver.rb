@@ -4,9 +4,9 @@ require "rbconfig"
 require_relative "supervisor"
 
 module Support
-  # Host names that take their time, for a Ruby started with SlowResolver.environment: a library put
-  # in front of getaddrinfo(3), where a name slow-N.test takes N milliseconds and is 127.0.0.1 then.
-  # Each such lookup writes one line to the file LOG names when it starts and one when it ends.
+  # Slow host names for a Ruby started with SlowResolver.environment. A library in front of
+  # getaddrinfo(3) resolves slow-N.test to 127.0.0.1 after N milliseconds. Each such lookup writes
+  # one line to the file LOG names when it starts and one when it ends.
   module SlowResolver
     SOURCE = <<~C
       #define _GNU_SOURCE
@@ -26,9 +26,13 @@ module Support
           close(fd);
       }
 
-      int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
-          int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
-          if (!node || strncmp(node, "slow-", 5) || (hints && hints->ai_flags & AI_NUMERICHOST)) return real(node, service, hints, found);
+      typedef int lookup(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+      int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                      struct addrinfo **found) {
+          lookup *real = dlsym(RTLD_NEXT, "getaddrinfo");
+          if (!node || strncmp(node, "slow-", 5) || (hints && hints->ai_flags & AI_NUMERICHOST))
+              return real(node, service, hints, found);
           long ms = atol(node + 5);
           struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
           note("start\\n");

@@ -8,7 +8,7 @@ RSpec.shared_examples "a store that processes share" do
 
   let(:key) { "shared:#{SecureRandom.hex(8)}" }
 
-  it "ends in a forked child what its parent holds, who hears of it" do
+  it "ends in a forked child a lease of its parent, and the parent reports the loss" do
     lease = hold(ttl: renewed, renew: true)
     expect(in_child { store.break(key) }).to be(true)
     expect_free
@@ -20,7 +20,9 @@ module Support
   # The contract of a store for one that is made with a model of each of these databases. All of
   # them run the same Ruby but for the connection, so they share its steps.
   #
-  #   Support::StoreInDatabase.describe("A store in a database", Store::UNABLE, postgresql: [1, 4], sqlite: [2, 4]) { |model, **options| Store.new(model, **options) }
+  #   Support::StoreInDatabase.describe(
+  #     "A store in a database", Store::UNABLE, postgresql: [1, 4], sqlite: [2, 4]
+  #   ) { |model, **options| Store.new(model, **options) }
   module StoreInDatabase
     # @param what [String]
     # @param unable [Array<Symbol>] what it says that it cannot do

@@ -100,7 +100,9 @@ module Support
     # which nobody has asked.
     def await_lock_wait(model)
       sql = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
-      sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted" if model.lease_connection.adapter_name == "PostgreSQL"
+      if model.lease_connection.adapter_name == "PostgreSQL"
+        sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+      end
       eventually(10) { sleep(0.15) && model.lease_connection.select_value(sql).positive? }
     end
 

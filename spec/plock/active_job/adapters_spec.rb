@@ -33,7 +33,8 @@ RSpec.describe "Guarded ActiveJobs" do
       see "held in the queue", held, ["Both #{ids[2]}", "Queued #{ids[1]}"]
       GO << true
       eventually { DONE.size == 3 }
-      see "held while they ran", done, [2 + 1, 1, 2] # with Both's own in the queue, and with its lock on its id
+      # With Both's own in the queue, and with its lock on its id.
+      see "held while they ran", done, [2 + 1, 1, 2]
       eventually("held when they were done") { held.empty? }
     RUBY
   end
@@ -43,9 +44,15 @@ RSpec.describe "Guarded ActiveJobs" do
       ALL.each { |job| job.perform_later(1) }
       see "held while they ran", done, [1, 0, 2]
       see "held", held, []
-      Plock.acquire("running") { see "conflict", raised { Running.perform_later(1) }, Plock::Guard::Conflict }
-      Plock.acquire("both") { see "conflict", raised { Both.perform_later(1) }, Plock::Guard::Conflict }
-      Plock.acquire("queued") { see "conflict", raised { Queued.perform_later(1) }, Plock::Guard::Conflict }
+      Plock.acquire("running") {
+        see "conflict", raised { Running.perform_later(1) }, Plock::Guard::Conflict
+      }
+      Plock.acquire("both") {
+        see "conflict", raised { Both.perform_later(1) }, Plock::Guard::Conflict
+      }
+      Plock.acquire("queued") {
+        see "conflict", raised { Queued.perform_later(1) }, Plock::Guard::Conflict
+      }
       see "run", done, []
 
       class Failing < Guarded
@@ -73,7 +80,9 @@ RSpec.describe "Guarded ActiveJobs" do
       ALL.each { |job| job.perform_later(1) }
       see "held while they ran", done, [1, 0, 1]
       see "held", held, []
-      Plock.acquire("running") { see "conflict", raised { Running.perform_later(1) }, Plock::Guard::Conflict }
+      Plock.acquire("running") {
+        see "conflict", raised { Running.perform_later(1) }, Plock::Guard::Conflict
+      }
     RUBY
   end
 
@@ -90,7 +99,9 @@ RSpec.describe "Guarded ActiveJobs" do
     run_jobs(:async, jobs + <<~'RUBY')
       ALL.each { |job| job.perform_now(1) }
       see "held while they ran", done, [1, 0, 1]
-      Plock.acquire("running") { see "conflict", raised { Running.perform_now }, Plock::Guard::Conflict }
+      Plock.acquire("running") {
+        see "conflict", raised { Running.perform_now }, Plock::Guard::Conflict
+      }
       see "held", held, []
     RUBY
   end

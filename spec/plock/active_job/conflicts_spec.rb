@@ -10,7 +10,9 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
     run_jobs(:test, <<~'RUBY')
       class Import < Guarded
         guard_with key: "k", max_conflicts: 2
-        retry_on(Plock::Guard::Conflict, attempts: 1) { |job, error| DONE << [job.executions, error.conflicts] }
+        retry_on(Plock::Guard::Conflict, attempts: 1) { |job, error|
+          DONE << [job.executions, error.conflicts]
+        }
       end
       events = []
       Plock.subscribe(/job/) { |event| events << event.name }
@@ -21,13 +23,15 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
         data = adapter.enqueued_jobs.shift
         before = Time.now.to_f
         ActiveJob::Base.execute(data.except(:job, :args, :queue, :priority, :at))
-        see "jobs", adapter.enqueued_jobs.map { |job| [job["job_id"], job["executions"]] }, [[id, 0]]
+        jobs = adapter.enqueued_jobs.map { |job| [job["job_id"], job["executions"]] }
+        see "jobs", jobs, [[id, 0]]
         adapter.enqueued_jobs.first[:at] - before
       end
       see "first delay", delays[0], 0.9..3.0
       see "second delay", delays[1], 1.9..4.3
       see "log", LOG.string, /INFO -- : plock: Import #{id} put off for 1\.\d s \(conflict 1\): "k" is held since .* label "somebody else"/
-      ActiveJob::Base.execute(adapter.enqueued_jobs.shift.except(:job, :args, :queue, :priority, :at))
+      data = adapter.enqueued_jobs.shift
+      ActiveJob::Base.execute(data.except(:job, :args, :queue, :priority, :at))
       see "raised after that", done, [[1, 3]]
       see "events", events, %i[job_rescheduled job_rescheduled job_refused]
       lease.release
@@ -53,13 +57,18 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
     run_jobs(:inline, <<~'RUBY')
       class Import < Guarded
         guard_with key: "k", on_conflict: :retry
-        discard_on(Plock::Guard::Conflict) { |job, error| DONE << [job.job_id == error.job_id, error.job_class, error.key, error.status.label] }
+        discard_on(Plock::Guard::Conflict) { |job, error|
+          same = job.job_id == error.job_id
+          DONE << [same, error.job_class, error.key, error.status.label]
+        }
       end
       Plock.acquire("k", label: "somebody else") { Import.perform_later(1) }
       see "told", done, [[true, "Import", "k", "somebody else"]]
       class Retried < Guarded
         guard_with key: "k", on_conflict: :retry
-        retry_on(Plock::Guard::Conflict, wait: 0, attempts: 3) { |job, error| DONE << job.executions }
+        retry_on(Plock::Guard::Conflict, wait: 0, attempts: 3) { |job, error|
+          DONE << job.executions
+        }
       end
       ActiveJob::QueueAdapters::InlineAdapter.class_eval { def enqueue_at(job, _) = enqueue(job) }
       Plock.acquire("k") { Retried.perform_later(1) }
@@ -115,7 +124,8 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
       eventually { held.empty? }
       lease = Plock.acquire("k")
       PutOffQueued.perform_later(1)
-      eventually { LOG.string.scan(/PutOffQueued \S+ put off/).size == 2 } # and where it is to start
+      # The second put-off is for its start.
+      eventually { LOG.string.scan(/PutOffQueued \S+ put off/).size == 2 }
       lease.release
       eventually { DONE.size == 1 }
     RUBY

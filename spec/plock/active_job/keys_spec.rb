@@ -25,12 +25,16 @@ RSpec.describe "The key of a guarded ActiveJob" do
       end
       Import.perform_later(Account.new(7), since: Time.at(1.5), deep: { b: [1.5, nil], a: :x })
       REST.pop
-      again = -> { Import.perform_now(Account.new(7), deep: { a: :x, b: [1.5, nil] }, since: Time.at(1.5)) }
+      again = -> {
+        Import.perform_now(Account.new(7), deep: { a: :x, b: [1.5, nil] }, since: Time.at(1.5))
+      }
       see "the same", raised(&again), Plock::Guard::Conflict
       GO << true
       eventually { held.empty? }
       2.times { GO << true }
-      Plock.acquire("x") { Import.perform_now(Account.new(8), since: Time.at(1.5), deep: { b: [1.5, nil], a: :x }) }
+      Plock.acquire("x") {
+        Import.perform_now(Account.new(8), since: Time.at(1.5), deep: { b: [1.5, nil], a: :x })
+      }
       Import.perform_now(Account.new(7))
       see "others", done.size, 3
     RUBY
@@ -39,7 +43,8 @@ RSpec.describe "The key of a guarded ActiveJob" do
   it "is what the key: answers, for the arguments of perform" do
     run_jobs(:inline, <<~'RUBY')
       class Import < Guarded
-        guard_with key: ->(account, since:, **) { "import:#{account}:#{since}" }, during: :queued_and_running
+        guard_with key: ->(account, since:, **) { "import:#{account}:#{since}" },
+                   during: :queued_and_running
         def perform(*, **) = DONE << Plock.status("import:7:now").held?
       end
       Import.perform_later(7, since: "now", more: 1)

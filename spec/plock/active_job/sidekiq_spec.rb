@@ -15,7 +15,9 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
     require "sidekiq/processor"
     require "sidekiq/scheduled"
     Sidekiq.default_configuration.redis = { url: ENV.fetch("PLOCK_URL") }
-    Sidekiq.default_configuration.logger = Sidekiq::Logger.new(LOG, level: :info, formatter: Sidekiq::Logger::Formatters::Pretty.new)
+    Sidekiq.default_configuration.logger = Sidekiq::Logger.new(
+      LOG, level: :info, formatter: Sidekiq::Logger::Formatters::Pretty.new
+    )
 
     def capsule = Sidekiq.default_configuration.default_capsule
 
@@ -27,7 +29,9 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
 
     def poll
       %w[schedule retry].each do |set|
-        Sidekiq.redis { |redis| redis.zrange(set, 0, -1).each { |job| redis.call("ZADD", set, "XX", 0, job) } }
+        Sidekiq.redis { |redis|
+          redis.zrange(set, 0, -1).each { |job| redis.call("ZADD", set, "XX", 0, job) }
+        }
       end
       Sidekiq::Scheduled::Enq.new(Sidekiq.default_configuration).enqueue_jobs
     end
@@ -62,7 +66,8 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
   it "keep them through Sidekiq's retries, and give them back when they die" do
     run_on_sidekiq(<<~'RUBY')
       class Failing < Both
-        sidekiq_options(retry: 1) if respond_to?(:sidekiq_options) # from Sidekiq 8 on, also without Rails
+        # From Sidekiq 8 on, also without Rails.
+        sidekiq_options(retry: 1) if respond_to?(:sidekiq_options)
         def perform = (DONE << Plock.status("k").fence) && raise(OnceFailed)
       end
       ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper.sidekiq_options(retry: 1)

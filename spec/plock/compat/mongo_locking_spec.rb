@@ -128,7 +128,8 @@ RSpec.describe Mongo::Locking do
         warnings do
           type = lockable { lockable!(key: :id, max_tries: 5, expire: true, max_retries: 3) }
         end
-      expect(heard).to eq(["[Plock] Thing.lockable! ignores :max_tries, :expire: the options that it knows are :max_retries, " \
+      expect(heard).to eq(["[Plock] Thing.lockable! ignores :max_tries, :expire: " \
+                           "the options that it knows are :max_retries, " \
                            ":first_retry_interval, :max_retry_interval, :max_lifetime\n"])
       expect([name_of(type.new), type.locker.options]).to eq(["Thing/7", { max_retries: 3 }])
     end
@@ -239,7 +240,7 @@ RSpec.describe Mongo::Locking do
       end
     end
 
-    it "waits as long as tries and pauses would have taken: by the call, by the class, by the configuration" do
+    it "waits as long as the tries and pauses set by the call, class or configuration" do
       waited = ->(instance, **options) do
         elsewhere do
           elapsed do

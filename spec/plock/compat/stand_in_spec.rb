@@ -27,8 +27,13 @@ RSpec.describe "A drop-in in the place of its gem" do
   end
 
   doors = {
-    "remote_lock" => ["RemoteLock", %w[remote_lock remote_lock/adapters/base remote_lock/adapters/memcached remote_lock/adapters/redis],
-                      'RemoteLock.new(RemoteLock::Adapters::Store.new("memory:")).synchronize("k") { puts "inside" }'],
+    "remote_lock" => [
+      "RemoteLock",
+      %w[remote_lock remote_lock/adapters/base remote_lock/adapters/memcached
+         remote_lock/adapters/redis],
+      'RemoteLock.new(RemoteLock::Adapters::Store.new("memory:")).synchronize("k") ' \
+      '{ puts "inside" }'
+    ],
     "locker" => ["Locker", %w[locker locker/locker locker/advisory], <<~RUBY],
       ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ":memory:")
       ActiveRecord::Schema.verbose = false
@@ -44,14 +49,22 @@ RSpec.describe "A drop-in in the place of its gem" do
       class Lock < ActiveRecord::Base; end
       Locker.run("k", lock_for: 30) { puts "inside" }
     RUBY
-    "with_transactional_lock" => ["WithTransactionalLock", %w[with_transactional_lock with_transactional_lock/mixin with_transactional_lock/my_sql_helper],
-                                  'puts "inside" if ActiveRecord::Base.respond_to?(:with_transactional_lock)'],
-    "mongo_locking" => ["Mongo::Locking", %w[mongo/locking mongo/locking/locker mongo/locking/model_methods], <<~RUBY]
-      Mongo::Locking.configure(store: "memory:")
-      Order = Struct.new(:id) { include Mongo::Locking }
-      Order.lockable!
-      Order.new(1).lock { puts "inside" }
-    RUBY
+    "with_transactional_lock" => [
+      "WithTransactionalLock",
+      %w[with_transactional_lock with_transactional_lock/mixin
+         with_transactional_lock/my_sql_helper],
+      'puts "inside" if ActiveRecord::Base.respond_to?(:with_transactional_lock)'
+    ],
+    "mongo_locking" => [
+      "Mongo::Locking",
+      %w[mongo/locking mongo/locking/locker mongo/locking/model_methods],
+      <<~RUBY
+        Mongo::Locking.configure(store: "memory:")
+        Order = Struct.new(:id) { include Mongo::Locking }
+        Order.lockable!
+        Order.new(1).lock { puts "inside" }
+      RUBY
+    ]
   }
   doors.each do |door, (constant, paths, use)|
     describe "plock/compat/#{door}" do
@@ -64,7 +77,8 @@ RSpec.describe "A drop-in in the place of its gem" do
 
       it "does not let the gem be loaded over it" do
         lib = gem_with(paths.first, "raise 'the gem was loaded'")
-        expect(said("$LOAD_PATH.unshift(#{lib.inspect})\nrequire 'plock/compat/#{door}'\nputs require(#{paths.first.inspect})\n#{use}"))
+        expect(said("$LOAD_PATH.unshift(#{lib.inspect})\nrequire 'plock/compat/#{door}'\n" \
+                    "puts require(#{paths.first.inspect})\n#{use}"))
           .to eq([%w[false inside], true])
       end
 
@@ -75,7 +89,8 @@ RSpec.describe "A drop-in in the place of its gem" do
         lib = gem_with(paths.first, definition)
         lines, success =
           said(
-            "$LOAD_PATH.unshift(#{lib.inspect})\nrequire #{paths.first.inspect}\nrequire 'plock/compat/#{door}'"
+            "$LOAD_PATH.unshift(#{lib.inspect})\nrequire #{paths.first.inspect}\n" \
+            "require 'plock/compat/#{door}'"
           )
         expect(success).to be(false)
         expect(lines.join).to include(
@@ -105,7 +120,12 @@ RSpec.describe "A drop-in in the place of its gem" do
   it "stands in for the installed gem remote_lock, which is in this project's bundle" do
     skip "remote_lock not installed" if Gem::Specification.find_all_by_name("remote_lock").empty?
 
-    lines, success = said("require 'plock/compat/remote_lock'\nputs require('remote_lock')\n#{doors["remote_lock"].last}", env: {})
+    lines, success =
+      said(
+        "require 'plock/compat/remote_lock'\nputs require('remote_lock')\n" \
+        "#{doors["remote_lock"].last}",
+        env: {}
+      )
     expect([lines, success]).to eq([%w[false inside], true])
     lines, success = said("require 'remote_lock'\nrequire 'plock/compat/remote_lock'", env: {})
     expect([lines.join.include?("Remove the gem remote_lock"), success]).to eq([true, false])

@@ -27,7 +27,9 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     ],
     "MariaDB with trilogy" => [
       :trilogy,
-      ->(name, **place) { { **Support::Mariadb.shared.config("trilogy"), database: name, **place } },
+      ->(name, **place) {
+        { **Support::Mariadb.shared.config("trilogy"), database: name, **place }
+      },
       ->(name) { "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = '#{name}'" }
     ]
   }.each do |title, (database, config, count)|

@@ -54,7 +54,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     expect(delays.min).to be < 0.1
   end
 
-  it "works through a pooler that lends a connection to each transaction, where nobody can be called",
+  it "works through a pooler that lends a connection to each transaction, without notifications",
      needs: Support::Pgbouncer::PROGRAMS do
     pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
     pooled = Support::Lockers.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
@@ -181,7 +181,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     eventually(3) { Locker.run(key, model: model) { nil } }
   end
 
-  it "is done at once where a wait is interrupted between two looks, also with no connection to spare" do
+  it "stops at once when a wait is interrupted between polls, even with no connection to spare" do
     holder = hold_in_another
     only =
       Support::Lockers.connect(
@@ -202,7 +202,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     holder.tell(:go)
   end
 
-  it "does not run its block where the database answers when the time is over, and gives the row back" do
+  it "does not run its block if the database answers too late, and gives the row back" do
     locker = Locker.new(key, model: model, lock_for: 0.2, renew_every: 0.1)
     allow(locker).to receive(:get).and_wrap_original { |get| get.call.tap { sleep(0.25) } }
     expect { locker.run { raise "entered" } }.to raise_error(Plock::UnavailableError)

@@ -71,11 +71,13 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: key).count).to be(1)
     end
 
-    # Who keeps the gap that its row goes into would be a deadlock for whoever makes the same row
-    # and keeps it, too.
-    it "waits for another one that makes the same row, and keeps nothing locked meanwhile", if: %i[mysql2 trilogy].include?(name) do
+    # A caller that keeps the gap for its row deadlocks with any other that makes the same row
+    # and keeps its gap, too.
+    it "waits for another caller that makes the same row, and keeps nothing locked meanwhile",
+       if: %i[mysql2 trilogy].include?(name) do
       connection = model.lease_connection
-      waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE #{connection.quote("%#{key}%")}"
+      waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' " \
+              "AND trx_query LIKE #{connection.quote("%#{key}%")}"
       # what is shown is kept for 0.1 s
       look = -> do
         connection.uncached do

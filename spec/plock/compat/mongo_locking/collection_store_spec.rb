@@ -29,7 +29,10 @@ RSpec.describe Mongo::Locking::CollectionStore do
     it_behaves_like "a store", described_class::UNABLE
   end
 
-  { "today's driver" => :collection, "the driver of the gem's time" => :older_collection }.each do |generation, given|
+  {
+    "today's driver" => :collection,
+    "the driver of the gem's time" => :older_collection
+  }.each do |generation, given|
     describe "with #{generation}" do
       let(:store) { Mongo::Locking::CollectionStore.new(public_send(given)) }
 
@@ -336,7 +339,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(lease.release).to be true
     end
 
-    it "is done with one that says nothing when it has waited long enough, also for taking back what it may have got",
+    it "gives up on a silent server when the wait is over, even while it takes back a lease",
        :timing do
       store = Mongo::Locking::CollectionStore.new(collection, attempt_timeout: 0.1)
       store.acquire(key) { nil }

@@ -12,7 +12,8 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
       require "plock/compat/mongo_locking"
 
       Mongo::Logger.logger = Logger.new(IO::NULL)
-      CLIENT = Mongo::Client.new(["127.0.0.1:1"], database: "x", connect: :direct, server_selection_timeout: 0.01, monitoring_io: false)
+      CLIENT = Mongo::Client.new(["127.0.0.1:1"], database: "x", connect: :direct,
+                                 server_selection_timeout: 0.01, monitoring_io: false)
 
       class Order < Struct.new(:id)
         include Mongo::Locking
@@ -29,7 +30,9 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
       Mongo::Locking::CollectionStore.new(CLIENT[:locks])
       documents = Mongo::Locking::Documents.new(CLIENT[:locks], 5.0)
       place = { "scope" => "Order", "key" => "1" }
-      calls = [[:ensure_indexes], [:change, place, { "$set" => { "expire_at" => Time.now.utc } }], [:remove, place], [:find, place], [:all]]
+      calls = [[:ensure_indexes],
+               [:change, place, { "$set" => { "expire_at" => Time.now.utc } }],
+               [:remove, place], [:find, place], [:all]]
       calls.each do |name, *arguments|
         documents.public_send(name, *arguments)
       rescue Plock::UnavailableError => e
@@ -59,15 +62,22 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
     said = with_driver(<<~RUBY)
       server = StandIn::Server.new
       wire = StandIn::Wire.new(server)
-      client = Mongo::Client.new([wire.address], database: "x", connect: :direct, server_selection_timeout: 5)
+      client = Mongo::Client.new([wire.address], database: "x", connect: :direct,
+                                 server_selection_timeout: 5)
       Mongo::Locking.configure(collection: client[:locks], max_retries: 1)
       order = Order.new(7)
 
       order.lock do
-        p server.all.first.values_at("scope", "key", "refcount"), server.all.first["expire_at"].between?(Time.now + 590, Time.now + 600)
-        p Mongo::Locking.locks.map { |held| [held.scope, held.key, held.owner[/pid \\d+/] == "pid \#{Process.pid}"] }
+        p server.all.first.values_at("scope", "key", "refcount"),
+          server.all.first["expire_at"].between?(Time.now + 590, Time.now + 600)
+        p Mongo::Locking.locks.map { |held|
+          [held.scope, held.key, held.owner[/pid \\d+/] == "pid \#{Process.pid}"]
+        }
         begin
-          Thread.new { Thread.current.report_on_exception = false; order.lock { raise "entered" } }.value
+          Thread.new {
+            Thread.current.report_on_exception = false
+            order.lock { raise "entered" }
+          }.value
         rescue Mongo::Locking::LockTimeout => e
           puts e.message
         end
@@ -87,14 +97,17 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
 
       Mongo::QueryCache.cache do
         looks = [Mongo::Locking.locks.size]
-        server.change({ "scope" => "Order", "key" => "8" }, { "$set" => { "refcount" => 1, "expire_at" => Time.now + 60 } }, true)
+        server.change({ "scope" => "Order", "key" => "8" },
+                      { "$set" => { "refcount" => 1, "expire_at" => Time.now + 60 } }, true)
         p looks << Mongo::Locking.locks.size
         server.remove("key" => "8")
       end
 
-      server.change({ "scope" => "Order", "key" => "7" }, { "$set" => { "refcount" => 1, "expire_at" => Time.now - 60 } }, true)
+      server.change({ "scope" => "Order", "key" => "7" },
+                    { "$set" => { "refcount" => 1, "expire_at" => Time.now - 60 } }, true)
       p order.lock(max_retries: 5) { :taken_over }, server.all
-      server.change({ "scope" => "Order", "key" => "7" }, { "$set" => { "refcount" => 2, "expire_at" => Time.now + 60 } }, true)
+      server.change({ "scope" => "Order", "key" => "7" },
+                    { "$set" => { "refcount" => 2, "expire_at" => Time.now + 60 } }, true)
       p Mongo::Locking.break("Order", 7), order.lock(max_retries: 5) { :broken }
     RUBY
     expect(said).to eq [

@@ -40,9 +40,13 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
 
   it "says what is missing where the gem dalli is not installed, whatever client is given" do
     folder = Dir.mktmpdir.tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
-    output, status = ruby(<<~RUBY, env: { "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "GEM_HOME" => folder, "GEM_PATH" => folder })
+    env = { "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "GEM_HOME" => folder, "GEM_PATH" => folder }
+    output, status = ruby(<<~RUBY, env: env)
       require "plock/compat/remote_lock"
-      [-> { RemoteLock::Adapters::Memcached.new("127.0.0.1:1") }, -> { require "plock/store/memcached" }].each do |call|
+      [
+        -> { RemoteLock::Adapters::Memcached.new("127.0.0.1:1") },
+        -> { require "plock/store/memcached" }
+      ].each do |call|
         call.call
       rescue LoadError => e
         puts e.message
@@ -68,7 +72,9 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
       client = MemCache.new([ARGV.first], namespace: "app")
       [client, ConnectionPool.new { client }].each do |connection|
         lock = RemoteLock.new(RemoteLock::Adapters::Memcached.new(connection))
-        lock.synchronize("#{key}") { puts client.get("lock|#{key}")[/\\h{8}\\z/] == Thread.current[:thread_uid] }
+        lock.synchronize("#{key}") do
+          puts client.get("lock|#{key}")[/\\h{8}\\z/] == Thread.current[:thread_uid]
+        end
         puts client.get("lock|#{key}").inspect
       end
     RUBY

@@ -46,7 +46,10 @@ RSpec.describe WithTransactionalLock do
     # As the gem of this name takes it.
     def original(name)
       model.transaction do
-        model.lease_connection.execute("/* lock:#{name} */ SELECT pg_advisory_xact_lock(#{Digest::SHA256.digest(name)[0, 8].unpack1("q")})")
+        number = Digest::SHA256.digest(name)[0, 8].unpack1("q")
+        model.lease_connection.execute(
+          "/* lock:#{name} */ SELECT pg_advisory_xact_lock(#{number})"
+        )
         yield
       end
     end
@@ -121,7 +124,7 @@ RSpec.describe WithTransactionalLock do
       expect(in_another(model) { free?(model, lock) }).to be(true)
     end
 
-    it "waits for no database that says nothing, where who waits in an open transaction is interrupted" do
+    it "does not wait for a silent database when a waiter in an open transaction is interrupted" do
       holder = hold_in_another(model, lock)
       line = proxy(["127.0.0.1", Support::Postgres.shared.port])
       far =
@@ -218,8 +221,11 @@ RSpec.describe WithTransactionalLock do
 
     def original(name)
       model.transaction do
-        model.lease_connection.execute("insert into transactional_advisory_locks values (#{Digest::SHA256.digest(name)[0, 8].unpack1("q")}) " \
-                                       "on duplicate key update lock_id = lock_id")
+        number = Digest::SHA256.digest(name)[0, 8].unpack1("q")
+        model.lease_connection.execute(
+          "insert into transactional_advisory_locks values (#{number}) " \
+          "on duplicate key update lock_id = lock_id"
+        )
         yield
       end
     end
