@@ -78,7 +78,7 @@ RSpec.describe "bin/demo" do
         eventually(20, "the demo did not start to contend") { server.call("KEYS", "*").any? }
         Process.kill(:INT, -demo.pid) # to all of them, as a terminal does
         expect(demo.value.exitstatus).to eq 130
-        output.read # to its end: nobody holds the other end of it any more
+        output.read # to its end: no process holds the other end any more
       end
       expect(server.call("KEYS", "*")).to be_empty
       expect(left_behind).to be_empty

@@ -11,7 +11,7 @@ RSpec.describe "bin/matrix" do
 
   let(:folder) { discard(Pathname(Dir.mktmpdir("plock-matrix-spec")), :rmtree) }
 
-  # A PATH with what a small system has, and what is named besides.
+  # A PATH with the programs of a small system and those named in the call.
   def path(*names, **programs)
     bin = folder.join("bin").tap(&:mkpath)
     names.each do |name|

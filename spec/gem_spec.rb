@@ -8,7 +8,7 @@ require "rubygems/package"
 require "tmpdir"
 require "support/command_line"
 
-# The gem as somebody else gets it: built from the checkout, installed where there is no other gem.
+# The gem as a user gets it: built from the checkout, installed where there is no other gem.
 RSpec.describe "The gem" do
   root = Pathname(__dir__).parent
 

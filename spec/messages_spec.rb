@@ -5,7 +5,7 @@ require "support/messages"
 # All of them can be read in one place. A message that changes here may be one that applications
 # match on.
 RSpec.describe Support::Messages do
-  it "lists what plock says in spec/messages.txt: `rake messages:update` writes it anew" do
+  it "lists plock's messages in spec/messages.txt, which `rake messages:update` rewrites" do
     expect(File.read(described_class::FILE)).to eq(described_class.all)
   end
 

@@ -21,7 +21,7 @@ module Parse
   end
 end
 
-# Whoever asks one of these for anything hears of it.
+# Each use of one of these raises.
 names.each do |name|
   hostile = Class.new
   singleton = hostile.singleton_class

@@ -215,7 +215,7 @@ RSpec.describe Parse::LockBackend do
         )
       end
 
-      it "are none for a store that others see, and that is warned of once, whoever asks" do
+      it "are none for a store that others see, with one warning for all callers" do
         heard = warnings do
           expect(
             described_class.lock_secret_for(store: "redis://127.0.0.1", source: "Me")

@@ -61,7 +61,7 @@ RSpec.describe Parse::Lock, "when the block ends" do
       expect(held?).to be(false)
     end
 
-    it "all release nothing of somebody else's" do
+    it "never release another owner's lock" do
       other = SecureRandom.uuid
       acquire { shared_redis.call("SET", store_key, other, "EX", 5) }
       expect(shared_redis.call("GET", store_key)).to eq(other)

@@ -295,7 +295,7 @@ RSpec.describe Parse::Lock do
     )
   end
 
-  describe "what a hold costs" do
+  describe "the cost of a hold" do
     # The least of a few rounds: other threads of the suite allocate, too.
     def objects_per_hold(rounds: 3, holds: 200)
       name = key

@@ -71,7 +71,7 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
     RUBY
   end
 
-  it "creates several where nobody locks, so that the above means something" do
+  it "creates several without a lock, so that the above means something" do
     parse_server.gather(processes)
     answers = found(titles, processes, synchronize: "false")
     expect(answers.map { |ids| ids.uniq.size }).to eq([processes] * titles.size)

@@ -25,7 +25,7 @@ RSpec.shared_context "with parse-stack-next" do
   let(:parse_server) { discard(Support::ParseServer.new, :stop) }
   let(:cache) { "Parse::Cache::Redis.new(url: #{shared_redis.url(db: 3).inspect})" }
 
-  # What a program begins with; its cache is where it locks.
+  # The start of a program; it locks in its cache.
   def preamble(cache)
     <<~RUBY
       $stderr.reopen(File::NULL) # the gem says what it caches
@@ -35,7 +35,7 @@ RSpec.shared_context "with parse-stack-next" do
     RUBY
   end
 
-  # What the program says.
+  # The program's output.
   def told(program, ours: true, cache: self.cache) =
     @preloaded.fetch(ours).run(preamble(cache) + program)
 

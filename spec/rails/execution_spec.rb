@@ -18,7 +18,7 @@ RSpec.describe "Code of an application of Rails" do
     RUBY
   end
 
-  context "that is loaded anew" do
+  context "that is reloaded" do
     let(:server) { redis_server }
 
     before do
@@ -72,7 +72,7 @@ RSpec.describe "Code of an application of Rails" do
           puts SOCKETS.call
         end
       RUBY
-      # ten loads later; what is found on the stack lives on for a while
+      # ten loads later; objects on the stack live on for a while
       expect(counts.last - counts[9]).to be < 5
     end
   end

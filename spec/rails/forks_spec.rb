@@ -118,7 +118,7 @@ RSpec.describe "An application of Rails that is forked" do
       expect(holder.join(20)).to be(holder)
       eventually(10) { !Plock::Store.open(server.unix_url).status("held").held? }
 
-      # longer than its time, had nobody renewed it
+      # longer than its time, without a renewal
       expect(Array.new(6) { get("master") }.uniq).to eq(["false false true"])
       stop(puma)
       eventually(5) { server.call("KEYS", "plock:v1:*").empty? }

@@ -3,7 +3,7 @@
 require "spec_helper"
 require_relative "rails_context"
 
-# Where the Gemfile says `gem "plock"`, and nothing is required.
+# With `gem "plock"` in the Gemfile, and no require.
 RSpec.describe "Plock::Guard in an application of Rails" do
   include_context "with an application of Rails"
 

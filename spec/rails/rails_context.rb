@@ -10,7 +10,7 @@ RSpec.shared_context "with an application of Rails" do
 
   let(:app) { discard(Support::RailsApplication.generate, :remove) }
 
-  # What the program prints in the application; it must succeed.
+  # The program's output in the application; it must succeed.
   def told(program, **options)
     output, status = app.runner(program, **options)
     # what was raised, and where; Rails' own calls follow

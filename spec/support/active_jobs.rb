@@ -50,7 +50,7 @@ module Support
         end
       end
 
-      # What is put off comes back at once, as far as the clock goes.
+      # Makes jobs that were put off due at once.
       def hurry = Plock::Guard::Backoff.define_singleton_method(:delay) { |_times| 0.05 }
 
       def raised

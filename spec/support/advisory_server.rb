@@ -28,7 +28,7 @@ module Support
     # The same through a proxy.
     def model_through(proxy, **options) = connect(tcp_config(proxy.port).merge(options))
 
-    # What a proxy is made for.
+    # The address that a proxy forwards to.
     def address = ["127.0.0.1", kind.shared.port]
 
     # Statements that take a lock contain this.

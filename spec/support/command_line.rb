@@ -64,7 +64,7 @@ module Support
 
       def signal(name) = Process.kill(name, pid)
 
-      # Its end; then out and err can be read to theirs, if nobody else has them open.
+      # Its end; then out and err can be read to theirs, if no other process has them open.
       def finish(within: DEADLINE)
         eventually(within, "it does not end") do
           @status ||= Process.wait2(pid, Process::WNOHANG)&.last
@@ -73,7 +73,7 @@ module Support
         @status
       end
 
-      # Both streams to their end, which nobody may hold up.
+      # Both streams to their end, which no process may hold up.
       def said(within: DEADLINE)
         [out, err].map { |stream| Timeout.timeout(within) { stream.read } }
       end

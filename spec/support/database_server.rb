@@ -7,7 +7,7 @@ require "tmpdir"
 require_relative "supervisor"
 require_relative "port"
 
-# Where Debian keeps servers, which not everybody has in PATH.
+# Debian's folders of servers, which are often not in PATH.
 ENV["PATH"] = [ENV["PATH"], "/usr/sbin", Dir["/usr/lib/postgresql/*/bin"].max].compact.join(
   File::PATH_SEPARATOR
 )
@@ -22,7 +22,7 @@ module Support
     # What ends it at once, and has it clear away what it has outside of its folder.
     STOP = :KILL
 
-    # Somebody else was quicker to take the port.
+    # Another program took the port first.
     IN_USE = /in use/i
 
     # A disk would be measured otherwise: nothing here is to outlive the suite.
@@ -36,7 +36,7 @@ module Support
         end
       end
 
-      # Started when it is first needed. Where that fails, it is not tried again for each example.
+      # Started when it is first needed. If that fails, it is not tried again for each example.
       def shared
         raise @failure if @failure
 

@@ -48,7 +48,7 @@ module Support
     def open_store(address = shared_redis.unix_url, **options) =
       discard(Plock::Store.open(address, **options), :close)
 
-    # A full store key that nobody else uses.
+    # A full store key that no other example uses.
     def unique_key = Plock.store_key("plock:v1:", SecureRandom.hex(16))
 
     # Runs the block in a forked child; its value.

@@ -23,7 +23,7 @@ module Support
     def socket = File.join(@folder, "socket")
 
     def initialize_data
-      # Everybody may do everything: nobody else gets at the socket.
+      # All users have all rights: no other program can reach the socket.
       File.write(File.join(@folder, "init.sql"), <<~SQL)
         CREATE DATABASE IF NOT EXISTS plock CHARACTER SET utf8mb4;
         CREATE USER IF NOT EXISTS '#{USER}'@'localhost';

@@ -20,7 +20,7 @@ module Support
 
     def answers?
       TCPSocket.open("127.0.0.1", port) do |connection|
-        # which says whether it is ours, and not of somebody who was quicker to take the port
+        # which says whether it is ours, and not of a program that took the port first
         connection.write("stats\r\n")
         connection.wait_readable(1) && connection.readpartial(4096).include?("STAT pid #{pid}\r\n")
       end

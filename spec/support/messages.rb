@@ -4,7 +4,7 @@ require "ripper"
 
 module Support
   # The sentences that plock says: errors, warnings and the command's output, as the sources have
-  # them. What is filled in is "…".
+  # them. "…" stands for a value that is filled in.
   module Messages
     ROOT = File.expand_path("../..", __dir__)
     FILE = "#{ROOT}/spec/messages.txt"
@@ -13,7 +13,7 @@ module Support
     NO_SENTENCE = /\A\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|SET|BEGIN|DO|CALL|LISTEN|#!|<|\.\w+ \{)\b?/
     WORDS = 3
 
-    # What a C literal fills in: a conversion of printf, and one whose letter a macro brings.
+    # A value in a C literal: a conversion of printf, or one whose letter a macro brings.
     CONVERSION = /%[-+#.*\d]*(?:[hl]{1,2}|[jzt])?[dioucsxXeEfFgGp]/
     MACRO = /%"\s*PRI\w+\s*("?)/
 

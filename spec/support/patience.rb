@@ -3,7 +3,7 @@
 module Support
   # Waiting for what another thread, process or server does, and measuring how long things take.
   module Patience
-    # Where a promise says "by X + 50 ms".
+    # For a promise that says "by X + 50 ms".
     MARGIN = 0.05
     # A single run may be late because the machine was busy elsewhere; a broken promise is late each
     # time.
@@ -19,7 +19,7 @@ module Support
     end
 
     # Polls until the block returns something true, and returns that; fails at the deadline.
-    def eventually(within = 5.0, reason = "what was waited for did not happen")
+    def eventually(within = 5.0, reason = "the expected state was not reached")
       deadline = monotonic + within
       until (met = yield)
         if monotonic > deadline

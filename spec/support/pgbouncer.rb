@@ -44,7 +44,7 @@ module Support
 
     def ini = File.join(folder, "pgbouncer.ini")
 
-    # At a port that somebody else was quicker to take, that would answer.
+    # If another program took the port first, that program would answer.
     def answers? = File.exist?(log_path) && log.include?("listening on 127.0.0.1:#{port}")
   end
 end

@@ -11,7 +11,7 @@ module Support
     USER = "plock"
     DATABASE = "postgres"
 
-    # What a client is to have in its environment.
+    # The environment of a client.
     def env =
       { "PGHOST" => folder, "PGPORT" => port.to_s, "PGUSER" => USER, "PGDATABASE" => DATABASE }
 

@@ -58,7 +58,7 @@ module Support
       connection
     end
 
-    # What the program says, to its end.
+    # The program's output, to its end.
     def run(program)
       connection = start(program)
       connection.close_write

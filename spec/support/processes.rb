@@ -135,7 +135,7 @@ module Support
       trap(:INT, "DEFAULT") # RSpec's own handler would only make a note of it
       line.tell([:result!, block.call(line)])
       leave(0)
-    rescue Exception => e # whatever ends the block, the parent must hear of it
+    rescue Exception => e # the parent must learn of every end of the block
       line.tell([:failed!, "#{e.class}: #{e.message}\n  #{e.backtrace&.first(8)&.join("\n  ")}"])
       leave(1)
     end
@@ -147,7 +147,7 @@ module Support
     end
   end
 
-  # What a process holds, as the kernel sees it.
+  # The resources of a process, as the kernel sees them.
   module Inventory
     def self.available? = File.directory?("/proc/self/fd")
 

@@ -23,7 +23,7 @@ RSpec.describe Support::Child do
     )
   end
 
-  it "raises it also where more is to be told to the child" do
+  it "raises it also when the parent tells the child more" do
     other = child { raise ArgumentError, "over there" }
     other.wait
     expect { other.tell(:more) }.to raise_error(described_class::Failed, /over there/)

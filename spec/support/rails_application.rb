@@ -127,7 +127,7 @@ module Support
 
     def log(environment = "test") = read("log/#{environment}.log")
 
-    # Its pid. It is killed at the end of the suite, if nobody stopped it before.
+    # Its pid. It is killed at the end of the suite, if it was not stopped before.
     def spawn(*command, env: {})
       log = path("log/#{File.basename(command.last)}.out")
       pid =

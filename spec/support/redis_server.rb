@@ -26,7 +26,7 @@ module Support
     ACL_PASSWORD = "wonder land"
     START_DEADLINE = 20.0
     READY = /\A(\+PONG|-NOAUTH|-LOADING|-MASTERDOWN)/
-    NOWHERE = %w[127.0.0.1 1].freeze # where no master answers
+    NOWHERE = %w[127.0.0.1 1].freeze # no master answers there
     MOVED_TO = "127.0.0.1:7999"
 
     class << self
@@ -128,7 +128,7 @@ module Support
     def percent_encode(text) =
       text.gsub(/[^A-Za-z0-9]/) { |c| c.bytes.map { |b| format("%%%02X", b) }.join }
 
-    # True when the server answers, nil when its port was taken by somebody else.
+    # True when the server answers, nil when another program took its port.
     def launch(port)
       @port = port
       @pid =

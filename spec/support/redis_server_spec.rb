@@ -22,7 +22,7 @@ RSpec.describe Support::RedisServer do
     expect(shared_redis.call("PING")).to eq("PONG")
   end
 
-  it "keeps its port over a restart, and with save: what it knew" do
+  it "keeps its port over a restart, and its data with save:" do
     server = redis_server
     port = server.port
     server.call("SET", "plock", "1")

@@ -213,7 +213,7 @@ module Support
       @mutex.synchronize { @troubles.select { |trouble| trouble.concerns?(link, direction) } }
     end
 
-    # What is left to write after the trouble has had its way with the bytes.
+    # The bytes that remain to be written after the trouble is applied.
     def suffer(trouble, link, bytes, to)
       case trouble.kind
       when :swallow then ""

@@ -6,7 +6,7 @@ module Support
   class Scripts
     FOLDER = File.expand_path("../../ext/plock/core/scripts", __dir__)
 
-    # What the engine embeds (scripts/embed.awk).
+    # The scripts that the engine embeds (scripts/embed.awk).
     def self.source(name)
       path = File.join(FOLDER, "#{name}.lua")
       File

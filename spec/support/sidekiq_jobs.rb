@@ -7,7 +7,7 @@ module Support
   # Sidekiq in the suite's own process, on a Redis of its own that holds its queues and the locks:
   # jobs run one at a time, when an example says so, and nothing has to be waited for.
   module SidekiqJobs
-    # Its processor, without a manager: what a thread of a real process does for one job.
+    # Its processor, without a manager: does the work of a real process's thread for one job.
     class Worker
       attr_reader :processor
 
@@ -76,7 +76,7 @@ module Support
 
     def dead = Sidekiq::DeadSet.new
 
-    # What is scheduled, or to be tried again, is due now, and Sidekiq's poller comes by.
+    # Makes scheduled jobs and retries due, and runs Sidekiq's poller.
     def poll
       %w[schedule retry].each do |set|
         jobs_redis

@@ -7,7 +7,7 @@ RSpec.shared_examples "a store whose server is far" do
     store.acquire(key) { nil }
     line.disconnect
     expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)
-    eventually(10, "somebody was left behind") do
+    eventually(10, "a lease is left behind") do
       direct.status(key).then { |status| !status.held? && status.waiters.empty? }
     end
   end

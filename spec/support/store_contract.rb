@@ -32,7 +32,7 @@ require "support/store_contract/unable"
 # What a store says of itself that it cannot do is left out, and shown to raise an UnsupportedError
 # where it can be asked for.
 #
-# Time is real here, so it holds for stores whose clock nobody can move.
+# Time is real here, so it holds for stores whose clock cannot be moved.
 RSpec.shared_examples "a store" do |unable = []|
   include Support::StoreContract
 

@@ -33,7 +33,7 @@ module Support
       # Has another folder removed at the end.
       def own(folder) = call(nil, :own, folder)
 
-      # Ends the suite, naming the example, if end_example is not said within so many seconds.
+      # Ends the suite, naming the example, if end_example is not called within the given seconds.
       def begin_example(name, seconds) = call(nil, :begin_example, name, seconds)
 
       def end_example = call(nil, :end_example)
@@ -53,7 +53,7 @@ module Support
         verdict == :ok ? value : raise(Failed, value)
       end
 
-      # Has the block run before the end, where that comes in order.
+      # Runs the block before the end, if the suite ends in order.
       def before_end(&block) = (@partings ||= []) << block
 
       # Ends the process and with it everything it hosts and watches. Only the suite itself may.

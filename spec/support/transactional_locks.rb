@@ -120,7 +120,7 @@ module Support
       model.with_transactional_lock(locks.shift) { nest(model, locks, &block) }
     end
 
-    # What is sent to the database.
+    # The statements sent to the database.
     def statements(_model, &block)
       sent = []
       hearing = ->(*, payload) do

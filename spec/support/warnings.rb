@@ -17,7 +17,7 @@ module Support
     @unexpected = []
 
     class << self
-      # What the block warned, from whatever thread, one String per warning.
+      # The block's warnings, from every thread, one String per warning.
       def capture
         caught = []
         before, @caught = @caught, caught
@@ -52,7 +52,7 @@ module Support
     # In front of Warning.warn, where Kernel#warn and Ruby's own warnings arrive.
     module Hook
       def warn(message, category: nil)
-        return super unless $stderr.equal?(STDERR) # somebody captures it, and will judge it
+        return super unless $stderr.equal?(STDERR) # an example captures it, and judges it
 
         Warnings.meet(message)
       end

@@ -108,7 +108,7 @@ RSpec.describe Parse::Lock::Attempts do
       )
     end
 
-    it "deletes nothing of somebody else's" do
+    it "deletes no lock of another owner" do
       acquire { moneta.values[store_key] = "another" }
       expect(moneta.values).to eq(store_key => "another")
     end

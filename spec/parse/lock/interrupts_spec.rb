@@ -131,7 +131,7 @@ RSpec.describe Parse::Lock, "interrupted" do
     expect(masked).to be(true)
   end
 
-  it "many times at moments that nobody chose" do
+  it "many times at random moments" do
     expect(200.times.count do |round|
       entered = Queue.new
       thread =

@@ -49,7 +49,7 @@ RSpec.describe Parse::Lock::ProcessMutexes do
     expect(mutexes.size).to be(3)
   end
 
-  it "never forgets one that somebody is about to take" do
+  it "never forgets one that a thread is about to take" do
     mutex = mutexes["a"]
     allow_any_instance_of(Parse::Lock::ClaimedMutex).to receive(
       :take
@@ -60,7 +60,7 @@ RSpec.describe Parse::Lock::ProcessMutexes do
     mutexes.hold("a", 0, Object.new) { expect(mutexes["a"]).to be(mutex) }
   end
 
-  it "never forgets one that somebody waits for" do
+  it "never forgets one that a thread waits for" do
     leave = held("a")
     waiter = await_sleep(background { mutexes.hold("a", 20, Object.new) { |mine| mine } })
     before = mutexes["a"]
@@ -101,7 +101,7 @@ RSpec.describe Parse::Lock::ProcessMutexes do
     end
   end
 
-  it "forgets on demand what nobody uses" do
+  it "forgets unused ones on demand" do
     leave = held("a")
     before = mutexes["a"]
     mutexes["b"]
@@ -111,7 +111,7 @@ RSpec.describe Parse::Lock::ProcessMutexes do
     leave.call
   end
 
-  it "is empty in a forked child: what a thread of the parent holds is no lock of the child's" do
+  it "is empty in a forked child: the child holds no lock of the parent's threads" do
     leave = held("a")
     expect(in_child { |_parent| mutexes.hold("a", 0, Object.new) { |held| held } }).to be(true)
     leave.call

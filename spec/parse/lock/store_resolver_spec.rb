@@ -108,7 +108,7 @@ RSpec.describe Parse::Lock::StoreResolver do
     end
   end
 
-  describe "what cannot be right" do
+  describe "a wrong configuration" do
     it "raises for a bad URL, each time" do
       2.times { expect { resolve("http://127.0.0.1") }.to raise_error(Plock::ConfigurationError) }
     end
@@ -119,7 +119,7 @@ RSpec.describe Parse::Lock::StoreResolver do
     end
   end
 
-  describe "what it remembers" do
+  describe "its memory" do
     it "is one store for all clients of one server" do
       clients = [
         Redis.new(host: "127.0.0.1", port: 7001), RedisClient.new(host: "127.0.0.1", port: 7001),

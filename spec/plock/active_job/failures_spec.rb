@@ -54,7 +54,7 @@ RSpec.describe "A guarded ActiveJob that fails" do
     RUBY
   end
 
-  it "gives its key back when nobody will run it again" do
+  it "gives its key back when it will not run again" do
     run_jobs(:async, <<~'RUBY')
       class Given < Guarded
         guard_with key: "k", during: :queued_and_running

@@ -132,7 +132,7 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
     RUBY
   end
 
-  it "come back later where somebody else has their key" do
+  it "come back later if another caller holds their key" do
     run_on_sidekiq(<<~'RUBY')
       class Running < Guarded
         guard_with key: "k"

@@ -35,7 +35,7 @@ RSpec.describe Mongo::Locking do
 
   def name_of(instance) = instance.class.locker.name_of(instance).to_s
 
-  # Runs the block as somebody else.
+  # Runs the block as another owner.
   def elsewhere(&block) = Thread.new(&block).value
 
   def refused(instance, **options)
@@ -90,7 +90,7 @@ RSpec.describe Mongo::Locking do
   end
 
   describe ".lockable!" do
-    it "locks by id within the class's name, where nothing else is said" do
+    it "locks by id within the class's name by default" do
       expect(name_of(lockable { lockable! }.new)).to eq "Thing/7"
     end
 
@@ -199,7 +199,7 @@ RSpec.describe Mongo::Locking do
       )
     end
 
-    it "locks the root, whoever of the tree is locked" do
+    it "locks the root, whichever object of the tree is locked" do
       flow.lock do
         expect([order, item, flow].map(&:have_lock?)).to eq [true, true, true]
         expect(described_class.locks.map { |held| [held.scope, held.key] }).to eq [
@@ -210,7 +210,7 @@ RSpec.describe Mongo::Locking do
       end
     end
 
-    it "lets in who has the lock already, as often as he likes, and frees it with the outermost" do
+    it "lets its holder in any number of times, and releases it with the outermost block" do
       order.lock do
         item.lock { flow.lock { order.lock { nil } } }
         expect(order.have_lock?).to be true
@@ -309,7 +309,7 @@ RSpec.describe Mongo::Locking do
       expect(said).to contain_exactly(/is lost before its block ended/)
     end
 
-    it "is nobody's in a forked child" do
+    it "has no owner in a forked child" do
       order.lock { expect(in_child { order.have_lock? }).to be false }
     end
 
@@ -382,7 +382,7 @@ RSpec.describe Mongo::Locking do
       )
     end
 
-    it "finds a circle of objects that are made anew each time" do
+    it "finds a circle of objects that are created again each time" do
       type = lockable { locked_by! { |me| me.class.new } }
       expect { type.new.lock { raise "entered" } }.to raise_error(
         Mongo::Locking::CircularLock, %r{\Acircular lock: Thing|#<Class.*/7 -> .* -> …\z}
@@ -413,7 +413,7 @@ RSpec.describe Mongo::Locking do
     end
   end
 
-  describe "what is held" do
+  describe "the list of held locks" do
     it "is listed with scope, key, owner and age, among other locks of the store" do
       described_class.store.acquire("another", label: "not one of these") do
         order.lock do

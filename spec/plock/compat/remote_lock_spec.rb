@@ -10,7 +10,7 @@ RSpec.describe RemoteLock do
   end
 
   # A Hash has all three methods.
-  describe "with an adapter of one's own" do
+  describe "with the application's own adapter" do
     let(:adapter) { {} }
     let(:lock) { RemoteLock.new(adapter, "p") }
 
@@ -36,7 +36,7 @@ RSpec.describe RemoteLock do
       expect(pauses.size).to eq 4
     end
 
-    it "tries eleven times, where nothing is said" do
+    it "tries eleven times by default" do
       allow(Kernel).to receive(:sleep)
       allow(adapter).to receive(:store).and_return(false)
       expect { lock.acquire_lock("k") }.to raise_error(
@@ -56,7 +56,7 @@ RSpec.describe RemoteLock do
     end
 
     # Which deletes without a look at the owner, as the original's do.
-    it "leaves the holder's lock alone where somebody is interrupted who waits for it" do
+    it "leaves the holder's lock alone if a waiter is interrupted" do
       owner = -> { Thread.current.object_id }
       held = {}
       adapter = Object.new
@@ -87,7 +87,7 @@ RSpec.describe RemoteLock do
   describe "wrap_in_transaction" do
     let(:lock) { RemoteLock.new(RemoteLock::Adapters::Store.new("memory:")) }
 
-    # What a class of ActiveRecord does around a block.
+    # The calls of an ActiveRecord class around a block.
     def recording(deeds)
       Class.new do
         define_singleton_method(:transaction) do |&block|

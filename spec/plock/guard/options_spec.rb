@@ -4,7 +4,7 @@ require "spec_helper"
 require "plock/jobs/guard"
 
 RSpec.describe Plock::Guard::Options do
-  it "guards a job while it runs, reschedules, and does not go without, where nothing is said" do
+  it "guards a job while it runs, reschedules, and requires the store, by default" do
     expect(described_class.new).to have_attributes(
       key: nil, runs?: true, queued?: false, ttl: 15.0, wait: 0.0, on_conflict: :reschedule,
       max_conflicts: nil, at_least: 0.0, limit: 1, on_lost: :log, proceed?: false,

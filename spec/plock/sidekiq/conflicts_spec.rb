@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_jobs"
 
-# What becomes of a job whose key somebody else has.
+# The outcome of a job whose key is held.
 RSpec.describe "A Sidekiq job that meets with a conflict" do
   include_context "with Sidekiq"
 
@@ -132,7 +132,7 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
     end
   end
 
-  it "runs where whoever had the key has gone when it looks who that is" do
+  it "runs if the holder of the key is gone when the job looks it up" do
     job_class(key: "k", on_conflict: :discard)
     SomeJob.perform_async
     lease = Plock.acquire("k")

@@ -40,7 +40,7 @@ RSpec.describe "A queued Sidekiq job that is not run" do
       expect([dead.size, held]).to eq([1, []])
     end
 
-    it "keeps it taken for at_least: all the same" do
+    it "still keeps it taken for at_least:" do
       job_class(key: "k", during: :queued_and_running, at_least: 30, sidekiq: { retry: 0 }) do |*|
         raise "oops"
       end
@@ -71,7 +71,7 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     expect(held).to be_empty
   end
 
-  it "does not when somebody else was quicker, for then it is running" do
+  it "does not if another process was quicker, because the job is then running" do
     pushed
     record = queue.first
     expect(queue.first.delete).to be(true)
@@ -137,7 +137,7 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     expect(log).to match(/WARN: plock: job #{jid} is gone; its key stays taken .* away/)
   end
 
-  it "says so where Sidekiq's Redis does not let it, and is cleared all the same" do
+  it "says so if Sidekiq's Redis does not let it, and is still cleared" do
     pushed
     jobs_redis.call("ACL", "SETUSER", "default", "-rename")
     expect(queue.clear).to be(true)

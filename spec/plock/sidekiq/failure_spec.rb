@@ -54,7 +54,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
       expect([done, held]).to eq([[1], []])
     end
 
-    it "is pushed by Sidekiq's poller all the same, which would lose it otherwise" do
+    it "is still pushed by Sidekiq's poller, which would lose it otherwise" do
       job_class(key: "k", during: :queued_and_running)
       Plock.acquire("k") { SomeJob.perform_async }
       away { poll }
@@ -164,7 +164,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
       end
     end
 
-    it "is done with, and leaves its key to its time, where the store is away at its end" do
+    it "ends, and leaves its key to expire, if the store is unreachable at its end" do
       rest = self.rest
       job_class(key: "k", during: :queued_and_running, ttl: 0.5) { rest.call }
       jid = SomeJob.perform_async
@@ -179,7 +179,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
   end
 
   describe "when clocks jump" do
-    # The wall clock only: leases are dated on one that nobody sets.
+    # The wall clock only: leases are dated on one that cannot be set.
     def jump(seconds)
       allow(Process).to receive(:clock_gettime).and_wrap_original do |original, clock, *unit|
         if clock == Process::CLOCK_REALTIME && unit.empty?
@@ -230,7 +230,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
       {
         "raises" => ->(_) { raise "no such account" }, "answers nil" => ->(_) {}
       }.each do |what, key|
-        it "fails, and says so, where the key: #{what}, with during: #{during.inspect}" do
+        it "fails, and says so, if the key: #{what}, with during: #{during.inspect}" do
           job_class(key: key, during: during)
           if during == :queued
             expect { SomeJob.perform_async(1) }.to raise_error(

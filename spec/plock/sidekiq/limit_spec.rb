@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_jobs"
 
-# So many at a time.
+# At most N at a time.
 RSpec.describe "A Sidekiq job whose guard has a limit" do
   include_context "with Sidekiq"
 
@@ -39,7 +39,7 @@ RSpec.describe "A Sidekiq job whose guard has a limit" do
     finish(threads)
   end
 
-  it "waits until there are fewer, where the limit was lowered while they ran" do
+  it "waits until there are fewer, if the limit was lowered while they ran" do
     rest = self.rest
     job_class(key: "k", limit: 3, on_conflict: :retry) { |_| rest.call }
     3.times { |n| SomeJob.perform_async(n) }

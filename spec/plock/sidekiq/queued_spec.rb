@@ -142,7 +142,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       )
     end
 
-    it "does not run where somebody else has got its key meanwhile" do
+    it "does not run if another caller has acquired its key meanwhile" do
       job_class(key: "k", during: :queued_and_running)
       SomeJob.perform_async
       Plock.break("k")
@@ -198,7 +198,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       expect(held).to be_empty
     end
 
-    it "runs again, with its key, where its old run has ended well after all" do
+    it "runs again, with its key, if its old run has ended well after all" do
       # Sidekiq promises at least once.
       rest, ran = rest_once, done
       job_class(key: "k", during: :queued_and_running) { rest.call || ran << :again }
@@ -213,7 +213,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     end
   end
 
-  describe "when the key is somebody else's at the push" do
+  describe "when another caller holds the key at the push" do
     before { @other = discard(Plock.acquire("k", label: "somebody else"), :release) }
 
     def guarded(**options) = job_class(key: "k", during: :queued_and_running, **options)

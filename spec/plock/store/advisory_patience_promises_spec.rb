@@ -126,7 +126,7 @@ RSpec.describe Plock::Store::Advisory, "with patience" do
 
   describe "with a listener that raises a ScriptError", needs: Support::Postgres::PROGRAMS do
     [NotImplementedError, LoadError].each do |kind|
-      it "runs the block all the same (#{kind})" do
+      it "still runs the block (#{kind})" do
         listener = Plock.subscribe(:acquire) { raise kind, "from a listener" }
         ran = nil
         warnings { direct.acquire(key) { ran = true } }

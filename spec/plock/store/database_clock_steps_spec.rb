@@ -34,19 +34,19 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
 
       def set_forward(seconds) = set_back(-seconds)
 
-      # Somebody who is gone had it, and did not release it.
+      # A holder that is gone did not release it.
       def leave_behind(ttl) = kept(store.acquire(key, ttl: ttl))
 
       def enter(wait) = other.acquire(key, ttl: 5, wait: wait) { :entered }
 
       describe "back" do
-        it "ends a lease that nobody releases after its ttl, for who waits" do
+        it "ends an unreleased lease after its ttl, for a new waiter" do
           leave_behind(0.5)
           set_back(hour)
           expect(enter(3)).to be(:entered)
         end
 
-        it "ends it for who waits already" do
+        it "ends it for a waiter that waits already" do
           leave_behind(2)
           waiter = background { enter(6) }
           await_waiters(1)
@@ -60,7 +60,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           eventually(3) { other.try_acquire(key) { :entered } }
         end
 
-        it "ends it for who wants several keys" do
+        it "ends it for a caller that acquires several keys" do
           leave_behind(0.5)
           set_back(hour)
           expect(other.acquire_all([key, "#{key}:2"], wait: 3) { :entered }).to be(:entered)
@@ -87,21 +87,21 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           expect(enter(3)).to be(:entered)
         end
 
-        it "lets nobody in beside a lease that lasts" do
+        it "admits no caller beside a valid lease" do
           lease = leave_behind(2)
           set_back(hour)
           expect(other.try_acquire(key, wait: 1) { :entered }).to be_nil
           expect([lease.valid?, lease.release]).to eq([true, true])
         end
 
-        it "lets nobody in beside a lease that has been renewed since" do
+        it "admits no caller beside a lease that has been renewed since" do
           lease = kept(store.acquire(key, ttl: 1, renew: true))
           set_back(hour)
           expect(other.try_acquire(key, wait: 2.5) { :entered }).to be_nil
           expect([lease.valid?, lease.release]).to eq([true, true])
         end
 
-        it "lets nobody in beside leases that have been renewed together since" do
+        it "admits no caller beside leases that have been renewed together since" do
           names = [key, "#{key}:2", "#{key}:3"]
           leases = names.map { |each| kept(store.acquire(each, ttl: 1, renew: true)) }
           names.each { |each| set_back(hour, each) }
@@ -111,7 +111,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           expect(leases.map(&:release)).to eq([true] * 3)
         end
 
-        it "lets nobody in beside one who shares it and has been renewed since" do
+        it "admits no caller beside a shared lease that has been renewed since" do
           semaphore = store.semaphore(key, permits: 1)
           lease = kept(semaphore.acquire(ttl: 1, renew: true))
           set_back(hour, semaphore)
@@ -119,7 +119,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           expect([lease.valid?, lease.release]).to eq([true, true])
         end
 
-        it "lets nobody in beside one who adopted it since" do
+        it "admits no caller beside one that adopted it since" do
           dump = leave_behind(1).dump
           set_back(hour)
           lease = kept(other.adopt(dump, ttl: 10))
@@ -127,7 +127,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           expect(lease.release).to be(true)
         end
 
-        it "keeps no place in line for who is gone" do
+        it "keeps no place in the queue for a waiter that is gone" do
           lease = leave_behind(60)
           place =
             "SELECT name, 'gone:#{key}', acquired_at, acquired_at + 1000000, holder " \
@@ -150,7 +150,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
         end
       end
 
-      it "forward ends leases early, and their holders hear of it at the next renewal" do
+      it "forward ends leases early, and their holders learn it at the next renewal" do
         lease = kept(store.acquire(key, ttl: 1.5, renew: true))
         set_forward(hour)
         later = kept(other.acquire(key, ttl: 30))

@@ -152,7 +152,7 @@ RSpec.describe "Failures of a store in a database" do
         expect_free_soon
       end
 
-      it "who waits gets over a connection that is lost" do
+      it "a waiter survives the loss of its connection" do
         lease = direct.acquire(key, ttl: 30)
         waiter = background { store.acquire(key, ttl: 30, wait: 20) { :entered } }
         eventually { direct.status(key).waiters.size == 1 }
@@ -161,7 +161,7 @@ RSpec.describe "Failures of a store in a database" do
         expect(waiter.join(10)&.value).to be(:entered)
       end
 
-      it "who is killed or timed out while the database is silent leaves nothing behind" do
+      it "a caller that is killed or times out leaves nothing behind in a silent database" do
         store.acquire(key) { nil }
         line.swallow(:reply)
         expect {
@@ -183,7 +183,7 @@ RSpec.describe "Failures of a store in a database" do
     trilogy: "SELECT count(*) FROM information_schema.PROCESSLIST " \
              "WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID()"
   }.each do |name, busy|
-    it "who gives up leaves nobody waiting in the database, on #{name}",
+    it "a caller that gives up leaves no query waiting in the database, on #{name}",
        needs: Support::Databases::PROGRAMS[name] do
       model = Support::Databases.model(name)
       store = database_store(model, attempt_timeout: 0.15, release_timeout: 0.15)
@@ -196,7 +196,7 @@ RSpec.describe "Failures of a store in a database" do
           Plock::UnavailableError
         )
         expect { store.try_acquire(key, ttl: 30) }.to raise_error(Plock::UnavailableError)
-        eventually(2, "somebody waits on") { model.lease_connection.select_value(busy).zero? }
+        eventually(2, "a query still waits") { model.lease_connection.select_value(busy).zero? }
       end
       patient = database_store(model, **Support::Databases::PATIENT)
       eventually(5, "somebody was left behind") do

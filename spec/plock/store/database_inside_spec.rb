@@ -50,7 +50,7 @@ Support::Databases::NAMES.each do |name|
       eventually(3) { other.try_acquire(key) { :entered } }
     end
 
-    it "is refused where somebody has it, and leaves the transaction as it was" do
+    it "is refused if it is held, and leaves the transaction as it was" do
       holder = other.acquire(key, ttl: 30)
       model.transaction do
         expect(store.try_acquire(key) { raise "entered" }).to be_nil
@@ -87,7 +87,7 @@ Support::Databases::NAMES.each do |name|
       end
     end
 
-    unless name == :sqlite # which lets nobody in before the transaction ends
+    unless name == :sqlite # which admits no other caller before the transaction ends
       it "does not make an interrupted caller wait for another's transaction, " \
          "and leaves nothing behind" do
         store.acquire(key) { nil }

@@ -70,7 +70,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
         expect(outcome).to eq(%i[entered entered])
       end
 
-      # An hour and a half from now, for what is done by and by.
+      # An hour and a half from now, for the background work.
       def later
         allow(Plock::Clock).to receive(:now).and_wrap_original { |now| now.call + 5_400 }
       end

@@ -60,7 +60,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
 
       define_method(:come_back) { line.public_send(back.fetch(way)) }
 
-      # What the block raises is Ruby's, or the example's.
+      # Only Ruby or the example raises in the block.
       def failure
         yield && nil
       rescue Plock::Error => e

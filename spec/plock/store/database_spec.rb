@@ -18,7 +18,7 @@ Support::Databases::NAMES.each do |name|
   RSpec.describe Plock::Store::Database, "on #{name}", needs: Support::Databases::PROGRAMS[name] do
     include Support::StoreContract
 
-    let!(:model) { Support::Databases.model(name) } # before anybody forks
+    let!(:model) { Support::Databases.model(name) } # before any fork
     let(:store) { new_store }
     let!(:key) { "database:#{SecureRandom.hex(8)}" }
 
@@ -73,7 +73,7 @@ Support::Databases::NAMES.each do |name|
       }
       Thread.new { store.acquire(key, ttl: 60) && nil }.join
       eventually(10) { GC.start || !released.empty? }
-      Plock::Dispatcher.post(-> { order << :seen }) # by who finds the key free now
+      Plock::Dispatcher.post(-> { order << :seen }) # by a caller that finds the key free now
       go_on << true
       expect(Array.new(2) { order.pop }).to eq(%i[told seen])
     end
@@ -143,7 +143,7 @@ Support::Databases::NAMES.each do |name|
       lease.release
     end
 
-    it "tends no lease that was adopted for somebody who was interrupted, at whatever step" do
+    it "renews no lease whose adopter was interrupted, at any step" do
       (1..300).step(3).find do |step|
         dump = store.acquire(key, ttl: 60).dump
         interrupted = interrupted_at(step) { store.adopt(dump, renew: true) { nil } }
@@ -212,7 +212,7 @@ Support::Databases::NAMES.each do |name|
       expect(store.lock_release("#{key}'\\\"%_`--;\n$1", "o'w\\n")).to be(true)
     end
 
-    it "refuses an owner what he has" do
+    it "refuses an owner a key that it holds" do
       expect(
         [
           store.lock_acquire(key, "me", 30), store.lock_acquire(key, "me", 30),

@@ -82,7 +82,7 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
         end
       end
 
-      # Its place lasts for seconds, which nobody must wait for.
+      # Its place lasts for seconds, and no waiter may wait for that.
       it "passes the key to the next waiter soon after a release, though the first was killed" do
         lease = store.acquire(key, ttl: 30)
         first, second = Array.new(2) do |number|

@@ -83,7 +83,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
     end
   end
 
-  describe "on PostgreSQL, where it hears of what happens elsewhere",
+  describe "on PostgreSQL, with notifications from other processes",
            needs: Support::Postgres::PROGRAMS do
     let!(:model) { Support::Databases.model(:postgresql) }
     let(:admin) { model.lease_connection }

@@ -92,7 +92,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       expect(output).to include("could not be released")
     end
 
-    it "who waits behind another does not begin to count when the other has given up", :timing do
+    it "a waiter behind another does not restart its timeout when the other gives up", :timing do
       line.refuse
       within(2.0) do
         callers =
@@ -109,7 +109,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       end
     end
 
-    it "who has patience gets over it" do
+    it "a caller with a long enough wait: survives it" do
       store.acquire(key) { nil }
       line.swallow(:reply)
       waiter = background { store.acquire(key, ttl: 30, wait: 20) { :entered } }
@@ -118,7 +118,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       expect(waiter.join(10)&.value).to be(:entered)
     end
 
-    it "what is taken back later is not the lease of who asked again meanwhile" do
+    it "a late cleanup leaves the lease of a repeated request alone" do
       store.acquire(key) { nil }
       owned = "owned:#{SecureRandom.hex(8)}"
       line.swallow(:reply)
@@ -167,7 +167,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       eventually(5) { direct.try_acquire(key) { true } }
     end
 
-    it "who is killed while the server is silent leaves nothing behind" do
+    it "a caller that is killed while the server is silent leaves nothing behind" do
       store.acquire(key) { nil }
       line.swallow(:reply)
       thread = background { store.acquire(key, ttl: 30, wait: 5) { raise "entered" } }
@@ -203,7 +203,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       expect(lease.release).to be(false)
     end
 
-    it "one that stands still, or is gone, holds up nobody for longer than an attempt" do
+    it "one that stands still, or is gone, holds up no caller for longer than an attempt" do
       store.acquire(key) { nil }
       server.stop_process
       within(1.0) do

@@ -116,7 +116,7 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
 
   describe "with a listener that raises a ScriptError" do
     [NotImplementedError, LoadError].each do |kind|
-      it "runs the block all the same (#{kind})" do
+      it "still runs the block (#{kind})" do
         listener = Plock.subscribe(:acquire) { raise kind, "from a listener" }
         ran = nil
         warnings { direct.acquire(key) { ran = true } }

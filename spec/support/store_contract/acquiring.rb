@@ -23,7 +23,7 @@ RSpec.shared_examples "a store that is acquired" do
       expect_free
     end
 
-    it "does not enter the block while somebody else holds the key" do
+    it "does not enter the block while another caller holds the key" do
       lease = hold(ttl: Support::StoreContract::LONG)
       expect { store.acquire(key, wait: 0.02) { raise "entered" } }.to raise_error(
         Plock::TimeoutError
@@ -88,7 +88,7 @@ RSpec.shared_examples "a store that is acquired" do
   end
 
   describe "#try_acquire" do
-    it "returns a lease, or nil where somebody else holds it" do
+    it "returns a lease, or nil if another caller holds it" do
       lease = store.try_acquire(key)
       expect(lease).to be_valid
       expect(store.try_acquire(key)).to be_nil
@@ -112,7 +112,7 @@ RSpec.shared_examples "a store that is acquired" do
     end
   end
 
-  describe "what cannot be right" do
+  describe "a wrong argument" do
     {
       key: [[nil], [""], [7], ["k" * 1025]],
       "ttl:" => [["k", { ttl: 0 }], ["k", { ttl: 0.004 }], ["k", { ttl: 31_622_401 }],

@@ -19,7 +19,7 @@ RSpec.shared_examples "a store that tells of events" do
       expect(events.map(&:inspect).join).not_to include(key)
     end
 
-    it "contended, where somebody else had it at first" do
+    it "contended, if another caller held it at first" do
       events = events_of(/acquire|contended/) do |heard|
         lease = hold(ttl: long)
         heard.pop

@@ -52,7 +52,7 @@ RSpec.shared_examples "a store for fibers" do
       expect_nobody
     end
 
-    it "a fiber whose time ends leaves none of several keys behind, wherever it is" do
+    it "a fiber that times out leaves none of several keys behind, at any step" do
       keys = Array.new(4) { |number| "#{key}:#{number}" }
       store.acquire_all(keys) { nil }
       Sync do |task|

@@ -3,7 +3,7 @@
 require "securerandom"
 
 module Support
-  # What the examples of the contract have in common. Each has a store and a key.
+  # Shared by the examples of the contract. Each has a store and a key.
   module StoreContract
     # Seconds, more than any example takes, and more of them under valgrind: nothing goes away by
     # expiring.
@@ -20,7 +20,7 @@ module Support
     # while.
     def renewed = store.can?(:busy_renewal) ? SHORT : 10 * SHORT
 
-    # Patience that is not over before somebody else is in line.
+    # A wait that does not end before another waiter is in the queue.
     def a_while = store.can?(:busy_renewal) ? 0.3 : 1.5
 
     # A lease that is released after the example, at the latest.
@@ -108,9 +108,9 @@ module Support
 
     def free?(lock = key) = !status_of(lock).held?
 
-    # Who gave up may be leaving the line behind his caller's back.
+    # The store may take a waiter that gave up out of the queue in the background.
     def expect_no_waiters(lock = key)
-      eventually(2.0, "somebody is still in line") { status_of(lock).waiters.empty? }
+      eventually(2.0, "a waiter is still in the queue") { status_of(lock).waiters.empty? }
     end
 
     def expect_free(lock = key)
@@ -130,7 +130,7 @@ module Support
     # Where somebody was interrupted, or patience is over, the store may see to what he left a
     # moment later.
     def expect_nobody(lock = key)
-      eventually(2.0, "somebody was left behind") do
+      eventually(2.0, "a lease is left behind") do
         status_of(lock).then { |status| !status.held? && status.waiters.empty? }
       end
     end

@@ -211,7 +211,7 @@ RSpec.shared_examples "a store of shared locks" do |unable = []|
         expect_free(lock)
       end
 
-      it "is the receiver's when it was adopted: he hears of a break at once" do
+      it "is the receiver's once adopted, and reports a break to it at once" do
         adopted = store.adopt(take(ttl: long, label: "who").dump, renew: true)
         expect(lock.status.holders).to match(
           [have_attributes(pid: Process.pid, label: "who", fence: adopted.fence)]

@@ -118,7 +118,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       end
     end
 
-    it "raises LeaseLost where somebody has broken it, and leaves the next one's alone" do
+    it "raises LeaseLost if it was broken, and leaves the next holder's lease alone" do
       lease = hold
       store.break(key)
       other = hold(ttl: long)
@@ -190,7 +190,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       ttl = 0.3
       store.acquire(key, ttl: ttl, renew: true) do |lease|
         number = 3**100_000
-        # one call in C, that lets nobody else run
+        # one call in C, during which no other thread runs
         number *= number until elapsed { number * number } > 3 * ttl
         expect(lease.check!).to be(lease)
       end
@@ -215,7 +215,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     unless unable.include?(:hand_over)
-      it "is the end of the lease all the same: an adoption that comes late prolongs nothing" do
+      it "ends the lease even so: a late adoption does not extend it" do
         dumps = [hold(ttl: long, at_least: 20).dump]
         lease = store.adopt(dumps.first)
         dumps << lease.dump
@@ -296,7 +296,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
   end
 
-  describe "that nobody has any more" do
+  describe "that is no longer referenced" do
     it "is released when it is collected, and warned of" do
       heard = warnings do
         # a stack of its own, so that nothing is left on this one

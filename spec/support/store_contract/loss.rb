@@ -11,7 +11,7 @@ RSpec.shared_examples "a store whose leases can be lost" do
       expect(store.acquire(key, wait: 0, &:fence)).to be > lease.fence
     end
 
-    it "says whether anybody held it" do
+    it "says whether it was held" do
       expect(store.break(key)).to be(false)
     end
 
@@ -93,7 +93,7 @@ RSpec.shared_examples "a store whose leases can be lost" do
       expect(told).to be_empty
     end
 
-    it "that raises is logged, and the next one is called all the same" do
+    it "that raises is logged, and the next one is still called" do
       heard = warnings do
         hold(ttl: long, on_lost: ->(_) { raise IOError, "the callback's own" })
         store.break(key)

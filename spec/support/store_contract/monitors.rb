@@ -49,7 +49,7 @@ RSpec.shared_examples "a store for monitors" do
       )
     end
 
-    it "keeps others out: threads, other monitors of the key, and who acquires the key" do
+    it "excludes other threads, other monitors of the key, and callers that acquire the key" do
       monitor.synchronize do
         expect(in_thread { [monitor.try_enter, monitor.mon_owned?, monitor.mon_locked?] }).to eq(
           [false, false, true]
@@ -166,7 +166,7 @@ RSpec.shared_examples "a store for monitors" do
       warnings { monitor_of(ttl: short, renew: false).synchronize { eventually { free? } } }
     end
 
-    it "tells its owner that it was lost, when he enters again, and warns when he leaves" do
+    it "reports its loss to its owner at the next enter, and warns at the exit" do
       heard = warnings do
         monitor.synchronize do
           store.break(key)

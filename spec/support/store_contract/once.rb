@@ -57,7 +57,7 @@ RSpec.shared_examples "a store of what is done once" do
       expect(windows).to be_empty
     end
 
-    describe "where the block raises" do
+    describe "when the block raises" do
       it "lets the next one run at once, and the exception go on" do
         expect { once { raise IOError, "the block's own" } }.to raise_error(
           IOError, "the block's own"

@@ -51,7 +51,7 @@ RSpec.shared_examples "a store that raises in the block" do
       expect(value).to be(:rescued)
     end
 
-    it "never raises when the block has been left; a loss that it did not hear of is warned of" do
+    it "never raises after the block has ended, and warns of a loss that it did not raise" do
       random = Random.new(RSpec.configuration.seed)
       outcomes = Array.new(100) do |round|
         name = "#{key}:#{round}"

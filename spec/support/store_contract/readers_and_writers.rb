@@ -6,7 +6,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
   describe "#read_write_lock" do
     let(:lock) { store.read_write_lock(key) }
 
-    # Somebody else than this fiber, inside until told to leave.
+    # Another caller than this fiber, inside until told to leave.
     def inside(method, **options)
       entered = Queue.new
       leave = Queue.new
@@ -41,19 +41,19 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       expect(Plock::Clock.now - started).to be < 1
     end
 
-    it "lets many read at a time, and nobody write meanwhile" do
+    it "admits many readers at a time, and no writer beside them" do
       leave = Array.new(3) { inside(:read).last }
       expect(modes).to eq(%i[read read read])
       expect(lock.try_read { :entered }).to be(:entered)
       expect(lock.try_write).to be_nil
       expect { lock.write(wait: 0.02) { raise "entered" } }
         .to raise_error(Plock::TimeoutError, /held for reading since .*, and by 2 more, \d waiting/)
-      eventually { lock.status.waiters.empty? } # he leaves the line behind the caller's back
+      eventually { lock.status.waiters.empty? } # it leaves the queue in the background
       leave.each(&:call)
       expect(lock.try_write { modes }).to eq([:write])
     end
 
-    it "lets one write at a time, and nobody read meanwhile" do
+    it "admits one writer at a time, and no reader beside it" do
       _lease, leave = inside(:write)
       expect([lock.try_write, lock.try_read]).to eq([nil, nil])
       expect { lock.read(wait: 0.02) { raise "entered" } }.to raise_error(
@@ -77,7 +77,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       [writer, reader].each(&:join)
     end
 
-    it "has a writer wait for those who read, and those who come after him wait for him" do
+    it "makes a writer wait for the readers, and later readers wait for the writer" do
       _lease, leave = inside(:read)
       writer = waiting(1, :write) { modes }
       reader = waiting(2, :read) { modes }
@@ -138,7 +138,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       leave.call
     end
 
-    it "does not wait for a dead reader longer than his lease lasts" do
+    it "does not wait for a dead reader longer than its lease lasts" do
       dead = kept(lock.read(ttl: short)) # by another fiber, that is gone
       started = Plock::Clock.now
       Thread.new { lock.write(ttl: long, wait: long) { nil } }.join
@@ -178,7 +178,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         expect_free(lock)
       end
 
-      it "lets a reader read again where a writer waits for him" do
+      it "lets a reader read again while a writer waits for it" do
         writer = nil
         lock.read(ttl: long) do
           writer = waiting(1, :write)
@@ -217,7 +217,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         expect(lock.read { :entered }).to be(:entered)
       end
 
-      it "checks what is asked for all the same" do
+      it "checks the arguments even so" do
         lock.read { expect { lock.read(ttl: 0) { nil } }.to raise_error(ArgumentError, /ttl:/) }
       end
 
@@ -234,7 +234,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         expect(store.adopt(dump).release).to be(true)
       end
 
-      it "does not keep a lease that nobody has any more from being collected" do
+      it "does not keep an unreferenced lease from being collected" do
         heard = warnings do
           thread = background do
             lock.read(ttl: long)
@@ -307,7 +307,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
           expect(writer.value.last).to be(:write)
         end
 
-        it "lets nobody in past a writer who waits" do
+        it "admits no reader ahead of a waiting writer" do
           lease = lock.write(ttl: long)
           writer = waiting(1, :write) { modes }
           reader = waiting(2, :read)

@@ -47,7 +47,7 @@ RSpec.shared_examples "a store that compares secrets" do
   # Whatever the secret is.
   def expect_nobody_at(store_key)
     place = Plock::Status.new(nil, store_key, nil)
-    eventually(2.0, "somebody was left behind") { !store.status(place).held? }
+    eventually(2.0, "a lease is left behind") { !store.status(place).held? }
   end
 
   it "refuses a process without a secret beside one with, and the other way round" do

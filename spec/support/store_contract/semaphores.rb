@@ -30,13 +30,13 @@ RSpec.shared_examples "a store of semaphores" do
         )
         expect(error.status.holders.map(&:fence)).to eq(leases.map(&:fence))
       }
-      # who gave up leaves the line behind the caller's back
+      # the store takes it out of the queue in the background
       eventually { semaphore(3).status.waiters.empty? }
       leases[1].release
       expect(semaphore(3).try_acquire { :entered }).to be(:entered)
     end
 
-    it "never lets more in, whoever comes and goes" do
+    it "never admits more, however holders come and go" do
       inside = 0
       most = Queue.new
       counting = Mutex.new
@@ -103,7 +103,7 @@ RSpec.shared_examples "a store of semaphores" do
       expect(waiters[2].value).to be(2)
     end
 
-    it "tells who holds and who waits" do
+    it "lists its holders and waiters" do
       take(2, label: "inside")
       waiter =
         wait_in_line(1, semaphore(2)) { semaphore(2).acquire(wait: long, label: "outside") { nil } }
@@ -149,7 +149,7 @@ RSpec.shared_examples "a store of semaphores" do
       end
     end
 
-    # Each of these is a bug that somebody has reported of a semaphore.
+    # Each of these was reported as a bug of another semaphore.
     describe "never gains or loses a permit" do
       it "by a lease that is released twice" do
         one, = take(2)
@@ -231,7 +231,7 @@ RSpec.shared_examples "a store of semaphores" do
         expect([first.value, second.value]).to all(be > lease.fence)
       end
 
-      it "by one who waits with a lower number, and goes away: who waited behind him is let in" do
+      it "by a waiter with a lower number that leaves: the waiter behind it is admitted" do
         take(1)
         first =
           wait_in_line(1, semaphore(1)) do
@@ -243,7 +243,7 @@ RSpec.shared_examples "a store of semaphores" do
         expect(second.join(5)&.value).to be(:entered)
       end
 
-      it "by one whose patience ends: who waited behind him is let in" do
+      it "by a waiter that times out: the waiter behind it is admitted" do
         take(1)
         first = wait_in_line(1, semaphore(1)) { semaphore(1).try_acquire(wait: a_while) }
         second =

@@ -85,7 +85,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       end
     end
 
-    it "takes none where somebody has one of them" do
+    it "takes none if another caller holds one of them" do
       lease = hold(keys[2], ttl: long)
       expect(store.try_acquire_all(keys)).to be_nil
       expect(store.try_acquire_all(keys) { raise "entered" }).to be_nil
@@ -111,7 +111,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       expect(refused).to be(true)
     end
 
-    it "says in a TimeoutError which key it was, who holds it, and how many were wanted" do
+    it "names in a TimeoutError the key, its holder, and the number of keys" do
       hold(keys[1], ttl: long, label: "the nightly run")
       expect { store.acquire_all(keys.rotate, wait: 0.05) { raise "entered" } }.to raise_error(
         Plock::TimeoutError
@@ -191,7 +191,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       expect_none
     end
 
-    it "gives all back, and begins again, where somebody else has what it lost while it waited" do
+    it "gives all back and begins again, if another caller holds a key lost while waiting" do
       lease = hold(keys[3], ttl: long)
       waiter =
         background do
@@ -285,7 +285,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
         expect_all_free
       end
 
-      it "warns of each that was lost before the block ended, where nobody is told" do
+      it "warns of each that was lost before the block ended, without on_lost:" do
         heard =
           warnings do
             expect(

@@ -4,7 +4,7 @@ RSpec.shared_examples "a store that tells who has what" do |unable = []|
   long = Support::StoreContract::LONG
 
   describe "#status" do
-    it "says that nobody holds a key" do
+    it "says that a key is free" do
       expect(store.status(key)).to have_attributes(
         held?: false, key: key, host: nil, pid: nil, thread: nil, label: nil, since: nil,
         remaining: nil, fence: nil, waiters: []
@@ -53,7 +53,7 @@ RSpec.shared_examples "a store that tells who has what" do |unable = []|
       expect(store.status(key).waiters).to be_empty
     end
 
-    it "counts others only after waiting in vain, in the error and right after it" do
+    it "counts others only after a failed wait, in the error and right after it" do
       lease = hold(ttl: long)
       told = Array.new(5) do
         store.acquire(key, wait: 0.01)

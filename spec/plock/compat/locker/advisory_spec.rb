@@ -13,7 +13,7 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   # It is always the connection of ActiveRecord::Base that counts.
   before { connect_base(model) }
 
-  # What the database says of a lock on this key. Other examples may have locks of their own.
+  # The database's record of a lock on this key. Other examples may have locks of their own.
   def pg_locks(what, more = "")
     numbers = "classid = 1 AND objid = #{described_class.new(key).crc % (2**32)}"
     model.lease_connection.select_value(
@@ -133,7 +133,7 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
     expect(described_class.run(key, blocking: true, block_timeout: 5) { nil }).to be(true)
   end
 
-  it "is free when its holder is killed, and who waits is served" do
+  it "is free when its holder is killed, and a waiter acquires it" do
     holder = hold_in_another
     waiter = background { described_class.run(key, blocking: true) { nil } }
     await_sleep(waiter)
@@ -141,7 +141,7 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
     expect(waiter.join(10)&.value).to be(true)
   end
 
-  it "leaves nothing behind where who waits is interrupted" do
+  it "leaves nothing behind if a waiter is interrupted" do
     holder = hold_in_another
     expect {
       Timeout.timeout(0.2) { described_class.run(key, blocking: true) { raise "entered" } }

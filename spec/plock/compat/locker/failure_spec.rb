@@ -27,7 +27,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
       ).to be(true)
     end
 
-    it "sees within half a second that one who calls nobody has released it" do
+    it "sees within half a second a release without a notification" do
       original.get(model, key, "old", 30)
       waiter = background { Locker.run(key, model: model, blocking: true) { nil } }
       await_sleep(waiter)
@@ -146,7 +146,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     expect([warm.join(10)&.value, waiter.result]).to eq([true, true])
   end
 
-  it "keeps no place in the line for who is interrupted when he takes it" do
+  it "keeps no place in the queue for a caller that is interrupted while it queues" do
     holder = hold_in_another
     lines = Locker::Bell.of(model).instance_variable_get(:@lines)
     allow(lines).to receive(:join).and_wrap_original do |join, *arguments|

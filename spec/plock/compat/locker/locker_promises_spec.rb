@@ -25,7 +25,7 @@ activity = {
     # How many statements about the key the database is busy with.
     def busy = model.uncached { model.lease_connection.select_value(busy_sql) }
 
-    # What was sent has come to its end; what it left is seen.
+    # The statement has ended, and its effect is visible.
     def expect_free
       eventually(5.0, "a statement does not end") { busy.zero? }
       eventually(1.5, "a row is left behind") { row&.locked_by.nil? }

@@ -20,7 +20,7 @@ Support::Databases::NAMES.each do |name|
       expect(row).to have_attributes(locked_by: nil, sequence: 2)
     end
 
-    it "skips the block where somebody has it, also the same thread" do
+    it "skips the block if it is held, even by the same thread" do
       run { expect(run { raise "entered" }).to be(false) }
       holder = hold_in_another
       expect(run { raise "entered" }).to be(false)
@@ -108,7 +108,7 @@ Support::Databases::NAMES.each do |name|
       expect(mine.release).to be(true)
     end
 
-    it "takes what nobody has renewed" do
+    it "takes over a lock that was not renewed" do
       first, second = locker(lock_for: 0.3, renew_every: 0.2), locker
       first.get
       eventually { second.get }

@@ -36,7 +36,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     describe "with #{generation}" do
       let(:store) { Mongo::Locking::CollectionStore.new(public_send(given)) }
 
-      it "writes what the gem writes, and who it is" do
+      it "writes the gem's fields, and the owner" do
         lease = store.acquire(key, ttl: 600)
         expect(document).to match(
           hash_including(
@@ -186,7 +186,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       ours&.release
     end
 
-    describe "where one of them has taken over what was ours" do
+    describe "when one of them has taken over our lock" do
       let(:late) { discard(store.acquire(key, ttl: 0.05), :release) }
 
       before do
@@ -250,7 +250,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(store.acquire(key, wait: 0) { :mine }).to be :mine
     end
 
-    it "never counts down somebody else's lock where it comes too late" do
+    it "never counts down another owner's lock if it comes too late" do
       late = store.acquire(key, ttl: 0.05)
       next_one = store.acquire(key, ttl: 30, wait: 5)
       expect(late.release).to be false
@@ -316,7 +316,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     )
   end
 
-  describe "where the server fails" do
+  describe "when the server fails" do
     # Of the next change.
     def lose_an_answer
       store.acquire("another") { nil }

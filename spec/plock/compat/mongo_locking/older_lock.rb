@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The counter protocol of the gem mongo-locking, written anew, for processes that run beside ours.
+# The counter protocol of the gem mongo-locking, rewritten for processes that run beside ours.
 # It takes a document that counts how many have asked: the first has the lock, the others count
 # themselves down again and ask later.
 class OlderMongoLock

@@ -31,7 +31,7 @@ RSpec.shared_examples "a remote lock" do
       expect(elsewhere { lock.synchronize(key, retries: 1) { :free } }).to be :free
     end
 
-    it "runs the block of one who has the lock, and leaves it to him" do
+    it "runs the block of a caller that holds the lock, and does not release it" do
       lock.synchronize(key) do
         expect(lock.synchronize(key, retries: 0) { :inside }).to be :inside
         expect(lock.acquired?(key)).to be true
@@ -39,7 +39,7 @@ RSpec.shared_examples "a remote lock" do
       expect(lock.acquired?(key)).to be false
     end
 
-    it "does not run the block where somebody else has the lock" do
+    it "does not run the block if another caller holds the lock" do
       lock.acquire_lock(key)
       elsewhere do
         expect(lock.acquired?(key)).to be false
@@ -150,7 +150,7 @@ RSpec.shared_examples "a remote lock" do
       await_sleep(background { lock.synchronize(key) { raise "entered" } }).kill.join
       leave << true
       holder.join
-      # who gave up may be leaving the line behind his caller's back
+      # a waiter that gave up may leave the queue in the background
       expect(lock.synchronize(key, retries: 9) { :mine }).to be :mine
     end
   end

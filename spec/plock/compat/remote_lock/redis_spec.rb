@@ -75,7 +75,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect { expect(lock.release_lock(key)).to be true }.to change(&calls).by(1)
     end
 
-    it "releases the turn of a lock that was lost, and nobody else's lock" do
+    it "releases the turn of a lock that was lost, and no other caller's lock" do
       lock.acquire_lock(key)
       shared_redis.call("SET", name, "somebody else's", "PX", 60_000)
       expect(lock.release_lock(key)).to be false
@@ -135,7 +135,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
 
     # The original slept on, for 10 to 20 s in the end. How long it takes where nothing else runs is
     # the bench's to say (remote_lock).
-    it "wakes the next one, who does not look", :timing do
+    it "wakes the next waiter, which does not poll", :timing do
       at_most(0.01) do
         took = Array.new(21) do
           lock.acquire_lock(key)
@@ -152,7 +152,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
     end
   end
 
-  describe "where the server fails" do
+  describe "when the server fails" do
     let(:server) { redis_server }
     let(:url) { server.url }
 
@@ -187,7 +187,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       end
     end
 
-    it "returns the block's value all the same, and warns, where the release fails" do
+    it "returns the block's value and warns, if the release fails" do
       value = nil
       said = warnings { value = lock.synchronize(key) { server.stop || :done } }
       expect(value).to be :done

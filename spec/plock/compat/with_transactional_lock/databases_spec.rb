@@ -18,9 +18,9 @@ RSpec.describe WithTransactionalLock do
     )
   end
 
-  # We and whoever takes the `original` lock.
+  # This library and callers of the `original` lock.
   #
-  # @yield waits until somebody waits in the database
+  # @yield waits until a caller waits in the database
   def expect_to_exclude_each_other
     waiter = left_at = nil
     model.with_transactional_lock(lock) do
@@ -71,7 +71,7 @@ RSpec.describe WithTransactionalLock do
       end
     end
 
-    it "lets those who share it in together, and nobody else" do
+    it "admits sharers together, and no other caller" do
       holder =
         child do |parent|
           model.with_transactional_lock(lock, shared: true) { parent.tell(:held) && parent.hear }
@@ -87,7 +87,7 @@ RSpec.describe WithTransactionalLock do
       holder.tell(:go)
     end
 
-    it "leaves an open transaction as it was where who waits in it is interrupted" do
+    it "leaves an open transaction as it was if a waiter in it is interrupted" do
       holder = hold_in_another(model, lock)
       model.transaction do
         model.lease_connection.execute("UPDATE counters SET value = 7 WHERE id = 1")
@@ -267,7 +267,7 @@ RSpec.describe WithTransactionalLock do
       }.to raise_error(Plock::UnsupportedError, /shared/)
     end
 
-    it "has more patience than the database, where it is asked to" do
+    it "waits longer than the database's own timeout, if asked to" do
       holder = hold_in_another(model, lock)
       in_time = child do
         model.lease_connection.execute("SET SESSION innodb_lock_wait_timeout = 0")
@@ -293,7 +293,7 @@ RSpec.describe WithTransactionalLock do
     end
 
     describe "MySqlHelper.cleanup" do
-      it "deletes the rows of all locks that nobody has, and of no others" do
+      it "deletes the rows of all locks without a holder, and of no others" do
         held, free = "#{lock}:held", Array.new(20) { |number| "#{lock}:#{number}" }
         free.each { |name| model.with_transactional_lock(name) { nil } }
         holder = hold_in_another(model, held)

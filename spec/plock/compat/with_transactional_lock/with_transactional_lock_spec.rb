@@ -188,7 +188,7 @@ Support::TransactionalLocks::DATABASES.each do |name|
       end
     end
 
-    it "leaves nothing behind where who waits is timed out or killed" do
+    it "leaves nothing behind if a waiter times out or is killed" do
       holder = hold_in_another(model, lock)
       unless name == :mysql2 # whose client lets no Timeout in
         expect {
