@@ -12,8 +12,8 @@ end
 # meant for this process, under valgrind: others would say that it is experimental
 ENV.delete("RUBY_FREE_AT_EXIT")
 
-# Whoever starts the suite in the background, or under nohup, has these ignored, and so would all
-# processes that examples start.
+# In the background, or under nohup, these signals are ignored. The processes that examples start
+# would inherit that.
 %i[HUP QUIT].each { |signal| trap(signal, "DEFAULT") }
 
 require "plock"

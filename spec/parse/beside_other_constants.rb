@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Run by beside_other_constants_spec.rb in a process of its own, with the path of a Redis and the
-# names that are to be classes of Parse. It says as JSON what it has seen.
+# beside_other_constants_spec.rb runs this in a process of its own, with the path of a Redis and the
+# names to define as classes of Parse. It prints its observations as JSON.
 
 path, *names = ARGV
 

@@ -56,7 +56,7 @@ RSpec.describe "Guarded jobs in an application of Rails" do
   context "on Sidekiq" do
     before { app.configure("config.active_job.queue_adapter = :sidekiq") }
 
-    # One job at a time: who waits for SQLite keeps all of Ruby, also from who is to let go of it.
+    # One job at a time: a thread that waits for SQLite blocks all of Ruby, even the lock's holder.
     def start_sidekiq
       pid = app.spawn(RbConfig.ruby, "-S", "bundle", "exec", "sidekiq", "-e", "test", "-c", "1")
       discard(-> { stop(pid) }, :call)

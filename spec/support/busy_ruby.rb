@@ -7,8 +7,8 @@ module Support
   module BusyRuby
     ROUNDS = 100_000
 
-    # One call into C that does not give the GVL back: no other Ruby thread runs meanwhile. Takes at
-    # least so many seconds.
+    # One call into C that keeps the GVL, so that no other Ruby thread runs. Takes at least the
+    # given seconds.
     def hold_gvl(seconds)
       before = cpu_seconds
       derive(ROUNDS)

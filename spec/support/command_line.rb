@@ -102,7 +102,7 @@ module Support
 
       def hang_up = [@reader, @writer].each(&:close)
 
-      # Until this has been shown, after what was waited for last; what was shown up to there.
+      # Waits for this text after the last match, and returns the text up to there.
       def await(pattern)
         @seen ||= 0
         eventually(DEADLINE, "#{pattern.inspect} was not shown, but #{@shown[@seen..].inspect}") do

@@ -14,8 +14,7 @@ ENV["PATH"] = [ENV["PATH"], "/usr/sbin", Dir["/usr/lib/postgresql/*/bin"].max].c
 
 module Support
   # A database server of the suite's own, in a temporary folder, on a Unix socket and a free
-  # loopback port. Those programs refuse to run as root, so where the suite does, they run as
-  # nobody.
+  # loopback port. Those programs refuse to run as root: if the suite does, they run as nobody.
   class DatabaseServer
     START_DEADLINE = 60.0
 

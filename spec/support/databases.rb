@@ -10,8 +10,8 @@ module Support
   module Databases
     NAMES = %i[postgresql mysql2 trilogy sqlite].freeze
 
-    # For a store whose examples are not about being slow: a machine that is busy is not to be taken
-    # for a database that is silent.
+    # For a store whose examples are not about slowness: a busy machine must not look like a silent
+    # database.
     PATIENT = { attempt_timeout: 20, release_timeout: 20, connect_timeout: 20 }.freeze
 
     PROGRAMS = {

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Support
-  # What the specs of failures have in common: asking for a lock that cannot be had, and looking at
-  # what came of it.
+  # Shared by the specs of failures: requests for a lock that cannot be acquired, and checks of the
+  # outcome.
   module Failures
     TTL_MS = 30_000 # longer than any example: nothing here goes away by expiring
     ATTEMPT_TIMEOUT = 0.2

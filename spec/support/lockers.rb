@@ -38,15 +38,14 @@ module Support
     # A row as it stands in the table.
     def row(key = self.key) = model.uncached { model.find_by(key: key) }
 
-    # Connects ActiveRecord::Base as a model is, for one example. A stub would not do: all models
-    # inherit it, and with them what the stores of earlier examples still have to see to.
+    # Connects ActiveRecord::Base like a model, for one example. A stub would not do: all models
+    # inherit it, including those with pending cleanup of earlier examples' stores.
     def connect_base(model)
       ActiveRecord::Base.establish_connection(model.connection_db_config)
       discard(ActiveRecord::Base, :remove_connection)
     end
 
-    # A process that has the lock until it is told something; what it says is what became of its
-    # block.
+    # A process that holds the lock until it is told something, and then returns its block's result.
     def hold_in_another(key = self.key, **options)
       holder = child do |parent|
         ran = Locker.run(key, model: model, **options) { parent.tell(:held) && parent.hear }

@@ -87,8 +87,7 @@ module Support
       call("CLIENT", "LIST", "TYPE", "normal").lines.size - 1
     end
 
-    # Stops the process where it stands (SIGSTOP): the kernel still accepts connections, nobody
-    # answers.
+    # Stops the process with SIGSTOP: the kernel still accepts connections, but nothing answers.
     def stop_process
       Process.kill(:STOP, pid)
       Process.wait(pid, Process::WUNTRACED)
@@ -233,8 +232,8 @@ module Support
       }
     end
 
-    # A replica believes its nodes file at once, where a master waits two seconds: so the node that
-    # sends everything elsewhere is the replica of one that is not there.
+    # A replica trusts its nodes file at once, but a master waits two seconds. The node that sends
+    # everything elsewhere is therefore a replica of a missing master.
     def prepare(port)
       return unless kind == :moved
 

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 module Support
-  # The engine's scripts, to be called one by one, where it matters what happens between two of
-  # them.
+  # The engine's scripts, for examples that act between two calls of them.
   class Scripts
     FOLDER = File.expand_path("../../ext/plock/core/scripts", __dir__)
 

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# What a store gets over whose server is at the other end of a line. The host has `store`, the
-# `line` to its server, and `direct`, a store at the same server without it.
+# The failures that a store with a remote server survives. The host has `store`, the `line` to its
+# server, and `direct`, a store at the same server without it.
 RSpec.shared_examples "a store whose server is far" do
-  it "replaces a connection that is lost while nobody uses it" do
+  it "replaces a connection that is lost while it is idle" do
     store.acquire(key) { nil }
     line.disconnect
     expect(store.acquire(key, wait: 0) { :entered }).to be(:entered)

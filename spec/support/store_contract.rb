@@ -41,8 +41,8 @@ RSpec.shared_examples "a store" do |unable = []|
   # Fibers would wait for one another to have it made, and one that is stopped there fails.
   before(:each, :fibers) { [store, key] }
 
-  # Who waited in vain is told who has it if the store says so soon; a busy machine has time to
-  # here.
+  # A waiter that times out is told the holder if the store answers in time; a busy machine gets
+  # enough time here.
   before { stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0) }
 
   include_examples "a store that is acquired"

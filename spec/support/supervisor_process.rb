@@ -49,8 +49,7 @@ module Support
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # An example that never ends must not be the end of whoever waits for the suite; and it has a
-    # name.
+    # Ends a suite that hangs in an example and names the example, so that its caller does not hang.
     def end_suite(name)
       @mutex.synchronize { @example = nil }
       warn "\nThis example does not end, so the suite is ended: #{name}"

@@ -96,8 +96,8 @@ module Support
       holder
     end
 
-    # Waits until somebody waits in the database. InnoDB renews what it says only after a moment in
-    # which nobody has asked.
+    # Waits until a caller waits in the database. InnoDB refreshes its report only after a moment
+    # without a query for it.
     def await_lock_wait(model)
       sql = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
       if model.lease_connection.adapter_name == "PostgreSQL"

@@ -45,7 +45,7 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     end
   end
 
-  # With what the processes said, where it does not happen.
+  # Like eventually, but a failure shows the output of the processes.
   def explained(seconds, *processes, &block)
     eventually(seconds, &block)
   rescue RSpec::Expectations::ExpectationNotMetError => e

@@ -41,7 +41,7 @@ RSpec.describe "Failures of a store in a database" do
       end
 
       def expect_free_soon
-        eventually(10, "somebody was left behind") do
+        eventually(10, "a lease is left behind") do
           direct.status(key).then { |status| !status.held? && status.waiters.empty? }
         end
       end
@@ -129,7 +129,7 @@ RSpec.describe "Failures of a store in a database" do
           )
         end
         line.clear
-        eventually(10, "somebody was left behind") { direct.try_acquire_all(keys) { true } }
+        eventually(10, "a lease is left behind") { direct.try_acquire_all(keys) { true } }
       end
 
       it "an answer that never comes ends with the attempt, and leaves nothing behind" do
@@ -199,7 +199,7 @@ RSpec.describe "Failures of a store in a database" do
         eventually(2, "a query still waits") { model.lease_connection.select_value(busy).zero? }
       end
       patient = database_store(model, **Support::Databases::PATIENT)
-      eventually(5, "somebody was left behind") do
+      eventually(5, "a lease is left behind") do
         patient.status(key).then { |status| !status.held? && status.waiters.empty? }
       end
     end

@@ -61,7 +61,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         expect { line.await_open(0, within: 3) }.not_to raise_error
       end
 
-      # What the collector closes was open for as long as it liked.
+      # A connection that the collector closes may have been open for any time.
       around do |example|
         GC.start
         GC.disable
@@ -141,8 +141,8 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     end
   end
 
-  # Runs many short calls that time out, in a process of its own: what they raise besides, and
-  # whether the store thinks afterwards that a caller still waits.
+  # Runs many short calls that time out, in a process of its own. Returns their unexpected errors,
+  # and whether the store believes afterwards that a caller still waits.
   def time_out_often(model, rounds)
     in_child(within: 60) do
       store = Plock::Store::Database.new(model, pool_size: 16)

@@ -15,7 +15,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
   def hold_many(model, count, seconds)
     in_child(within: 100) do
       store = Plock::Store::Database.new(model)
-      GC.disable # what the collector takes is not the store's
+      GC.disable # the store would not remove what the collector takes
       leases = Array.new(count) { |number| "#{key}:#{number}" }.each_slice(50).flat_map do |keys|
         store.acquire_all(keys, ttl: 10, renew: true, wait: 10)
       end
@@ -88,7 +88,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
     let!(:model) { Support::Databases.model(:postgresql) }
     let(:admin) { model.lease_connection }
 
-    # A store with a lease that hears of its loss, and the thread on which it listens for that.
+    # A store with a lease that is notified of its loss, and the thread that listens for that.
     def listening_store(model, number)
       before = listeners
       lease = database_store(model).acquire("#{key}:#{number}", ttl: 30, on_lost: ->(*) {})

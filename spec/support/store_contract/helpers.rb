@@ -91,10 +91,9 @@ module Support
       true
     end
 
-    # Interrupts the block at one step after the other, until it gets through, and looks after each
-    # time that all is well. Where several stores run the same Ruby, each on a server of its own,
-    # they share the steps: `share_of_steps` is the first one of each, and every so many-th from
-    # there.
+    # Interrupts the block at one step after the other, until it gets through, and runs the check
+    # after each. If several stores run the same Ruby, each on a server of its own, they share the
+    # steps: `share_of_steps` is a store's first step, and the distance to its next one.
     def interrupted_everywhere(block, &check)
       check.call # all that is needed is made before
       first, stride = respond_to?(:share_of_steps) ? share_of_steps : [1, 1]
@@ -118,8 +117,8 @@ module Support
       expect(free?(lock)).to be(true)
     end
 
-    # Takes over what an interrupted adoption has left, if it has not begun. What it has got is
-    # given back a moment later.
+    # Takes over the remains of an interrupted adoption, if it had not begun. The store gives a
+    # lease that it acquired back a moment later.
     def adopt_unless_freed(dump)
       store.adopt(dump) { nil } unless free?
       expect_free
@@ -127,8 +126,7 @@ module Support
       expect_nobody
     end
 
-    # Where somebody was interrupted, or patience is over, the store may see to what he left a
-    # moment later.
+    # After an interrupt or a timeout the store may clean up a moment later.
     def expect_nobody(lock = key)
       eventually(2.0, "a lease is left behind") do
         status_of(lock).then { |status| !status.held? && status.waiters.empty? }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What is the same for all that can have several holders. Each says how it is made of a store and a
-# key, and how it is acquired.
+# The kinds of lock that can have several holders. Each entry says how to make one from a store and
+# a key, and how to acquire it.
 SHARED_KINDS = {
   "a semaphore" => [:semaphore, nil, ->(store, key) { store.semaphore(key, permits: 2) }, :acquire],
   "a lock that is read" => [

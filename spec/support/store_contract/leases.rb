@@ -308,7 +308,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "is not warned of where its loss is known already" do
-      # which has them until they are over: before that, whoever drops one is rightly warned
+      # which keeps them until they end: before that, a dropped lease rightly causes a warning
       Thread.new do
         over = store.acquire(key, ttl: 0.01)
         broken = store.acquire("#{key}:broken", ttl: long, on_lost: ->(_) {})

@@ -17,7 +17,7 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     lease.valid?
   end
 
-  # Does the lease end by itself, though its block goes on? What is warned of then belongs to it.
+  # Does the lease end by itself, though its block goes on? Later warnings then belong to it.
   def runs_out?
     over = nil
     warnings { yield ->(lease) { over = eventually(8 * renewed) { lease.lost? } } }

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A store that notices where two processes hash the keys of one namespace with different secrets.
-# Besides store and key the host has `opener`, which opens another store in the same place with
-# these options.
+# A store that notices if two processes hash the keys of one namespace with different secrets.
+# The host has a store, a key and `opener`, which opens another store in the same place with these
+# options.
 RSpec.shared_examples "a store that compares secrets" do
   let(:namespace) { "ns#{SecureRandom.hex(8)}" }
 
@@ -10,8 +10,7 @@ RSpec.shared_examples "a store that compares secrets" do
 
   def opened(secret, namespace = self.namespace) = opener.call(secret: secret, namespace: namespace)
 
-  # In another process, where others can see what is in the store: what it answers, or what it is
-  # refused with.
+  # The block's answer, or its refusal.
   def outcome
     yield
   rescue Plock::ConfigurationError => e

@@ -218,8 +218,7 @@ RSpec.shared_examples "a store of semaphores" do
         expect(left(2)).to be(2)
       end
 
-      # When the holder leaves, there is room for both at once: which of them comes round first is
-      # his own affair.
+      # When the holder leaves, there is room for both at once, and either may come first.
       it "by permits: that are raised while a waiter knows the lower number: none passes it" do
         lease, = take(1)
         first =

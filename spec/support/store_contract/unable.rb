@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# What a store is asked for that it says it cannot do. Of the rest there is nothing to call: it only
-# says so.
+# Requests that a store says it cannot serve. The rest has nothing to call: the store only says so.
 RSpec.shared_examples "a store that cannot do everything" do |unable|
   requests = {
     semaphores: ->(store, key) do

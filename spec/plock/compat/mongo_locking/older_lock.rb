@@ -6,8 +6,7 @@
 class OlderMongoLock
   INTERVAL = 0.02
 
-  # What is called after the count is ours, and before the time says so: the gem does that in two
-  # steps.
+  # Called after the count is ours, and before the time is written: the gem does that in two steps.
   attr_writer :between
 
   # @param collection [StandIn::OldCollection]

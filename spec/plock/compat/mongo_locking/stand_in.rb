@@ -2,9 +2,9 @@
 
 require "fileutils"
 
-# What a server of MongoDB answers to the calls that locks are made of, kept in a file that
-# processes share. Documents change one request at a time, fields that are named in a unique index
-# are looked at, and moments are kept in milliseconds.
+# The answers of a MongoDB server to the calls of the locks, kept in a file that processes share.
+# Documents change one request at a time, fields of a unique index are checked, and times are kept
+# in milliseconds.
 module StandIn
   # As the driver raises it, of which only the name and the code count.
   module Mongo
