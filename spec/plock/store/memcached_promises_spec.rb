@@ -32,6 +32,26 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
     eventually(5.0, "the key was left behind") { direct.try_acquire(key) { true } }
   end
 
+  it "interrupted callers leave no key behind though their own time is too short to release it" do
+    store = direct
+    store.define_singleton_method(:give_back) do |grant, keep, deadline = nil|
+      if deadline && deadline - Plock::Clock.now <= Plock::Store::AcquireRequest::AT_ONCE_S
+        raise Plock::UnavailableError.new("out of time", code: :timed_out)
+      end
+
+      super(grant, keep, deadline)
+    end
+    # without the repetition a second later, which would hide that the first attempt was not repeated
+    store.instance_variable_get(:@scheduler).define_singleton_method(:call_later) do
+      |delay = 0.0, &work|
+      super(delay, &work) if delay.zero?
+    end
+    keys = [key, "#{key}:2"]
+    interrupted_everywhere(-> { store.acquire_all(keys, ttl: 30) { nil } }) do
+      keys.each { |name| expect_nobody(name) }
+    end
+  end
+
   describe "an acquire that stands still between its two requests" do
     # The caller has the key, and its request for a fence is under way until line.clear.
     def pause_before_the_fence(ttl)

@@ -31,24 +31,24 @@ RSpec.shared_examples "a store whose callers are interrupted" do
 
     it "leaves nothing behind, at whatever step it comes" do
       interrupted_everywhere(-> { store.acquire(key, ttl: long, wait: long) { nil } }) do
-        expect_free
+        expect_nobody
       end
     end
 
     it "leaves nothing behind though the block releases by itself, at whatever step it comes" do
-      interrupted_everywhere(-> { store.acquire(key, ttl: long, &:release) }) { expect_free }
+      interrupted_everywhere(-> { store.acquire(key, ttl: long, &:release) }) { expect_nobody }
     end
 
     it "leaves nothing behind at any step, even if the block releases each of several" do
       keys = [key, "#{key}:2"]
       interrupted_everywhere(
         -> { store.acquire_all(keys, ttl: long) { |leases| leases.each(&:release) } }
-      ) { keys.each { |name| expect_free(name) } }
+      ) { keys.each { |name| expect_nobody(name) } }
     end
 
     it "leaves nothing behind with on_lost: :raise, at whatever step it comes" do
       interrupted_everywhere(-> { store.acquire(key, ttl: long, on_lost: :raise) { nil } }) do
-        expect_free
+        expect_nobody
       end
     end
 

@@ -36,15 +36,22 @@ module Plock
 
       # Takes back what may have been granted, now and once more, because the request may arrive
       # later than this. While the store does not answer, it repeats this until the lease would have
-      # expired.
-      def take_back(grant, within = attempt_timeout, **)
+      # expired. If the caller's time is too short, the scheduler repeats the first attempt at once.
+      #
+      # @param within [Float, nil] seconds that the caller has; nil: `attempt_timeout`
+      def take_back(grant, within = nil, **)
         key_and_token = stand_in_for(grant)
         over_at = Clock.now + grant.ttl
         @scheduler.call_later(AFTERMATH_S) do # first: the rest may be interrupted
           again_at = Clock.now + AFTERMATH_S
           again_at unless undo(key_and_token, attempt_timeout) || again_at > over_at
         end
-        undo(grant, within)
+        return if undo(grant, within || attempt_timeout) || within.nil?
+
+        @scheduler.call_later do
+          undo(key_and_token, attempt_timeout)
+          nil
+        end
       end
 
       def tend(grant)
