@@ -24,7 +24,8 @@ require_relative "plock/store"
 # @!method self.digest(message, secret = nil)
 #   @param message [String] its bytes are what counts, not its encoding
 #   @param secret [String, nil]
-#   @return [String] 64 lower-case hexadecimal digits: HMAC-SHA256 with a secret, plain SHA-256 without
+#   @return [String] 64 lower-case hexadecimal digits: HMAC-SHA256 with a secret, plain SHA-256
+#     without
 #   @example
 #     Plock.digest("") # => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #
@@ -35,7 +36,8 @@ require_relative "plock/store"
 #   @return [String] the prefix followed by {digest} of the key, in one allocation
 #
 # @!method self.token
-#   @return [String] a fresh owner token: a version 4 UUID from the system's random source, lower case, 36 bytes
+#   @return [String] a new owner token: a version 4 UUID from the system's random source, lower
+#     case, 36 bytes
 module Plock
   extend DefaultStore
 

@@ -34,8 +34,8 @@ module Plock
     # Waits until it can read, and holds a read lease while the block runs. Without a block it
     # returns the lease, which the caller must release with {Lease#release}.
     #
-    # If this fiber reads already, the block runs at once with the present lease; the options are
-    # ignored.
+    # If this fiber reads already, the block runs at once with the present lease. The options are
+    # checked, but otherwise ignored.
     #
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`,
     #   `max_hold:`, `at_least:`, `on_lost:`, `label:`

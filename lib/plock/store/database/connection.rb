@@ -8,25 +8,25 @@ require_relative "../../errors"
 module Plock
   class Store
     class Database
-      # One connection that only this store uses: made as Active Record makes it, and then spoken to
-      # directly, so that every answer is waited for until a deadline, and nothing that Active
-      # Record does with its own connections (transactions, query cache, roles, pinning) has a part
-      # in it. Statements are told to `sql.active_record` all the same.
+      # One connection that only this store uses. Active Record's adapter opens it; the store then
+      # talks to the driver directly, so that every answer has a deadline. Active Record's
+      # transactions, query cache, roles and pinning do not apply to it. Subscribers of
+      # `sql.active_record` still see its statements.
       #
-      # In statements `$1`, `$2` … stand for what is bound.
+      # In statements `$1`, `$2` … stand for the bound values.
       #
       # @api private
       class Connection
-        # What a statement came to: its rows; how many rows it met; on MySQL what LAST_INSERT_ID was
-        # given.
+        # The result of a statement: its rows, the number of rows that it affected, and on MySQL
+        # the argument of LAST_INSERT_ID.
         Answer = Struct.new(:rows, :count, :id)
 
         EVENT = "sql.active_record"
 
-        # Seconds that a fresh connection has to say who it is.
+        # Seconds that the server has to tell a new connection the id of its session.
         START_S = 1.0
 
-        # Seconds that an answer is waited for which nobody wants any more.
+        # Seconds to wait for the rest of an abandoned answer.
         DRAIN_S = 0.05
 
         # Why a statement failed that would succeed if it were sent again.
@@ -103,14 +103,14 @@ module Plock
         # @return [IO, nil] of its socket; nil: the driver does not show it
         def socket = nil
 
-        # Does the other end still hold it, when nothing is asked? Only a thread that nobody
-        # disturbs may ask.
+        # Does the server still hold this idle connection? The caller must not be
+        # interrupted during this call.
         def lives? = !@spoilt && alive?
 
         # @return [Boolean] is the end of an answer missing?
         def busy? = @busy
 
-        # It is not to be used again: something of it is not as it should be.
+        # Marks the connection as broken: it must not be used again.
         def spoil
           @spoilt = true
         end
@@ -143,7 +143,7 @@ module Plock
 
           run("ROLLBACK", Clock.now + ROLLBACK_S)
         rescue Error
-          @busy = true # in a state that nobody knows
+          @busy = true # its state is unknown
         end
 
         def in_transaction? = true
@@ -167,8 +167,7 @@ module Plock
           end
         end
 
-        # What a subscriber raises is the subscriber's fault, and no reason to treat a statement
-        # otherwise.
+        # An error of a subscriber does not change how the statement is treated.
         def tell(what, payload)
           Thread.handle_interrupt(Locking::Acquisition.mask) do
             yield if block_given?
@@ -188,7 +187,7 @@ module Plock
           [deadline - Clock.now, 0.001].max
         end
 
-        # What is not answered in time is not waited for any longer.
+        # The connection does not wait for an answer after its deadline.
         def late
           spoil
           UnavailableError.new("the database has not answered in time", code: :timed_out)

@@ -7,8 +7,8 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # Where a store's connections come from: the database of an Active Record class, and what is
-      # particular about it.
+      # The source of a store's connections: the database of an Active Record class, and its
+      # particulars.
       #
       # @api private
       class ConnectionSource
@@ -27,7 +27,7 @@ module Plock
         # A database that only the connection sees that opened it.
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
-        # What a transaction of Active Record's has in the place of a record that was saved in it.
+        # Takes the place of a saved record in a transaction of Active Record.
         Outcome = Struct.new(:rolled_back, :committed) do
           def rolledback!(**)
             rolled_back.call
@@ -90,8 +90,8 @@ module Plock
           raise failure(e)
         end
 
-        # Only a transaction that the caller has begun counts: a test's, which nobody can join, does
-        # not.
+        # Only a transaction that the caller has begun counts. The transaction of a test does not:
+        # it is not joinable.
         #
         # @return [Boolean] is a transaction of the model's open in this thread?
         def in_transaction?
@@ -125,9 +125,10 @@ module Plock
           "#{config.adapter}:#{"//#{place}/" unless place.empty?}#{config.database}"
         end
 
-        # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] asked for each time, so
-        #   that a model that is connected anew is followed; of the role that writes, whatever role
-        #   the caller is in
+        # Reads it each time, because a model may be reconnected.
+        #
+        # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] of the writing role, in
+        #   whatever role the caller is
         def config
           writing_pool.db_config
         end
@@ -143,9 +144,9 @@ module Plock
           pool or raise ConfigurationError, "#{@model.name} has no connection to a database"
         end
 
-        # Active Record guesses from the words of a message what was wrong, and takes a server that
-        # is going down for a wrong password when the role, the database or the host has a name that
-        # occurs there. What the server itself says decides.
+        # The server's own message decides. Active Record guesses the reason from the words of the
+        # message. If the name of the role, the database or the host occurs there, it takes a
+        # server that is shutting down for a wrong password.
         def failure(error)
           error = error.cause || error
           message = error.message.lines.first.to_s.strip
@@ -156,8 +157,7 @@ module Plock
           end
         end
 
-        # A model may be connected anew, and to another place, but what is spoken there must stay
-        # the same.
+        # A model may be reconnected to another database, but of the same kind.
         def check_database(name)
           return if name == @database
 

@@ -8,8 +8,8 @@ require_relative "../support/pool"
 module Plock
   class Store
     class Database
-      # The connections of one store to a database: made as those of a model are, but its own, so
-      # that neither the model's pool nor a transaction of whoever calls is in the way.
+      # The connections of one store to a database. They are opened as those of a model are, but
+      # belong to the store. Neither the model's pool nor the caller's transaction affects them.
       #
       # @api private
       class Connections < Pool

@@ -5,8 +5,8 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # The caller's connection, in the caller's transaction, spoken to as {Connection} is: for what
-      # is to be part of that transaction. What goes wrong leaves it as it was.
+      # The caller's connection, in the caller's transaction, with the interface of {Connection}.
+      # Its statements become part of that transaction. A failure leaves the transaction as it was.
       #
       # @api private
       class Inside
@@ -22,7 +22,7 @@ module Plock
           @postgresql = adapter.adapter_name.match?(/postg/i)
         end
 
-        # @yield some statements; where they raise or answer with nil, nothing of them stays
+        # @yield some statements; if they raise or return nil, they are rolled back
         def guarded
           savepoint("SAVEPOINT")
           value = yield self

@@ -6,12 +6,12 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # What the two drivers of MySQL and MariaDB have in common.
+      # The common part of the two drivers of MySQL and MariaDB.
       #
       # @api private
       class Mysql < Connection
-        # What goes away when it is tried again: a lock that was waited for too long, a deadlock, a
-        # row that has changed meanwhile.
+        # Errors that a retry resolves: a lock wait timeout, a deadlock, a row that has changed
+        # since it was read.
         CONFLICTS = [1205, 1213, 1020].freeze
 
         FORBIDDEN = [1044, 1142, 1143, 1227].freeze
@@ -21,12 +21,12 @@ module Plock
         # one another.
         ISOLATED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
-        # What a block of statements begins with.
+        # The beginning of a block of statements.
         ON_FAILURE =
           "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
 
-        # Settings of each session: MariaDB does not wait for a row that somebody else has locked,
-        # MySQL a second at least, and ends a session that says nothing for a while.
+        # Settings of each session. MariaDB does not wait for a row that another session has locked;
+        # MySQL waits for at least a second, and ends an idle session.
         VARIABLES = { innodb_lock_wait_timeout: 0 }.freeze
         ON_MYSQL = { innodb_lock_wait_timeout: 1, wait_timeout: 10 }.freeze
         READ_S = 2
@@ -75,8 +75,8 @@ module Plock
           @stays_open = true
         end
 
-        # Where the server is in the middle of something, it is told to stop: else it finds out by
-        # and by that nobody listens.
+        # If a statement is running, the server is told to stop it. Otherwise the server would
+        # notice only later that the client is gone.
         def close
           kill if @busy && !Background.over? # then nothing would end it
           super

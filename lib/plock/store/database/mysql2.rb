@@ -46,7 +46,7 @@ module Plock
           false
         end
 
-        # What was asked is most often done in a moment. Of a transaction nothing stays.
+        # Most statements end within a moment. Of a transaction nothing stays.
         def recovered?
           return false unless @socket.wait_readable(DRAIN_S)
 

@@ -5,8 +5,7 @@ require_relative "../support/lines"
 module Plock
   class Store
     class Database
-      # What a request waits on that has a place in the queue of a key: another process, or this
-      # one, calls it by its token.
+      # A queued request waits on this. Another process, or this one, calls it by its token.
       #
       # @api private
       class Place < Lines::Place

@@ -22,16 +22,17 @@ module Plock
         # Seconds in which a statement has to end whose caller no longer waits.
         STOP_S = 1.0
 
-        # A row that somebody else has locked is waited for in short spans, between which the
-        # connection can serve others.
+        # A statement waits for a locked row in short spans. Between them, the connection can serve
+        # other requests.
         LOCK_WAIT_MS = 100
 
         # How the server says that it ends the connection.
         FATAL = "E"
 
         # A refused connection has no SQLSTATE that libpq would show, so the server's own words
-        # decide. Each begins with a severity, and then says what is refused, whoever is named in it
-        # (src/backend/libpq/auth.c, utils/init/postinit.c, in lc_messages = C or English).
+        # decide. Each begins with a severity and then says what is refused. The names in it do not
+        # matter. See src/backend/libpq/auth.c and utils/init/postinit.c, with lc_messages = C or
+        # English.
         REFUSALS = { /FATAL: +(?:\S+ authentication failed|password authentication failed|no pg_hba\.conf entry|role ".*" (?:does not exist|is not permitted to log in)|pg_hba\.conf rejects)/ => :login,
                      /fe_sendauth: no password supplied/ => :login,
                      /FATAL: +(?:database ".*" does not exist|permission denied for database|no such database)/ => :no_database }.freeze
@@ -46,7 +47,7 @@ module Plock
 
         def self.settings(hash) = { **KEEPALIVES, **hash }
 
-        # What may wait for a row that somebody else has locked.
+        # Statements that may wait for a row that another transaction has locked.
         WRITES = /\A(?:INSERT|UPDATE|DELETE|WITH)/.freeze
 
         def self.failures = [PG::Error]
@@ -69,7 +70,7 @@ module Plock
           super
           @names = ({} if adapter.prepared_statements)
           @named = 0
-          @raw.set_notice_processor { nil } # what concerns us is an error besides
+          @raw.set_notice_processor { nil } # the errors that matter here are raised, too
           limit_lock_waits
         end
 
@@ -100,8 +101,8 @@ module Plock
           end
         end
 
-        # What the server says unasked need not be its last word: a notice, or a setting that has
-        # changed.
+        # An unrequested message need not end the connection: it can be a notice, or a changed
+        # setting.
         def lives?
           return false if @spoilt || @raw.status != PG::CONNECTION_OK
 
@@ -121,8 +122,8 @@ module Plock
           raise failure(e)
         end
 
-        # Where the server is in the middle of something, it is told to stop: a statement that waits
-        # for another's transaction would do so as long as that takes, and then be carried out.
+        # If a statement is running, the server is told to stop it. Otherwise a statement that waits
+        # for another transaction would wait for its end, and then be carried out.
         def close
           return super if !@busy || Background.over? # then nothing would end it
 
@@ -216,8 +217,8 @@ module Plock
           false
         end
 
-        # What was asked is most often done in a moment; what is not is given up, and the connection
-        # with it.
+        # Most statements end within a moment. A longer one is abandoned together with its
+        # connection.
         def recovered?
           deadline = Clock.now + DRAIN_S
           while @raw.block(left_until(deadline))

@@ -9,11 +9,11 @@ module Plock
       #
       # @api private
       class PostgresqlTables < Tables
-        # As {#release}, and calls the first who waits, where that is not one of this process.
+        # As {#release}, and calls the first waiter if it belongs to another process.
         #
-        # @return [Array(Boolean, String), nil] nil: it was not held with this token; else: may
-        #   somebody be waiting, and the token of the first: of one who has come at this very
-        #   moment, this statement knows nothing
+        # @return [Array(Boolean, String), nil] nil: it was not held with this token; otherwise
+        #   whether there may be waiters, and the token of the first. The statement does not see a
+        #   waiter that arrives at the same moment.
         def release_and_call(connection, key, token, channel, deadline)
           row = connection.run(release_and_call_sql, key, token, channel, deadline).rows.first
           row && [row[0] != 0, row[1]]
@@ -26,8 +26,8 @@ module Plock
             .first
         end
 
-        # Takes a key for the first who waits, where nobody has it. Whether others wait is left as
-        # it was: of those who come at this moment, this statement knows nothing.
+        # Takes a free key for the first waiter. It leaves the flag `waiting` as it was, because the
+        # statement does not see waiters that arrive at the same moment.
         #
         # @return [Integer, nil] the fence
         def claim(connection, key, token, ttl, deadline)
@@ -38,7 +38,7 @@ module Plock
           connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
         end
 
-        # In one statement, past rows that somebody else has locked.
+        # In one statement, which skips rows that another transaction has locked.
         def prolong_all(connection, names, span, deadline)
           connection.run("WITH mine AS (SELECT name FROM #{@leases} WHERE #{among(connection, names)} FOR UPDATE SKIP LOCKED) " \
                          "UPDATE #{@leases} l SET #{ends_in(span)} FROM mine WHERE l.name = mine.name RETURNING l.token",

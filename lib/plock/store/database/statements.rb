@@ -3,7 +3,7 @@
 module Plock
   class Store
     class Database
-      # The parts of the batches of {Tables}: statements in which `$key` stands for what is bound.
+      # The parts of the batches of {Tables}: statements in which `$key` stands for a bound value.
       #
       # @api private
       module Statements
@@ -44,7 +44,7 @@ module Plock
         def ends_in(span) =
           "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
 
-        # Nobody has this claim any more.
+        # This claim has ended.
         def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
 
         # Keys whose waiters are all gone can be taken like any other.
@@ -70,7 +70,7 @@ module Plock
 
         def next_fence = greater("fence + 1", now)
 
-        # One holder: the key is free, nobody shares it, and nobody alive waits before this request.
+        # One holder: the key is free, not shared, and no live waiter precedes this request.
         def occupy_key
           take_row("NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = $key AND (c.fence IS NOT NULL OR (#{before("c")})))")
         end
@@ -127,7 +127,7 @@ module Plock
         end
 
         # @param columns [String] what else to tell
-        # @return [String] a row, if the condition holds: what is noted of the first who waits, and
+        # @return [String] a row, if the condition holds: the holder record of the first waiter, and
         #   its token
         def first_of_queue(condition, columns = nil)
           "SELECT #{"#{columns}, " if columns}c.holder, c.token FROM #{@leases} l LEFT JOIN #{@claims} c ON " \

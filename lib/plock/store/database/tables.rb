@@ -5,30 +5,30 @@ require_relative "statements"
 module Plock
   class Store
     class Database
-      # The statements on the two tables, each given the connection that it is to go over. Moments
-      # and spans are microseconds, moments the database's own.
+      # The statements on the two tables. Each takes the connection that it uses. Moments and spans
+      # are microseconds, moments by the database's clock.
       #
-      # `plock_leases` has a row for each key: who holds it, until when, the last fence, and whether
-      # somebody may be waiting. Whoever changes more than that row locks it first. `plock_claims`
-      # has those who wait for a key, in the order of their ids, and those who hold a key that can
-      # have several holders: they have a fence.
+      # `plock_leases` has a row for each key: the holder, the end of the lease, the last fence, and
+      # whether there may be waiters. A batch that changes more than that row locks it first.
+      # `plock_claims` has the waiters of each key, in the order of their ids. It also has the
+      # holders of each key that can have several; they have a fence.
       #
-      # A row that nobody holds is kept for a day, for its fence. Where it is gone, the database's
-      # clock is ahead of that.
+      # The row of a free key is kept for a day, for its fence. After that, the database's clock is
+      # ahead of the fence.
       #
-      # What was acquired more than a minute from now was acquired before the clock was set back.
-      # Such a lease has from now on what it had from its beginning; a place in the queue that lasts
-      # so long is nobody's.
+      # A lease that was acquired more than a minute from now was acquired before the clock was set
+      # back. Such a lease gets its whole length again from now on. A place in the queue that ends
+      # so late has no owner.
       #
-      # This is how PostgreSQL and SQLite are spoken to; MySQL needs other words for some of it.
+      # The SQL is that of PostgreSQL and SQLite; {MysqlTables} replaces some of it.
       #
       # @api private
       class Tables
         include Statements
 
-        NEVER = (2**63) - 1 # a moment that is always to come
+        NEVER = (2**63) - 1 # a moment that never comes
         DAY = 86_400 * 1_000_000
-        # that its time has been over for so long says that its owner is gone
+        # the owner of a place is gone if the place ended so long ago
         PLACE_KEPT = 60 * 1_000_000
         LISTED_AT_ONCE = 500
         PRUNED_AT_ONCE = 500
@@ -39,14 +39,14 @@ module Plock
           @claims = "#{prefix}plock_claims#{suffix}"
         end
 
-        # Takes a key for one, where nobody has it and nobody waits.
+        # Takes a key for one holder, if it is free and has no waiters.
         #
         # @return [Integer, nil] the fence
         def acquire(connection, key, token, ttl, holder, deadline)
           connection.run(acquire_sql, key, token, ttl, holder, deadline).rows.dig(0, 0)
         end
 
-        # @return [Boolean, nil] nil: it was not held with this token; true: somebody may be waiting
+        # @return [Boolean, nil] nil: it was not held with this token; true: there may be waiters
         def release(connection, key, token, keep, deadline)
           row = connection.run(release_sql, key, token, keep, deadline).rows.first
           row && row[0] != 0
@@ -126,7 +126,7 @@ module Plock
 
         # Takes back everything that a token has of a key.
         #
-        # @return [Array(String, String), nil] whom to call: what is noted of it, and its token
+        # @return [Array(String, String), nil] the waiter to call: its holder record and its token
         def settle(connection, key, token, deadline)
           statements = [
             lock_rows, vacate("name = $key AND token = $token"),
@@ -141,8 +141,8 @@ module Plock
           connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
 
-        # @return [Array<Array(String, String, Integer)>] what is noted of each holder, and of the
-        #   first who waits, its token, and 1 for a holder, 0 for who waits
+        # @return [Array<Array(String, String, Integer)>] of each holder, and of the first waiter:
+        #   its holder record, its token, and 1 for a holder or 0 for the waiter
         def break(connection, key, deadline)
           told = "SELECT holder, token, 1 FROM #{@leases} WHERE name = $key AND expires_at > #{now} UNION ALL " \
                  "SELECT holder, token, 1 FROM #{@claims} WHERE name = $key AND fence IS NOT NULL UNION ALL " \
@@ -163,7 +163,7 @@ module Plock
           connection.batch(statements, { key: key, token: token }, "iss", deadline).first
         end
 
-        # Another owner has it from now on, with another fence.
+        # Gives a lease to another owner, with another fence.
         #
         # @param from [String] the token of the owner that left it
         # @param ttl [Integer, nil] nil: it keeps its end
@@ -193,7 +193,7 @@ module Plock
           ).first
         end
 
-        # @return [String, nil] what is noted of the owner that has this token
+        # @return [String, nil] the holder record of the owner that has this token
         def holder_of(connection, token, key, shared, deadline)
           table, held, *binds = lease(key, token, shared)
           connection
@@ -204,8 +204,7 @@ module Plock
 
         # Takes several keys, all or none.
         #
-        # @param wanted [Array<Array(String, String, String)>] key, token, and what is to be noted
-        #   of it
+        # @param wanted [Array<Array(String, String, String)>] key, token and holder record
         # @return [Hash{String => Integer}] by keys that were free, their fences; they are held when
         #   all were
         def acquire_all(connection, wanted, ttl, deadline)
@@ -240,8 +239,8 @@ module Plock
           connection.run("SELECT token FROM #{@leases} WHERE #{mine}", deadline).rows.flatten
         end
 
-        # How things stand for one who waits: how long the key is still held, is anybody before it,
-        # how long its own place is kept.
+        # The state of a waiter: how long the key is still held, whether the waiter is the first,
+        # and how long its own place is kept.
         #
         # @return [Array(Integer, Boolean, Integer), nil] nil: its place is gone
         def look(connection, key, token, deadline)
@@ -249,8 +248,8 @@ module Plock
           place && [left, first.zero?, place]
         end
 
-        # @return [Integer] how long it is still held by one; 0 or less where it is not, or that is
-        #   to be found out under its lock
+        # @return [Integer] how long one holder still has it; 0 or less if it has none, or if only
+        #   a batch that locks the row can tell
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
           connection
@@ -259,17 +258,17 @@ module Plock
             .dig(0, 0) || 0
         end
 
-        # Calls the first who waits, where the database can, and that is not one of this process.
+        # Calls the first waiter, if the database can and the waiter belongs to another process.
         #
-        # @return [Array(String, String), nil] what is noted of it, and its token
+        # @return [Array(String, String), nil] its holder record and its token
         def call_first(connection, key, _channel, deadline)
           connection.run("SELECT holder, token FROM #{@claims} WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
                          "ORDER BY id LIMIT 1", key, deadline).rows.first
         end
 
-        # @return [Array<Array(Integer, Integer, Integer, String, String)>] of those who hold the
-        #   key, and then of those who wait, in their order: the fence, or nil; for how long that
-        #   lasts; since when; what is noted of it; how it shares the key
+        # @return [Array<Array(Integer, Integer, Integer, String, String)>] of the holders, and then
+        #   of the waiters in their order: the fence, or nil; how long it still lasts; since when;
+        #   the holder record; how it shares the key
         def examine(connection, key, deadline)
           connection
             .run(
@@ -291,8 +290,8 @@ module Plock
                          prefix, prefix.length, after, deadline).rows.flatten
         end
 
-        # A note is a row of no lock: nobody ever holds it, and it never becomes old enough to be
-        # forgotten.
+        # A note is a row without a lock: it has no holder, and never becomes old enough for
+        # {#prune}.
         def note(connection, name, deadline)
           connection
             .run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline)
@@ -300,7 +299,7 @@ module Plock
             .dig(0, 0)
         end
 
-        # @param replace [Boolean] even where there is one
+        # @param replace [Boolean] even if there is one
         def keep_note(connection, name, note, replace, deadline)
           connection.run(
             "INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) #{or_update("name", "name")}",
@@ -313,7 +312,7 @@ module Plock
           end
         end
 
-        # Forgets keys that have been free for a day, and places that nobody kept.
+        # Forgets keys that have been free for a day, and places that their owners did not renew.
         #
         # @return [Boolean] may there be more?
         def prune(connection, deadline)
@@ -373,7 +372,7 @@ module Plock
           "DELETE FROM #{@leases} WHERE name IN (SELECT name FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}) AND #{idle}"
         end
 
-        # Those who share a key may hold it for longer than a day.
+        # Shared holders may hold a key for longer than a day.
         def idle
           "expires_at < #{now} AND acquired_at < #{now} - $1 AND " \
             "NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = #{@leases}.name)"
