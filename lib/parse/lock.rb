@@ -45,14 +45,22 @@ module Parse
   #     # another process does it
   #   end
   module Lock
+    # Precedes the digest of a key in the store.
     KEY_PREFIX = "parse-stack:lock:v1:"
 
-    # Seconds.
+    # Seconds until a lock frees itself, if {acquire} has no `ttl:`.
     DEFAULT_TTL = 3
+
+    # Seconds that {acquire} waits, if it has no `wait:`.
     DEFAULT_WAIT = 2.0
+
+    # The longest `ttl:` in seconds.
     MAX_TTL = 30
+
+    # The longest `wait:` in seconds.
     MAX_WAIT = 30
 
+    # The least number of bytes of a `secret:`.
     SECRET_MIN_BYTES = 16
 
     # The name in warnings.

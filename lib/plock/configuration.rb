@@ -17,7 +17,10 @@ module Plock
   #     c.options = { pool_size: 4, ca_file: "/etc/ssl/internal.pem" }
   #   end
   class Configuration
+    # The environment variable with the default of {#url}.
     URL_VARIABLE = "PLOCK_URL"
+
+    # The environment variable with the default of {#namespace}.
     NAMESPACE_VARIABLE = "PLOCK_NAMESPACE"
 
     # @api private

@@ -17,6 +17,7 @@ module Plock
   # @!method self.settle
   #   Waits until what is released in the background is done, 250 ms at most.
   #   @return [void]
+  #   @api private
   module Daemon
     # @raise [UnsupportedError] a lease cannot be handed over; nothing was forked
     # @raise [Error] in the daemon: the store could not be asked, and the lease is not valid there

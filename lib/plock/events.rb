@@ -8,16 +8,16 @@ module Plock
   # variable.
   #
   # Belongs to the main Ractor; leases of other Ractors emit no events.
-  #
-  # @api private
   module Events
     autoload :ActiveSupportBridge, File.expand_path("events/active_support", __dir__)
 
+    # The names of all events, see {Event}.
     NAMES = %i[acquire contended timeout release lost renew
                job_rescheduled job_discarded job_refused job_handled job_unguarded].freeze
 
-    # One subscription; {Plock.unsubscribe} takes it.
+    # One subscription; {DefaultStore#unsubscribe} takes it.
     class Subscription
+      # @api private
       # @param pattern [#===, nil]
       # @param listener [#call]
       def initialize(pattern, listener)
@@ -25,11 +25,13 @@ module Plock
         @listener = listener
       end
 
+      # @api private
       # @return [Boolean]
       def wants?(name)
         @pattern.nil? || @pattern === name
       end
 
+      # @api private
       # @return [void]
       def call(event)
         @listener.call(event)
@@ -41,12 +43,15 @@ module Plock
     @listening = @renewals = nil
 
     class << self
+      # @api private
       # @return [true, nil] is there a subscriber?
       attr_reader :listening
 
+      # @api private
       # @return [Boolean, nil] is there a subscriber to renewals?
       attr_reader :renewals
 
+      # @api private
       # @param subscription [#wants?, #call]
       # @return [Object] the subscription
       def add(subscription)
@@ -54,6 +59,7 @@ module Plock
         subscription
       end
 
+      # @api private
       # @return [Boolean] was it there?
       def remove(subscription)
         found = @subscriptions.include?(subscription)
@@ -61,11 +67,13 @@ module Plock
         found
       end
 
+      # @api private
       # @return [Boolean] is this the Ractor whose leases are told of?
       def here?
         Ractor.current.equal?(MAIN)
       end
 
+      # @api private
       # @return [void]
       def clear
         replace { [] }
@@ -74,6 +82,7 @@ module Plock
       # Calls the subscribers. An exception of a subscriber is logged, and does not affect the
       # lock.
       #
+      # @api private
       # @param name [Symbol]
       # @param duration [Float] seconds
       # @param store_key [String]

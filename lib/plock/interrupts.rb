@@ -15,6 +15,7 @@ module Plock
   #   @param cleanup [#call] takes a moment at most; may run before the block has done anything
   #   @yield
   #   @return [Object] the block's value
+  #   @api private
   module Interrupts
   end
 end

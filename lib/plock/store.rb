@@ -36,8 +36,9 @@ module Plock
   #
   # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
   #   {#hold} for APIs that hash their keys: the key in the store is {Plock.store_key} of the first
-  #   three. The block gets the owner token, and without a lock the answer is {UNACQUIRED}. With a
-  #   report it tries until `wait` is over, even if the store fails. It makes few objects.
+  #   three. The block gets the owner token. If the lock was not acquired, the method returns the
+  #   object `Plock::Store::UNACQUIRED`. With a report it tries until `wait` is over, even if the
+  #   store fails. It makes few objects.
   #   @param prefix [String] 64 bytes at most
   #   @param key [String]
   #   @param secret [String, nil]
@@ -45,7 +46,7 @@ module Plock
   #   @param wait [Float] as with {#hold}
   #   @param report [#call] as with {#hold}
   #   @yieldparam token [String]
-  #   @return [Object] the block's value, or {UNACQUIRED}
+  #   @return [Object] the block's value, or `Plock::Store::UNACQUIRED`
   #
   # @!method lock_acquire(key, owner, ttl)
   #   One attempt to take the lock for `owner`.
@@ -78,10 +79,6 @@ module Plock
   class Store
     include Locking
     include StatusReader
-
-    # @!parse
-    #   # The answer of {#hold_digest} if the lock was not acquired.
-    #   UNACQUIRED = Object.new.freeze
 
     SECONDS = (0.001..3600.0).freeze
     FENCE_TTLS = (0.0..31_622_400.0).freeze

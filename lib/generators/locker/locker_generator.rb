@@ -11,6 +11,7 @@ class LockerGenerator < Rails::Generators::NamedBase
   argument :name, type: :string, default: "Lock"
   source_root File.expand_path("templates", __dir__)
 
+  # Writes the migration and the model.
   def create_files
     migration_template("migration.rb.tt", File.join(db_migrate_path, "create_#{table_name}.rb"))
     template("model.rb.tt", File.join("app/models", class_path, "#{file_name}.rb"))

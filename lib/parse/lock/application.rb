@@ -3,6 +3,7 @@
 # The constants and settings that an application of Parse defines. This file defines those that are
 # missing, so that Parse::Lock works without them.
 module Parse
+  # The root of the errors of Parse.
   class Error < ::StandardError; end unless const_defined?(:Error, false)
 
   class << self

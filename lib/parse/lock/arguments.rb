@@ -3,6 +3,8 @@
 module Parse
   module Lock
     # Checks and converts the arguments of {Parse::Lock.acquire}.
+    #
+    # @api private
     module Arguments
       KEY_MAX_BYTES = 1024
       MODES = %i[warn warn_throttled proceed raise].freeze

@@ -16,6 +16,8 @@ module Parse
     #   the next holder.
     #
     # Only this module polls such a store.
+    #
+    # @api private
     module Attempts
       # Seconds between two tries, plus or minus {JITTER}, so that waiters do not try together.
       INTERVAL = 0.05

@@ -6,6 +6,8 @@ module Parse
     # makes the claim first. So it may always release, whether it got the mutex or was interrupted.
     #
     # The mutex of a holder whose thread has ended is free.
+    #
+    # @api private
     class ClaimedMutex
       # Seconds after which a waiter checks that the holder's thread is alive. Only a holder that
       # locked without a block can end without a release.

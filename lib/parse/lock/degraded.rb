@@ -7,6 +7,8 @@ module Parse
   module Lock
     # The behaviour without a store that other processes see: a warning that the caller chooses, and
     # exclusion within this process.
+    #
+    # @api private
     module Degraded
       # Seconds between two warnings of the mode `:warn_throttled`.
       THROTTLE = 60

@@ -8,6 +8,7 @@ module Parse
     #
     # Two objects for one key are the same mutex, however long they have been kept.
     class ProcessMutex
+      # @api private
       # @param mutexes [ProcessMutexes]
       # @param key [String]
       def initialize(mutexes, key)

@@ -9,6 +9,8 @@ module Parse
     # One mutex for each key, within this process. At most {LIMIT} are kept, and the least recently
     # used one is removed first. A mutex that is held or reserved is not removed. If all are in use,
     # there may be more than {LIMIT} for a while.
+    #
+    # @api private
     class ProcessMutexes
       LIMIT = 4096
 

@@ -3,6 +3,8 @@
 module Parse
   module Lock
     # Warnings on the standard error stream, for failures that must not be raised.
+    #
+    # @api private
     module Reports
       class << self
         # Handles an event of {Plock::Store#hold_digest}.

@@ -6,6 +6,8 @@ require "securerandom"
 module Parse
   module Lock
     # The secret that hashes keys if a call does not pass its own.
+    #
+    # @api private
     module Secrets
       VARIABLE = "PARSE_STACK_LOCK_SECRET"
 

@@ -9,6 +9,8 @@ module Parse
     #
     # All clients of one server share one store of plock. Stores are kept by a digest of address and
     # credentials.
+    #
+    # @api private
     module StoreResolver
       SOURCES = 16
       STORES = 64

@@ -4,6 +4,8 @@ module Plock
   class ClientAddress
     # A Moneta store as the chain it is: proxies around an adapter. What matters to a lock is
     # whether all of them leave the key alone, and what they make of its value.
+    #
+    # @api private
     class MonetaChain
       # Proxies that change neither key nor value.
       TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze

@@ -7,6 +7,8 @@ module Plock
   class ClientAddress
     # A client's `ssl_params` as options of {Plock::Store.open}. A parameter that plock would have
     # to leave out, and that may matter to who is trusted, is refused rather than left out.
+    #
+    # @api private
     module TLSParameters
       # Where a file's name is wanted; clients also take a certificate or a key that exists only in
       # memory.

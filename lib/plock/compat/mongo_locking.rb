@@ -11,6 +11,7 @@ require_relative "mongo_locking/locker"
 require_relative "mongo_locking/model_methods"
 require_relative "mongo_locking/name"
 
+# The module of MongoDB's driver.
 module Mongo
   # The API of the gem `mongo-locking` on plock's engine: a graph of locks between objects. Require
   # `plock/compat/mongo_locking` instead of that gem. A caller that locks an object locks the root
@@ -36,9 +37,13 @@ module Mongo
   module Locking
     autoload :CollectionStore, ::File.expand_path("mongo_locking/collection_store", __dir__)
 
+    # See {Exceptions::InvalidConfig}.
     InvalidConfig = Exceptions::InvalidConfig
+    # See {Exceptions::CircularLock}.
     CircularLock = Exceptions::CircularLock
+    # See {Exceptions::LockTimeout}.
     LockTimeout = Exceptions::LockTimeout
+    # See {Exceptions::LockFailure}.
     LockFailure = Exceptions::LockFailure
 
     @mutex = ::Mutex.new
@@ -147,6 +152,7 @@ module Mongo
         define_method(level) { |*message, &block| logger&.public_send(level, *message, &block) }
       end
 
+      # @api private
       # A class that includes this module must find Ruby's ArgumentError, so the gem's names of
       # errors are not constants here.
       def const_missing(name)

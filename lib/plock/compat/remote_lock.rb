@@ -20,6 +20,7 @@ class RemoteLock
   # Raised when another caller held the lock at every try. The block has not run.
   class Error < RuntimeError; end
 
+  # The defaults of the options of {#acquire_lock}. The pause and the expiry are seconds.
   DEFAULT_OPTIONS = { initial_wait: 10e-3, expiry: 60, retries: 11 }.freeze
 
   # The options of {#synchronize}.

@@ -4,6 +4,8 @@ require "plock/errors"
 
 module Plock
   # Support for drop-ins, which replace the gems whose API they have.
+  #
+  # @api private
   module Compat
     # Provides the gem's own require paths, such as `require "remote_lock"`, and refuses to start if
     # the gem itself is loaded.

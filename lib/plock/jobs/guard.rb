@@ -42,32 +42,35 @@ module Plock
       # it holds the key from the push until it is done, through all retries. The lease is renewed
       # while the job runs.
       #
-      # @param key [#call, String, nil] is called with the job's arguments, and returns the key, a
-      #   String or Symbol of 1 to 1024 bytes; a String is the key of all jobs of the class. By
-      #   default the key is made from the class and the arguments.
-      # @param during [:running, :queued, :queued_and_running]
-      # @param ttl [Numeric] seconds, 0.005 to 31_622_400: the time after which the key of a killed
-      #   worker is free
-      # @param wait [Numeric] seconds that a worker waits for the key before it is a conflict, up to
-      #   31_622_400
-      # @param on_conflict [:reschedule, :retry, :discard, #call] the action on a job whose key is
-      #   held: `:reschedule` runs it again later, after 1 s at first and 60 s at most; `:retry`
-      #   raises {Conflict}; `:discard` drops and logs it. A callable gets the {Conflict}, and
-      #   returns one of the three, or another value if it has handled the job itself.
-      # @param max_conflicts [Integer, nil] the most times that it is rescheduled; then {Conflict}
-      #   is raised
-      # @param at_least [Numeric] seconds, 0 to 31_622_400, that the key stays taken, even if the
-      #   job is done earlier
-      # @param limit [Integer] 1 to 65_535 jobs that may hold the key at once
-      # @param on_lost [:log, :raise, #call] the action when the lease is lost while the job runs,
-      #   see {Locking#acquire}
-      # @param on_unavailable [:raise, :proceed] whether a job is pushed and run without its key if
-      #   the store is unavailable
-      # @param queued_ttl [Numeric] seconds, 1 to 31_622_400: how long a queued job keeps its key
-      #   after it is due
-      # @param store [Locking, String, #call, nil] the store of the keys: an opened store, a URL,
-      #   or a callable that returns a store at the first use. At a URL, keys are named as in the
-      #   default store. By default the default store.
+      # @param options [Hash{Symbol => Object}]
+      # @option options [#call, String, nil] :key is called with the job's arguments, and returns
+      #   the key, a String or Symbol of 1 to 1024 bytes; a String is the key of all jobs of the
+      #   class. By default the key is made from the class and the arguments.
+      # @option options [:running, :queued, :queued_and_running] :during (:running)
+      # @option options [Numeric] :ttl (15) seconds, 0.005 to 31_622_400: the time after which the
+      #   key of a killed worker is free
+      # @option options [Numeric] :wait (0) seconds that a worker waits for the key before it is a
+      #   conflict, up to 31_622_400
+      # @option options [:reschedule, :retry, :discard, #call] :on_conflict (:reschedule) the action
+      #   on a job whose key is held: `:reschedule` runs it again later, after 1 s at first and 60 s
+      #   at most; `:retry` raises {Conflict}; `:discard` drops and logs it. A callable gets the
+      #   {Conflict}, and returns one of the three, or another value if it has handled the job
+      #   itself.
+      # @option options [Integer, nil] :max_conflicts the most times that it is rescheduled; then
+      #   {Conflict} is raised
+      # @option options [Numeric] :at_least (0) seconds, up to 31_622_400, that the key stays taken,
+      #   even if the job is done earlier
+      # @option options [Integer] :limit (1) number of jobs, up to 65_535, that may hold the key at
+      #   once
+      # @option options [:log, :raise, #call] :on_lost (:log) the action when the lease is lost
+      #   while the job runs, see {Locking#acquire}
+      # @option options [:raise, :proceed] :on_unavailable (:raise) whether a job is pushed and run
+      #   without its key if the store is unavailable
+      # @option options [Numeric] :queued_ttl (86_400) seconds, 1 to 31_622_400: how long a queued
+      #   job keeps its key after it is due
+      # @option options [Locking, String, #call, nil] :store the store of the keys: an opened store,
+      #   a URL, or a callable that returns a store at the first use. At a URL, keys are named as in
+      #   the default store. By default the default store.
       # @return [nil]
       # @raise [ArgumentError] an option is invalid, or the class is not a job class
       #

@@ -36,10 +36,15 @@ module Plock
     #   require "plock/store/advisory"
     #   store = Plock::Store::Advisory.new(ActiveRecord::Base)
     #   store.acquire("rollup", ttl: 600, renew: true, wait: 0) { rollup }
+    #
+    # @!method close
+    #   Closes the connections that are not in use. A store that is used after that opens them again.
+    #   @return [nil]
     class Advisory
       include InRuby
 
-      # Of all databases; of MySQL, {#can?} says more.
+      # The abilities that this store lacks on every database; see {Locking::ABILITIES}. On MySQL it
+      # lacks more: ask {Locking#can?}.
       UNABLE = %i[lasting_fences busy_renewal semaphores hand_over list compares_secrets].freeze
 
       SCOPES = %i[connection transaction].freeze
@@ -88,7 +93,9 @@ module Plock
         "#{@origin.url} (advisory)"
       end
 
-      # @return [nil]
+      # An advisory lock has no owner's name.
+      #
+      # @raise [UnsupportedError]
       def lock_acquire(*)
         raise UnsupportedError,
               "an advisory lock belongs to a connection: no owner's name can take or release it"
@@ -98,6 +105,8 @@ module Plock
       # @!visibility private
       # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
 
+      # @return [Database::Connections] of the leases and waiters
+      # @return [PostgresqlLocks, MysqlLocks]
       attr_reader :pool, :locks
 
       # @return [PerProcess] holders and waiters, by the server's ids of their connections

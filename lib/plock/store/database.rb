@@ -42,11 +42,22 @@ module Plock
     #   require "plock/store/database"
     #   store = Plock::Store::Database.new(ActiveRecord::Base, ttl: 30)
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
+    #
+    # @!method close
+    #   Closes the connections that are not in use. A store that is used after that opens them again.
+    #   @return [nil]
+    #
+    # @!method lock_acquire(key, owner, ttl)
+    #   @see Store#lock_acquire
+    #
+    # @!method lock_release(key, owner)
+    #   @see Store#lock_release
     class Database
       include InRuby
       include ByOwner
       include InTransaction
 
+      # The abilities that this store lacks; see {Locking::ABILITIES}.
       UNABLE = %i[busy_renewal].freeze
 
       NAME = /\A[^\0]{1,128}\z/.freeze
@@ -102,6 +113,7 @@ module Plock
       # @!visibility private
       # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
 
+      # Watches the lease, too, if its holder must learn of a break.
       def tend(grant)
         @site.watch(grant) if grant.attended?
         super

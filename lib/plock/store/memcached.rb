@@ -30,10 +30,21 @@ module Plock
     #   require "plock/store/memcached"
     #   store = Plock::Store::Memcached.new("localhost:11211", ttl: 30)
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
+    #
+    # @!method close
+    #   Closes the connections that are not in use. A store that is used after that opens them again.
+    #   @return [nil]
+    #
+    # @!method lock_acquire(key, owner, ttl)
+    #   @see Store#lock_acquire
+    #
+    # @!method lock_release(key, owner)
+    #   @see Store#lock_release
     class Memcached
       include Looking
       include ByOwner
 
+      # The abilities that this store lacks; see {Locking::ABILITIES}.
       UNABLE = %i[
         order
         lasting_fences
@@ -45,6 +56,7 @@ module Plock
         busy_renewal
       ].freeze
 
+      # @api private
       ONE_HOLDER = "memcached cannot share a key"
       POOL_SIZES = (1..1024).freeze
       DAY_S = 86_400

@@ -14,6 +14,7 @@ module Plock
       desc "Makes a migration for the tables of Plock::Store::Database"
       source_root File.expand_path("templates", __dir__)
 
+      # Writes the migration.
       def create_migration_file
         migration_template(
           "create_plock_tables.rb.tt", File.join(db_migrate_path, "create_plock_tables.rb")

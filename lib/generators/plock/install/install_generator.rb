@@ -3,16 +3,19 @@
 require "rails/generators/base"
 
 module Plock
+  # The generators of Rails.
   module Generators
-    # `bin/rails generate plock:install`
+    # `bin/rails generate plock:install`: the two files of configuration.
     class InstallGenerator < ::Rails::Generators::Base
       source_root File.expand_path("templates", __dir__)
       desc "Writes config/plock.yml and config/initializers/plock.rb, the settings of plock"
 
+      # Writes config/plock.yml.
       def write_settings
         template "plock.yml.tt", "config/plock.yml"
       end
 
+      # Writes config/initializers/plock.rb.
       def write_initializer
         template "initializer.rb.tt", "config/initializers/plock.rb"
       end

@@ -4,6 +4,7 @@ require "rails/generators"
 require "rails/generators/active_record"
 
 module WithTransactionalLock
+  # The generators of Rails.
   module Generators
     # `rails generate with_transactional_lock:install`: on MySQL and MariaDB, the migration that
     # makes the table. PostgreSQL needs none.
@@ -14,6 +15,7 @@ module WithTransactionalLock
       desc "Makes a migration for the table of transactional locks, if the database needs one"
       source_root File.expand_path("templates", __dir__)
 
+      # Writes the migration, if the database needs the table.
       def create_migration_file
         unless adapter.match?(/mysql|trilogy/i)
           return say("#{adapter} needs no table for transactional locks")

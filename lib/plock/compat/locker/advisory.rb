@@ -16,8 +16,10 @@ class Locker
     # hold the lock from then on.
     class LockConnectionLost < StandardError; end
 
-    # The database's numbers have 32 bits.
+    # The greatest number of a lock: the database's numbers have 32 bits.
     MAX_LOCK = 2_147_483_647
+
+    # The smallest number of a lock.
     MIN_LOCK = -2_147_483_648
 
     OPTIONS = %i[lockspace blocking block_timeout block_spin_wait].freeze

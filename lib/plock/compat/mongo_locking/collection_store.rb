@@ -20,9 +20,11 @@ module Mongo
     class CollectionStore
       include ::Plock::Store::Looking
 
+      # The abilities that this store lacks; see Plock::Locking::ABILITIES.
       UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade
                   busy_renewal compares_secrets].freeze
 
+      # @api private
       ONE_HOLDER = "a document has one holder"
 
       # The fields that only documents of plock have.

@@ -82,15 +82,20 @@ module Plock
       end
 
       # @!method arguments
+      #   @api private
       #   @return [Array] as `perform` is given them
       # @!method plain_arguments
+      #   @api private
       #   @return [Array] of what JSON knows
       # @!method reschedule(delay)
+      #   @api private
       #   @param delay [Float] seconds
       #   @return [Boolean] false: here it cannot be
       # @!method due_again
+      #   @api private
       #   @return [Float] the most seconds until it is due again after a failure, if known
       # @!method log(severity, message)
+      #   @api private
       #   @return [void]
     end
   end

@@ -38,7 +38,7 @@ module Plock
 
         # Why a server has refused a connection.
         #
-        # @param error [Exception] of the driver's
+        # @param _error [Exception] of the driver's
         # @return [Symbol, nil] `:login`, `:no_database`; nil: another reason, which may go away
         def self.refusal(_error) = nil
 
