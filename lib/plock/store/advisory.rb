@@ -38,7 +38,8 @@ module Plock
     #   store.acquire("rollup", ttl: 600, renew: true, wait: 0) { rollup }
     #
     # @!method close
-    #   Closes the connections that are not in use. A store that is used after that opens them again.
+    #   Closes the connections that are not in use. A store that is used after that opens them
+    #   again.
     #   @return [nil]
     class Advisory
       include InRuby

@@ -44,7 +44,8 @@ module Plock
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
     #
     # @!method close
-    #   Closes the connections that are not in use. A store that is used after that opens them again.
+    #   Closes the connections that are not in use. A store that is used after that opens them
+    #   again.
     #   @return [nil]
     #
     # @!method lock_acquire(key, owner, ttl)
