@@ -4,14 +4,13 @@ require_relative "errors"
 require_relative "client_address/moneta_chain"
 
 module Plock
-  # Reads the address and the credentials of an existing Redis client, for a store of plock's own:
-  # address, credentials, TLS settings and database number. Timeouts are not taken over, nor is a
-  # prefix for keys.
+  # The address, credentials, TLS settings and database number of an existing Redis client, for a
+  # store of plock. The timeouts of the client, and its prefix for keys, are not taken over.
   #
-  # Read are `redis` (4 to 6), `redis-client` and its decorators and pools, `ConnectionPool` of any
-  # of these, Moneta over Redis, and `Parse::Cache::Redis`. They are recognised by the names of
-  # their classes, so none of these gems is loaded here. Nothing is sent over the client, and it is
-  # not kept.
+  # It reads clients of `redis` (4 to 6), of `redis-client` and its decorators and pools, a
+  # `ConnectionPool` of any of these, Moneta over Redis, and `Parse::Cache::Redis`. It recognises
+  # them by the names of their classes, so it loads none of these gems. It sends nothing over the
+  # client, and does not keep it.
   #
   # @example
   #   address = Plock::ClientAddress.of(Redis.new(url: "redis://:secret@db1:6380/2"))
@@ -49,10 +48,10 @@ module Plock
     attr_reader :options
 
     # @param client [Object]
-    # @return [ClientAddress, nil] nil where it is no client of Redis, or one that changes keys or
+    # @return [ClientAddress, nil] nil if it is no client of Redis, or one that changes keys or
     #   values on their way
-    # @raise [UnsupportedError] a client that plock cannot stand in for: a cluster, Sentinel,
-    #   certificates that exist only in memory
+    # @raise [UnsupportedError] plock cannot replace the client: a cluster, Sentinel, certificates
+    #   that exist only in memory
     # @raise [UnavailableError] a pool that has no client to lend at the moment
     def self.of(client)
       class_of(client).ancestors.each do |ancestor|

@@ -7,8 +7,8 @@ module Plock
   # The default store, and the methods of {Locking} on the module itself. It belongs to the main
   # Ractor: elsewhere, open one.
   module DefaultStore
-    # Says how the default store is opened and used. May be called more than once, but only before
-    # the first lock.
+    # Configures the default store. It may be called more than once, but only before the first
+    # lock.
     #
     # @yieldparam configuration [Configuration]
     # @return [nil]
@@ -36,8 +36,8 @@ module Plock
       @store || CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
     end
 
-    # Forgets configuration, default store and subscriptions, for the end of a test. The store is
-    # not closed: others may have it.
+    # Forgets the configuration, the default store and the subscriptions, for the end of a test. It
+    # does not close the store, which other code may use.
     #
     # @return [nil]
     def reset!
@@ -53,18 +53,19 @@ module Plock
       @configuration&.logger
     end
 
-    # Has the block called with everything that happens to leases in this process, on the thread
-    # where it happens; the notices of the native threads, on a thread of plock. Be quick, and
-    # raise nothing: that would only be logged.
+    # Calls the block for the events of leases in this process. It runs on the thread that causes
+    # the event, and for the notices of the native threads on a thread of plock. The block must be
+    # quick. An exception of it is logged.
     #
-    # ActiveSupport::Notifications, where it is loaded when a store is opened, is told as well:
+    # If ActiveSupport::Notifications is loaded when a store is opened, it gets the events, too:
     # `acquire.plock`, `lost.plock` …
     #
     # @param pattern [Symbol, String, #===, nil] which events, by name: `:acquire`, `:contended`,
-    #   `:timeout`, `:release`, `:lost`, `:renew`, and what becomes of guarded jobs (see
-    #   {Events::Event}); nil: all
+    #   `:timeout`, `:release`, `:lost`, `:renew`, and those of guarded jobs (see {Events::Event});
+    #   nil: all
     # @yieldparam event [Events::Event]
-    # @return [Object] for {unsubscribe}
+    # @return [Events::Subscription] for {unsubscribe}
+    # @raise [ArgumentError] there is no block
     #
     # @example
     #   Plock.subscribe(/timeout|lost/) { |event| StatsD.increment("plock.#{event.name}") }
@@ -135,6 +136,7 @@ module Plock
     end
 
     # @see Locking#can?
+    # @return [Boolean]
     def can?(ability)
       store.can?(ability)
     end

@@ -79,8 +79,8 @@ module Plock
   # certificate that cannot be verified. Correct the credentials or the trusted certificates.
   class AuthenticationError < Error; end
 
-  # Raised when the server's user may not run a command that a lock needs. The message names the
-  # commands that the user lacks.
+  # Raised when the server's user may not do something that a lock needs. On Redis, the message
+  # names the commands that the user lacks.
   class PermissionError < Error
     private
 

@@ -10,8 +10,8 @@ require_relative "log"
 require_relative "loss_alarm"
 
 module Plock
-  # A time-bounded hold of one key, as {Locking#acquire} gives it. Its readers do not ask the
-  # store.
+  # A time-bounded hold of one key, as {Locking#acquire} gives it. Its attributes are read
+  # without a request to the store.
   #
   # A lease ends with {#release}, with its block, when it expires, or when it is broken. {#dump}
   # hands it over to another process. In a forked child it is not valid, and no call of the child
@@ -147,7 +147,7 @@ module Plock
     #
     # @param ttl [Numeric] seconds, 0.005 to 31_622_400
     # @return [self]
-    # @raise [LeaseLost] it was lost, or another thread has released it; the message says which
+    # @raise [LeaseLost] it was lost, released or handed over; the message says which
     # @raise [ArgumentError] `ttl:` is out of range
     # @raise [Error] the store could not be asked; {#valid?} is still correct
     def extend(ttl: self.ttl)
@@ -160,7 +160,7 @@ module Plock
     # ahead of the next writer are admitted at once.
     #
     # @return [self]
-    # @raise [LeaseLost] it was lost
+    # @raise [LeaseLost] it was lost, released or handed over; the message says which
     # @raise [UnsupportedError] it is not a write lease
     # @raise [Error] the store could not be asked
     #
@@ -181,15 +181,16 @@ module Plock
 
     # Ends it. If `at_least:` was given, the key stays taken for the rest of that time.
     #
-    # On Redis, a release that could not reach the server is repeated in the background until the
-    # lease expires.
+    # A release that could not reach the server is repeated in the background until the lease
+    # expires.
     #
     # @param keep [Boolean] false frees the key at once and ignores `at_least:`, for a lease under
     #   which nothing was done
     # @return [Boolean] true if it was still held, or if no connection of the pool was free in time
     #   and the release continues in the background; false if it was lost, released or handed over
     #   before, or is a parent's
-    # @raise [Error] the store could not be asked; the key is free when the lease expires
+    # @raise [Error] the store could not be asked; the key is free when the lease expires, at the
+    #   latest
     def release(keep: true)
       return false if @given_away || @hold.inherited?
 
@@ -202,6 +203,8 @@ module Plock
     #
     # @return [String] ASCII; it contains the owner's token, so treat it as a password
     # @raise [LeaseLost] it is not valid
+    # @raise [UnsupportedError] the store cannot hand leases over
+    # @raise [UnavailableError] another call on the lease took too long
     def dump
       check!
       left = left_to_keep

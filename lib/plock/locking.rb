@@ -46,8 +46,8 @@ module Plock
     #   busy. nil: renew it if there is a block and this call has no `ttl:`
     # @param max_hold [Numeric, nil] seconds, 0.005 to 31_622_400, after which a renewed lease is
     #   no longer renewed, so that it expires
-    # @param at_least [Numeric] seconds, 0 to 31_622_400, that the key stays taken, even if the
-    #   lease is released earlier
+    # @param at_least [Numeric] seconds, 0 to 31_622_400, that the key stays taken from the acquire
+    #   on, even if the lease is released earlier
     # @param on_lost [#call, :raise, nil] called with the lease, on a thread of plock, when the
     #   lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block, while it is
     #   inside
@@ -57,9 +57,10 @@ module Plock
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] another holder kept it until `wait:` ended. The block has not run.
     # @raise [ArgumentError] an argument is invalid
-    # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler; `on_lost:` in a Ractor;
-    #   this fiber already holds the key for a block, and would wait for itself: use a {Monitor},
-    #   which is reentrant
+    # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler or in a non-blocking
+    #   Fiber; `on_lost:` outside of the main Ractor; this fiber already holds the key for a block,
+    #   and would wait for itself: use a {Monitor}, which is reentrant
+    # @raise [ConfigurationError] other processes use another secret in this namespace
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError,
     #   UnsupportedError] the store failed
     #
@@ -82,9 +83,9 @@ module Plock
     # @param (see #acquire)
     # @param wait [Numeric] as for {#acquire}; the default of 0 makes one attempt
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil if another holder has it. With a block, the block's value, or nil if
-    #   it has not run.
-    # @raise (see #acquire)
+    # @return [Object, Lease, nil] nil if another holder has it. With a block, the block's value, or
+    #   nil if it has not run.
+    # @raise [ArgumentError, Error] as {#acquire}, except {TimeoutError}
     #
     # @example
     #   if (lease = store.try_acquire("nightly", ttl: 60))
@@ -150,9 +151,9 @@ module Plock
     # @param (see #acquire_all)
     # @param wait [Numeric] seconds for all of them together; the default of 0 makes one attempt
     # @yieldparam leases [Array<Lease>]
-    # @return [Array<Lease>, nil] nil if another holder has one of them. With a block, the block's
-    #   value, or nil if it has not run.
-    # @raise (see #acquire)
+    # @return [Object, Array<Lease>, nil] nil if another holder has one of them. With a block, the
+    #   block's value, or nil if it has not run.
+    # @raise [ArgumentError, Error] as {#acquire_all}, except {TimeoutError}
     def try_acquire_all(keys, wait: 0, **options, &block)
       asking_for_all(keys, terms(block, wait: wait, **options), block, waits: false) { nil }
     end
@@ -163,7 +164,7 @@ module Plock
     # @param key [String, Symbol]
     # @param permits [Integer] 1 to 65_535
     # @return [Semaphore]
-    # @raise [ArgumentError]
+    # @raise [ArgumentError] the key or the number is invalid
     #
     # @example
     #   store.semaphore("geocoder", permits: 3).acquire(wait: 60) { |lease| geocode(address) }
@@ -176,7 +177,7 @@ module Plock
     #
     # @param key [String, Symbol]
     # @return [ReadWriteLock]
-    # @raise [ArgumentError]
+    # @raise [ArgumentError] the key is invalid
     #
     # @example
     #   store.read_write_lock("prices").read { |lease| show(Price.all) }
@@ -199,8 +200,8 @@ module Plock
     # @param label [String, Symbol, nil] as for {#acquire}
     # @yieldparam lease [Lease]
     # @return [Once] whether the block has run here, and its value
-    # @raise [ArgumentError]
-    # @raise [Error] as for {#acquire}
+    # @raise [ArgumentError] there is no block, or an argument is invalid
+    # @raise [Error] as {#acquire}, except {TimeoutError}
     #
     # @example
     #   result = store.once("digest:2024-05-01", within: 86_400) { send_digest }
@@ -229,8 +230,8 @@ module Plock
     # @param ttl [Numeric, nil] seconds from now, as for {#acquire}, and no fewer than are left of
     #   its `at_least:`; by default its former TTL
     # @param renew [Boolean, nil] as for {#acquire}
-    # @param max_hold [Numeric, nil]
-    # @param on_lost [#call, :raise, nil]
+    # @param max_hold [Numeric, nil] as for {#acquire}
+    # @param on_lost [#call, :raise, nil] as for {#acquire}
     # @param label [String, Symbol, nil] for events
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
@@ -258,8 +259,11 @@ module Plock
       end
     end
 
-    # @param key [String, Symbol, Status]
+    # Asks the store for the holders and the waiters of the key.
+    #
+    # @param key [String, Symbol, Status] of a {Status}, its key
     # @return [Status]
+    # @raise [ArgumentError] the key is invalid
     # @raise [Error] the store could not be asked
     def status(key)
       name, store_key = locate(key)
@@ -273,6 +277,7 @@ module Plock
     # @yieldparam status [Status] its key is nil, since the store knows only digests. {#status} and
     #   {#break} accept it.
     # @return [nil, Enumerator] an Enumerator without a block
+    # @raise [UnsupportedError] the store cannot list its keys
     # @raise [Error] the store could not be asked
     def each_lock(&block)
       return enum_for(:each_lock) unless block
@@ -285,8 +290,9 @@ module Plock
     # Takes the key away from its holder. The next lease has a greater fence. The holder learns of
     # the loss as {Lease#lost?} describes.
     #
-    # @param key [String, Symbol, Status]
+    # @param key [String, Symbol, Status] of a {Status}, its key
     # @return [Boolean] was it held?
+    # @raise [ArgumentError] the key is invalid
     # @raise [Error] the store could not be asked
     def break(key)
       store_key = locate(key).last

@@ -41,8 +41,8 @@ module Plock
     # @param store [Locking, nil] nil: the default store at the time of the call
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`
     #   (true by default), `max_hold:`, `at_least:`, `on_lost:` a callable, `label:`
-    # @raise [ArgumentError]
-    # @raise [UnsupportedError] `on_lost:` in a Ractor
+    # @raise [ArgumentError] the key or an option is invalid, or `on_lost:` is `:raise`
+    # @raise [UnsupportedError] `on_lost:` outside of the main Ractor
     def initialize(key, store: nil, **options)
       Locking::Arguments.key(key)
       @key = key.frozen? ? key : key.dup.freeze
@@ -96,7 +96,8 @@ module Plock
     alias mon_try_enter try_enter
     alias try_mon_enter try_enter
 
-    # Leaves. The last {#exit} releases the lock; if that fails, it warns, as at the end of a block.
+    # Leaves. The last {#exit} releases the lock. If the release fails, plock logs a warning, as at
+    # the end of a block.
     #
     # @return [nil]
     # @raise [ThreadError] this fiber is not inside

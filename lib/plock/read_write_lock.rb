@@ -66,9 +66,9 @@ module Plock
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil if a writer holds it or waits for it. With a block, the block's
-    #   value, or nil if it has not run.
-    # @raise (see #read)
+    # @return [Object, Lease, nil] nil if a writer holds it or waits for it. With a block, the
+    #   block's value, or nil if it has not run.
+    # @raise [ArgumentError, Error] as {#read}, except {TimeoutError}
     def try_read(wait: 0, **options, &block)
       share(:trying, Locking::Share::READ, { wait: wait, **options }, block)
     end
@@ -78,9 +78,9 @@ module Plock
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil if others read or write. With a block, the block's value, or nil if
-    #   it has not run.
-    # @raise (see #write)
+    # @return [Object, Lease, nil] nil if others read or write. With a block, the block's value, or
+    #   nil if it has not run.
+    # @raise [ArgumentError, Error] as {#write}, except {TimeoutError}
     def try_write(wait: 0, **options, &block)
       share(:trying, Locking::Share::WRITE, { wait: wait, **options }, block)
     end

@@ -58,9 +58,9 @@ module Plock
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#acquire}
     # @yieldparam lease [Lease]
-    # @return [Lease, nil] nil if all permits are taken. With a block, the block's value, or nil if
-    #   it has not run.
-    # @raise (see #acquire)
+    # @return [Object, Lease, nil] nil if all permits are taken. With a block, the block's value, or
+    #   nil if it has not run.
+    # @raise [ArgumentError, Error] as {#acquire}, except {TimeoutError}
     #
     # @example
     #   Plock.semaphore("thumbnails", permits: 4).try_acquire { render } || head(:too_many_requests)

@@ -78,7 +78,8 @@ module Plock
     # @return [Array<Waiter>] in the order of the queue
     attr_reader :waiters
 
-    # @return [Float, nil] seconds until the first holder's lease expires; nil if the key is free
+    # @return [Float, nil] seconds until the first holder's lease expires; nil if the key is free,
+    #   or the store does not tell
     attr_reader :remaining
 
     # @return [Integer, nil] of the first holder's lease

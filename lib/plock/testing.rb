@@ -16,10 +16,10 @@ module Plock
     autoload :MemoryStore, File.expand_path("store/memory", __dir__)
 
     class << self
-      # Puts a fresh store in memory in the place of the default one: as long as the block runs, or
-      # without a block until {uninstall}. Whatever else of this process is in `memory:` or
-      # `memory:NAME` is emptied before, so that no test finds what another one has left; not so by
-      # an install within the block of another.
+      # Makes a fresh store in memory the default store: while the block runs, or without a block
+      # until {uninstall}. First it empties the stores that this process has in `memory:` and
+      # `memory:NAME`, so that no test finds the locks of another. An install within the block of
+      # another does not empty them.
       #
       # @yieldparam store [MemoryStore]
       # @return [Object, MemoryStore] the block's value; without a block the store
@@ -38,7 +38,7 @@ module Plock
         end
       end
 
-      # The configured store is the default again.
+      # Makes the configured store the default store again.
       #
       # @return [nil]
       def uninstall

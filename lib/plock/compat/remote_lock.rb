@@ -78,7 +78,7 @@ class RemoteLock
     end.call
   end
 
-  # Waits for the lock, at most for the time that `retries` tries with growing pauses take: 20 to 41
+  # Waits for the lock, at most for the time that `retries` tries with growing pauses take: 10 to 20
   # seconds by default. Call {#release_lock} afterwards. A caller that already holds the lock waits,
   # too.
   #

@@ -31,14 +31,14 @@ module Plock
       attr_reader :name
       # @return [Float] seconds
       attr_reader :duration
-      # @return [String] that of the store's name for the key: a digest, which tells no more than
-      #   two keys apart
+      # @return [String] the digest in the key's name in the store. It tells keys apart, and does
+      #   not show them.
       attr_reader :key_digest
       # @return [String, nil]
       attr_reader :label
       # @return [Integer, nil]
       attr_reader :fence
-      # @return [Hash{Symbol => Object}] what else there is to say
+      # @return [Hash{Symbol => Object}] the other details of the table above
       attr_reader :details
 
       # @api private
@@ -52,7 +52,7 @@ module Plock
         freeze
       end
 
-      # @return [Hash{Symbol => Object}] without what is nil
+      # @return [Hash{Symbol => Object}] all attributes and details that are not nil
       def to_h
         {
           name: name, duration: duration, key_digest: key_digest, label: label, fence: fence,

@@ -58,8 +58,8 @@ module Plock
       #   itself.
       # @option options [Integer, nil] :max_conflicts the most times that it is rescheduled; then
       #   {Conflict} is raised
-      # @option options [Numeric] :at_least (0) seconds, up to 31_622_400, that the key stays taken,
-      #   even if the job is done earlier
+      # @option options [Numeric] :at_least (0) seconds, up to 31_622_400, that the key stays taken
+      #   from its acquire on, even if the job is done earlier
       # @option options [Integer] :limit (1) number of jobs, up to 65_535, that may hold the key at
       #   once
       # @option options [:log, :raise, #call] :on_lost (:log) the action when the lease is lost

@@ -2,20 +2,20 @@
 
 module Plock
   module Locking
-    # What not every store can do:
+    # The abilities that some stores lack:
     #
     # * `:order`: waiters are admitted in FIFO order, also among processes
-    # * `:lasting_fences`: fences grow whatever the server goes through
+    # * `:lasting_fences`: fences grow through a restart of the server
     # * `:busy_renewal`: leases are renewed while Ruby cannot run anything else
     # * `:prompt_expiry`: a key that is not released is free as soon as its lease has expired
     # * `:semaphores`, `:read_write_locks`
     # * `:downgrade`: {Lease#downgrade}
     # * `:hand_over`: {Lease#dump} and {Locking#adopt}
     # * `:list`: {Locking#each_lock}
-    # * `:compares_secrets`: it notices where processes hash the keys of one namespace with
-    #   different secrets
+    # * `:compares_secrets`: it notices if processes hash the keys of one namespace with different
+    #   secrets
     #
-    # What a store cannot do raises {UnsupportedError} where it is called for.
+    # A call that the store is not able to carry out raises {UnsupportedError}.
     ABILITIES = %i[
       order
       lasting_fences
@@ -33,7 +33,7 @@ module Plock
     UNABLE = [].freeze
 
     # @param ability [Symbol] one of {ABILITIES}
-    # @return [Boolean]
+    # @return [Boolean] does this store have it?
     # @raise [ArgumentError] it is none of them
     #
     # @example

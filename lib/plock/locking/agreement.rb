@@ -18,9 +18,8 @@ module Plock
       LOOK = ""
       private_constant :NOTE, :LOOK
 
-      # Makes this store's secret the one of its namespace, where another one was used before.
-      # Stop all processes that use the namespace first: what they lock, processes with this
-      # secret do not see.
+      # Makes this store's secret the one of its namespace. Stop all processes that use another
+      # secret there first: processes with this secret do not see their locks.
       #
       # @param force [Boolean] even while keys of the namespace are held, or in a store that
       #   cannot list what is held

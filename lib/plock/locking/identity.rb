@@ -8,7 +8,7 @@ module Plock
       # @return [StoreConfig]
       attr_accessor :profile
 
-      # @return [Boolean] is what answers trusted without having been verified, as TLS with
+      # @return [Boolean] is the server trusted without a check of its certificate, as TLS with
       #   `verify: :none` does?
       def unverified?
         false

@@ -19,13 +19,16 @@ module Plock
         @store_key = store_key.freeze
       end
 
+      # Asks the store for the holders and the waiters.
+      #
       # @return [Status]
       # @raise [Error] the store could not be asked
       def status
         @store.status(place)
       end
 
-      # Takes it away from all who hold it. Each of them learns of it as {Lease#lost?} says.
+      # Takes it away from all its holders. Each of them learns of the loss as {Lease#lost?}
+      # describes.
       #
       # @return [Boolean] was it held?
       # @raise [Error] the store could not be asked

@@ -4,13 +4,13 @@ require_relative "../../errors"
 
 module Plock
   module Guard
-    # Raised where a guarded job could not have its key: by the job, so that its queue retries it,
-    # or by the push. Another holder has the key; try again later.
+    # Raised when another holder has the key of a guarded job. The push raises it, or the job, so
+    # that its queue retries it. Try again later.
     class Conflict < Error
-      # @return [String, Symbol] the key that could not be had
+      # @return [String, Symbol] the key that another holder has
       attr_reader :key
 
-      # @return [Status, nil] who has it; nil where that could not be learnt
+      # @return [Status, nil] the holders; nil if the store did not tell
       attr_reader :status
 
       # @return [String] the name of the job's class
@@ -19,7 +19,7 @@ module Plock
       # @return [String] the job's id
       attr_reader :job_id
 
-      # @return [Integer] how often this job met with a conflict, this one included
+      # @return [Integer] number of conflicts of this job so far, with this one
       attr_reader :conflicts
 
       # @api private
@@ -35,8 +35,8 @@ module Plock
       end
     end
 
-    # Raised where the `key:` of a guard raises, or answers what is no key. Its `cause` is what was
-    # raised. Correct the guard.
+    # Raised when the `key:` of a guard raises, or returns something that is no key. Its `cause` is
+    # the exception that `key:` raised. Correct the guard.
     class InvalidKey < Error; end
 
     # The failures of a store after which a guard with `on_unavailable: :proceed` continues.
