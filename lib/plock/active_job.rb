@@ -4,11 +4,11 @@ require "active_job"
 require_relative "errors"
 
 module Plock
-  # Guarded ActiveJobs, for any adapter: `require "plock/active_job"` is all the set-up. See
+  # Guarded jobs of ActiveJob, for any adapter. `require "plock/active_job"` makes them work. See
   # {Guard}.
   #
-  # With Sidekiq as the adapter load Sidekiq before: then jobs that it buries or deletes give back
-  # what they hold. In Rails their order does not matter.
+  # If Sidekiq is the adapter, load it before this file. Then dead and deleted jobs release their
+  # keys. In Rails, the order does not matter.
   module ActiveJob
     OLDEST = "7.2"
     private_constant :OLDEST

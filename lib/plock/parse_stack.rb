@@ -3,14 +3,13 @@
 require_relative "../plock"
 
 module Plock
-  # Parse Stack's locks on plock's engine: `require "plock/parse_stack"` after `parse-stack-next` is
-  # all.
+  # Parse Stack's locks on plock's engine. Require `plock/parse_stack` after `parse-stack-next`.
   #
-  # From then on {Parse::Lock} and {Parse::LockBackend} are plock's, also for the lock of the gem's
-  # own `first_or_create!` and `create_or_update!`, which asks for it as before. Stores and secrets
-  # are those that the application has configured for the gem; a `Parse::Cache::Redis` has its
-  # address, TLS settings and database taken over. Processes that still run the gem's own
-  # implementation exclude those that run this one, and the other way round.
+  # From then on {Parse::Lock} and {Parse::LockBackend} are plock's. The gem's own
+  # `first_or_create!` and `create_or_update!` use them, too. Stores and secrets are those that the
+  # application has configured for the gem. plock takes over the address, TLS settings and database
+  # of a `Parse::Cache::Redis`. Processes that still run the gem's own implementation and those that
+  # run plock's exclude one another.
   #
   # @example Gemfile
   #   gem "parse-stack-next"

@@ -11,11 +11,11 @@ require_relative "jobs/sidekiq/pushes"
 require_relative "jobs/sidekiq/server_middleware"
 
 module Plock
-  # Guarded Sidekiq jobs: `require "plock/sidekiq"` is all the set-up. See {Guard}.
+  # Guarded Sidekiq jobs. `require "plock/sidekiq"` installs the middleware. See {Guard}.
   #
-  # The server's middleware comes first, so that a key is taken before everything else and released
-  # after it: what another one does around the job, a transaction for example, is done within. The
-  # client's comes last, so that a push that another one has stopped takes no key.
+  # The server's middleware comes first, so that the job holds its key around every other
+  # middleware, for example one with a transaction. The client's middleware comes last, so that a
+  # push that another middleware stops takes no key.
   module Sidekiq
     OLDEST = "7.3"
     private_constant :OLDEST

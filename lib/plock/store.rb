@@ -109,13 +109,13 @@ module Plock
                      :ENCODINGS, :VERIFY_MODES, :OPTIONS
 
     class << self
-      # Describes a store. Nothing is sent yet, so a server that is absent is noticed by the first
-      # call that uses it.
+      # Describes a store. It sends nothing yet, so the first call that uses the store notices if a
+      # server is absent.
       #
       # `source` is a URL — `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS,
       # `unix:///path/to/socket[?db=N]`, all with percent-encoding — or an existing client, whose
       # address, credentials, TLS settings and database are taken over (see {ClientAddress}).
-      # Options go before what URL or client say; nil means that the option is absent.
+      # Options take precedence over the URL or the client; nil means that the option is absent.
       #
       # @param source [String, Object]
       # @param options [Hash{Symbol => Object}]
@@ -123,48 +123,49 @@ module Plock
       #   name, TLS and login
       # @option options [Numeric] :command_timeout (0.5) seconds, 0.001 to 3600, for one command
       # @option options [Numeric] :attempt_timeout (0.2) seconds, 0.001 to 3600, that the first
-      #   attempt of a call always has, however short its patience
+      #   attempt of a call always has, even if its `wait:` is shorter
       # @option options [Numeric] :release_timeout (0.5) seconds, 0.001 to 3600, that a release may
       #   take
       # @option options [Numeric] :unavailable_timeout (1.0) seconds, 0.001 to 3600, after which an
-      #   acquire gives up that cannot reach the server at all, however long its patience
+      #   acquire that cannot reach the server gives up, even if its `wait:` is longer
       # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, that Redis remembers a
-      #   key's fence after its lease. A step back of the server's clock, or a failover to a slower
-      #   one, by no more than this makes no fence smaller
+      #   key's fence after its lease. If the server's clock is set back, or a failover goes to a
+      #   slower clock, by no more than this, fences still grow
       # @option options [Integer] :pool_size (16) connections at most, 1 to 1024
       # @option options [String] :username
       # @option options [String] :password
       # @option options [Integer] :database 0 or more
       # @option options [String, Pathname] :ca_file PEM file of the certificates to trust instead of
       #   the system's
-      # @option options [String, Pathname] :ca_path directory of such
+      # @option options [String, Pathname] :ca_path directory of such files
       # @option options [String, Pathname] :cert PEM file of the client's certificate
       # @option options [String, Pathname] :key PEM file of its key
-      # @option options [Symbol] :verify (:peer) `:none` trusts any server, which is warned of
-      #   once for each address
+      # @option options [Symbol] :verify (:peer) `:none` trusts any server, and warns once for
+      #   each address
       # @option options [String] :server_name the name to ask for and to verify instead of the
       #   host's
       # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's
       #   Marshal would, to share locks with a Moneta store
-      # @option options [String] :secret what keys are hashed with, at least 16 bytes; by default
-      #   `ENV["PLOCK_SECRET"]`
+      # @option options [String] :secret the secret that hashes the keys, at least 16 bytes; by
+      #   default `ENV["PLOCK_SECRET"]`
       # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this
       #   application's keys apart
       # @option options [Numeric] :ttl (10) seconds, if {Locking#acquire} has no such option
       # @option options [Numeric] :wait (5) seconds, if {Locking#acquire} has no such option
-      # @option options [#warn] :logger hears what cannot be raised, instead of the standard error
-      #   stream
-      # @option options [Integer] :keys how many keys a local store has room for at a time, 16 to
-      #   1_048_576, when it is made (65_536)
+      # @option options [#warn] :logger receives warnings that cannot be raised, instead of the
+      #   standard error stream
+      # @option options [Integer] :keys (65_536) number of keys that a local store has room for at a
+      #   time, 16 to 1_048_576; it counts when the store's file is made
       # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and
       #   `local:/path`, which take `keys:` and the five before it; a {Testing::MemoryStore} for
       #   `memory:` and `memory:NAME`, which take those five only; a {Memcached} for
-      #   `memcached://host:port,host:port`, which takes `pool_size:`, `attempt_timeout:` and those
-      #   five
-      # @raise [ArgumentError] an option of another name
-      # @raise [ConfigurationError] a URL or a value that cannot be right
-      # @raise [UnsupportedError] a client that plock cannot stand in for
-      # @raise [UnavailableError] a pool that has no client to lend at the moment
+      #   `memcached://host:port,host:port`, which takes `pool_size:`, `attempt_timeout:`,
+      #   `unavailable_timeout:` and those five
+      # @raise [ArgumentError] an unknown option
+      # @raise [ConfigurationError] an invalid URL or value, or an option that this kind of store
+      #   does not take
+      # @raise [UnsupportedError] plock cannot replace this client, or the gem `dalli` is missing
+      # @raise [UnavailableError] the pool has no client to lend at the moment
       #
       # @example
       #   Plock::Store.open("rediss://locks.example:6380", username: "locks", password: secret,

@@ -4,20 +4,19 @@ require "rails/railtie"
 require_relative "../dispatcher"
 
 module Plock
-  # At home in Rails: loaded by `require "plock"` in every application of Rails, and nothing else is
-  # needed.
+  # Makes plock part of a Rails application. `require "plock"` loads it; it needs no set-up.
   #
-  # * `config.plock` and `config/plock.yml` describe the default store, see {Settings}.
-  # * What happens to leases is in the application's log, see {LogSubscriber}.
-  # * What is called on plock's own thread, `on_lost:` and listeners, runs in the application's
-  #   executor, as a job does: code is not reloaded under it, and connections to the database that
-  #   it used are given back.
-  # * `bin/rails generate plock:install` writes the two files of configuration;
-  #   `bin/rails plock:doctor` looks at the store.
-  # * In the console a {Status} is shown as a table.
+  # * `config.plock` and `config/plock.yml` configure the default store.
+  # * The events of leases are in the application's log.
+  # * `on_lost:` and subscribers that plock calls on its own thread run in the application's
+  #   executor, as a job does: Rails does not reload code under them, and takes back the database
+  #   connections that they used.
+  # * `bin/rails generate plock:install` writes the two files of configuration.
+  #   `bin/rails plock:doctor` checks the store.
+  # * The console shows a {Status} as a table.
   #
-  # A fork needs nothing: stores work by themselves in a worker of Puma and in an application that
-  # Spring has forked, and leases that the parent holds stay the parent's.
+  # Stores also work in a worker of Puma and in an application that Spring has forked. The leases of
+  # the parent stay the parent's.
   #
   # @example config/environments/production.rb
   #   config.plock.url = "rediss://locks.internal:6380"

@@ -4,15 +4,15 @@ require_relative "../status"
 
 module Plock
   class Status
-    # A status as a table, where pp shows it; so irb does. In the console of Rails it is there,
-    # elsewhere `require "plock/status/table"` makes it so.
+    # Has `pp`, and so irb, show a status as a table. The console of Rails loads it; elsewhere
+    # `require "plock/status/table"`.
     #
     #     "import:42": held
     #              host   pid   thread  label  since                    fence             left
     #     holder   web-1  4711  4711    night  2026-11-21 20:14:02.120  1763761234567890  7.3 s
     #     waits 1  web-2  812   1377    -      2026-11-21 20:14:05.502  -                 -
     #
-    # Of a lock that is read and written there is a column that says who does what.
+    # The table of a read-write lock has a column for the modes, too.
     module Table
       COLUMNS = %i[host pid thread label mode since fence remaining].freeze
       TITLES = { remaining: "left" }.freeze

@@ -7,9 +7,9 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Gives a job that is guarded in its queue its key, when it is first pushed. The poller's pushes
-    # of scheduled jobs and of retries, which come through here as well, leave such a job as it is;
-    # but one that was put off for a conflict tries again.
+    # Acquires the key of a job that is guarded in its queue, at its first push. The poller's later
+    # pushes of scheduled jobs and of retries leave such a job as it is, unless a conflict
+    # rescheduled it: then the push tries again to acquire the key.
     #
     # If the job does not go to Redis, no key is acquired: in Sidekiq::Testing, and for
     # `perform_inline`.

@@ -11,7 +11,7 @@ module Plock
     class ServerMiddleware
       include ::Sidekiq::ServerMiddleware
 
-      # @return [Object] the job's value; nil where it has not run
+      # @return [Object] the job's value; nil if it has not run
       # @raise [Guard::Conflict]
       # @raise [Guard::InvalidKey]
       # @raise [Error] the store failed
