@@ -128,6 +128,8 @@ module Plock
       raise UnsupportedError.new("a Plock::Monitor has no condition variables", code: :unsupported)
     end
 
+    # There are no conditions to wait for, see {#new_cond}.
+    #
     # @raise [UnsupportedError]
     def wait_for_cond(*)
       new_cond

@@ -65,6 +65,7 @@ class Locker
     # @param before [Time]
     # @param model [Class, nil] nil: the default model
     # @return [Integer] number of deleted rows
+    # @raise [ActiveRecord::ActiveRecordError] the database failed
     def prune(before, model: nil)
       Rows.new(model || self.model || ::Lock).prune(before)
     end
@@ -102,6 +103,7 @@ class Locker
     @identifier
   end
 
+  # @param name [String]
   # @return [String]
   def identifier=(name)
     @pid = Process.pid
@@ -140,7 +142,7 @@ class Locker
   # Takes the row if it is free.
   #
   # @return [Boolean] whether the row is ours now
-  # @raise [ActiveRecord::ActiveRecordError]
+  # @raise [ActiveRecord::ActiveRecordError] the database failed
   def get
     @locked = nil
     sequence = rows.take(key, identifier, lock_for)
@@ -151,7 +153,7 @@ class Locker
   # Renews the row for {#lock_for} seconds from now.
   #
   # @return [Boolean] whether it was still ours
-  # @raise [ActiveRecord::ActiveRecordError]
+  # @raise [ActiveRecord::ActiveRecordError] the database failed
   def renew
     @locked = rows.renew(key, identifier, lock_for)
   end
@@ -159,7 +161,7 @@ class Locker
   # Releases the row.
   #
   # @return [Boolean] whether it was still ours
-  # @raise [ActiveRecord::ActiveRecordError]
+  # @raise [ActiveRecord::ActiveRecordError] the database failed
   def release
     released = rows.release(key, identifier)
     @locked = false

@@ -20,6 +20,8 @@ module Plock
 
       private_constant :COLUMNS, :TITLES, :NOTHING
 
+      # Prints the table, for `pp`.
+      #
       # @param printer [PP]
       def pretty_print(printer)
         indentation = " " * printer.indent

@@ -72,6 +72,7 @@ module Plock
       #   cannot reach memcached gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
+      # @param profile [Locking::StoreConfig, nil] from {Store.open}
       # @raise [ArgumentError] an option of another name, or no source
       # @raise [ConfigurationError] a value that cannot be right
       def initialize(

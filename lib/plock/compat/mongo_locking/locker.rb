@@ -128,21 +128,21 @@ module Mongo
 
       # @param lockable [Object]
       # @return [Object, nil] its parent; nil: it is a root
-      # @raise [Exceptions::InvalidConfig]
+      # @raise [Exceptions::InvalidConfig] the class does not say how to find it
       def parent_for(lockable)
         resolve(:parent, lockable) unless is_root?
       end
 
       # @param lockable [Object]
       # @return [String]
-      # @raise [Exceptions::InvalidConfig]
+      # @raise [Exceptions::InvalidConfig] the class is not a root
       def key_for(lockable)
         resolve(:key, lockable).to_s
       end
 
       # @param lockable [Object]
       # @return [String]
-      # @raise [Exceptions::InvalidConfig]
+      # @raise [Exceptions::InvalidConfig] the class is not a root
       def scope_for(lockable)
         case scope = @config[:scope]
         when ::Proc then scope.call(lockable).to_s
@@ -154,7 +154,7 @@ module Mongo
 
       # @param from [Object]
       # @return [Object] its root, which is locked for it
-      # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig]
+      # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root
       def root_for(from)
         Path.root_of(from)
       end

@@ -16,9 +16,13 @@ module Plock
     class ClientMiddleware
       include ::Sidekiq::ClientMiddleware
 
+      # Sidekiq calls it for each push.
+      #
+      # @param job_class [Class, String]
+      # @param item [Hash{String => Object}] the job
       # @return [Hash, false] the job; false if it must not be pushed
-      # @raise [Guard::Conflict]
-      # @raise [Guard::InvalidKey]
+      # @raise [Guard::Conflict] another holder has the key, and `on_conflict:` refuses the push
+      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned no key
       # @raise [Error] the store failed
       def call(job_class, item, _queue, _pool)
         guard = guard_of(job_class)

@@ -5,15 +5,20 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Runs guarded jobs as {Guard::Run} says. A job that is put off is pushed into the schedule,
-    # under its id, before this one is done with it; a job that fails is Sidekiq's to retry, with
-    # the ticket that it was fetched with.
+    # Runs guarded jobs. A job that is rescheduled is pushed into the schedule under its id before
+    # its present run ends. Sidekiq retries a job that fails, with the ticket that it was fetched
+    # with.
     class ServerMiddleware
       include ::Sidekiq::ServerMiddleware
 
+      # Sidekiq calls it for each run.
+      #
+      # @param job [Object] an instance of the job class
+      # @param item [Hash{String => Object}] the job
       # @return [Object] the job's value; nil if it has not run
-      # @raise [Guard::Conflict]
-      # @raise [Guard::InvalidKey]
+      # @raise [Guard::Conflict] another holder has the key, and `on_conflict:` leaves the job to
+      #   Sidekiq's retries
+      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned no key
       # @raise [Error] the store failed
       def call(job, item, _queue, &perform)
         guard = job.class.plock_guard if job.is_a?(Guard)
