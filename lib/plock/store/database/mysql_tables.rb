@@ -5,7 +5,7 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # MySQL has no RETURNING: what a statement would return is told by LAST_INSERT_ID.
+      # MySQL has no RETURNING: its statements return their result in LAST_INSERT_ID.
       #
       # @api private
       class MysqlTables < Tables
@@ -21,18 +21,19 @@ module Plock
 
         private
 
-        # Of the statement, and not of a time zone that may go back an hour.
+        # The time of the statement, in UTC: a time zone may go back an hour.
         def now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
-        # Each assignment sees what those before it assigned: the one that says whether the key is
-        # free is the last.
+        # Each assignment sees the values of those before it. `expires_at`, which says whether the
+        # key is free, is therefore the last.
         def acquire_sql
           free = "expires_at <= VALUES(acquired_at) AND waiting = 0"
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip
             INSERT INTO #{@leases} (name, token, fence, acquired_at, expires_at, holder)
             VALUES ($1, $2, LAST_INSERT_ID(#{now}), #{now}, #{now} + $3, $4) ON DUPLICATE KEY UPDATE
             token = IF(#{free}, VALUES(token), token),
-            fence = IF(#{free}, LAST_INSERT_ID(GREATEST(fence + 1, VALUES(fence))), fence + LAST_INSERT_ID(0)),
+            fence = IF(#{free}, LAST_INSERT_ID(GREATEST(fence + 1, VALUES(fence))),
+            fence + LAST_INSERT_ID(0)),
             holder = IF(#{free}, VALUES(holder), holder),
             acquired_at = IF(#{free}, VALUES(acquired_at), acquired_at),
             expires_at = IF(#{free}, VALUES(expires_at), expires_at)
@@ -41,8 +42,10 @@ module Plock
 
         def release_sql
           @release_sql ||= <<~SQL.tr("\n", " ").strip
-            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0), acquired_at = #{lesser("acquired_at", now)},
-            holder = IF($3 > 0, holder, NULL), token = NULL, waiting = LAST_INSERT_ID(waiting) WHERE name = $1 AND token = $2 AND expires_at > #{now}
+            UPDATE #{@leases} SET expires_at = IF($3 > 0, #{now} + $3, 0),
+            acquired_at = #{lesser("acquired_at", now)}, holder = IF($3 > 0, holder, NULL),
+            token = NULL, waiting = LAST_INSERT_ID(waiting)
+            WHERE name = $1 AND token = $2 AND expires_at > #{now}
           SQL
         end
 

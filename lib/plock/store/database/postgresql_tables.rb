@@ -5,7 +5,7 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # On PostgreSQL, the statement that releases a key can call who waits for it.
+      # On PostgreSQL, the statement that releases a key can call the first waiter.
       #
       # @api private
       class PostgresqlTables < Tables
@@ -40,31 +40,36 @@ module Plock
 
         # In one statement, which skips rows that another transaction has locked.
         def prolong_all(connection, names, span, deadline)
-          connection.run("WITH mine AS (SELECT name FROM #{@leases} WHERE #{among(connection, names)} FOR UPDATE SKIP LOCKED) " \
-                         "UPDATE #{@leases} l SET #{ends_in(span)} FROM mine WHERE l.name = mine.name RETURNING l.token",
+          connection.run("WITH mine AS (SELECT name FROM #{@leases} " \
+                         "WHERE #{among(connection, names)} FOR UPDATE SKIP LOCKED) " \
+                         "UPDATE #{@leases} l SET #{ends_in(span)} FROM mine " \
+                         "WHERE l.name = mine.name RETURNING l.token",
                          deadline).rows.flatten
         end
 
         private
 
-        # A claim's record names the channel of its process, and the server's process that listens
-        # there: when that has ended, so has the one that waits.
+        # A claim's holder record names the channel of its process and the server process that
+        # listens there. If that server process has ended, the waiter has ended as well.
         def alive(claim)
           listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
-          "CASE WHEN #{listener} ~ '^[0-9]+$' THEN EXISTS (SELECT 1 FROM pg_stat_get_activity(#{listener}::int)) ELSE true END"
+          "CASE WHEN #{listener} ~ '^[0-9]+$' THEN " \
+            "EXISTS (SELECT 1 FROM pg_stat_get_activity(#{listener}::int)) ELSE true END"
         end
 
-        # The first who waits for `$1`, and is not known to have ended. In order first, so that
-        # whether one lives is looked at only until the first that does.
+        # The first waiter for `$1` that is not known to have ended. The subquery sorts first, so
+        # that the server checks waiters only until it finds a live one.
         def head(condition = "true")
-          "(SELECT token, holder, split_part(split_part(holder, ' ', 4), '@', 1) AS channel FROM (SELECT token, holder FROM #{@claims} " \
-            "WHERE #{condition} AND name = $1 AND fence IS NULL AND expires_at > #{now} ORDER BY id OFFSET 0) AS c " \
+          "(SELECT token, holder, split_part(split_part(holder, ' ', 4), '@', 1) AS channel " \
+            "FROM (SELECT token, holder FROM #{@claims} WHERE #{condition} AND name = $1 " \
+            "AND fence IS NULL AND expires_at > #{now} ORDER BY id OFFSET 0) AS c " \
             "WHERE #{alive("c")} LIMIT 1) AS head"
         end
 
-        # Calls the first who waits, unless that is one of this process, on this channel.
+        # Calls the first waiter, unless it belongs to this process, which listens on this channel.
         def call(channel)
-          "CASE WHEN head.channel <> #{channel} THEN pg_notify(head.channel, 'turn ' || head.token) END::text"
+          "CASE WHEN head.channel <> #{channel} " \
+            "THEN pg_notify(head.channel, 'turn ' || head.token) END::text"
         end
 
         def now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -77,14 +82,16 @@ module Plock
           @release_and_call_sql ||= <<~SQL.tr("\n", " ").strip
             WITH freed AS (UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0
             WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting)
-            SELECT freed.waiting, head.token, #{call("$3")} FROM freed LEFT JOIN LATERAL #{head("freed.waiting <> 0")} ON true
+            SELECT freed.waiting, head.token, #{call("$3")}
+            FROM freed LEFT JOIN LATERAL #{head("freed.waiting <> 0")} ON true
           SQL
         end
 
         def claim_sql
           @claim_sql ||= <<~SQL.tr("\n", " ").strip
             WITH mine AS (SELECT token, holder FROM #{head} WHERE token = $2),
-            taken AS (UPDATE #{@leases} l SET token = mine.token, holder = mine.holder, acquired_at = #{now},
+            taken AS (UPDATE #{@leases} l
+            SET token = mine.token, holder = mine.holder, acquired_at = #{now},
             fence = GREATEST(l.fence + 1, #{now}), expires_at = #{now} + $3 FROM mine
             WHERE l.name = $1 AND l.expires_at <= #{now} RETURNING l.fence),
             gone AS (DELETE FROM #{@claims} WHERE token = $2 AND EXISTS (SELECT 1 FROM taken))

@@ -17,26 +17,30 @@ module Plock
 
         # Every batch locks the key's row first, and reads the queue under that lock.
         def lock_rows(places = [nil])
-          "INSERT INTO #{@leases} (name) VALUES #{places.map { |at| "($key#{at})" }.join(", ")} #{on_conflict("name")} #{in_time(@leases)}"
+          rows = places.map { |at| "($key#{at})" }.join(", ")
+          "INSERT INTO #{@leases} (name) VALUES #{rows} #{on_conflict("name")} #{in_time(@leases)}"
         end
 
-        # What becomes of a row that is there already: these columns get what would have been
-        # inserted.
+        # If the row exists already, these columns get the values of the rejected insertion.
         def or_update(unique, *columns)
-          "#{on_conflict(unique)} #{columns.map { |column| "#{column} = #{inserted(column)}" }.join(", ")}"
+          values = columns.map { |column| "#{column} = #{inserted(column)}" }
+          "#{on_conflict(unique)} #{values.join(", ")}"
         end
 
         def on_conflict(unique) = "ON CONFLICT (#{unique}) DO UPDATE SET"
 
         def inserted(column) = "excluded.#{column}"
 
-        # Says of a moment that it was told before the clock was set back.
+        # This moment was read before the clock was set back.
         def ahead(moment) = "#{moment} > #{now} + #{STEP}"
 
-        # From now on it has what it had from its beginning, if the clock was set back since.
+        # If the clock was set back after the lease began, the lease gets its whole length again
+        # from now on.
         def in_time(table)
           set_back = "#{table}.expires_at > #{now} AND #{ahead("#{table}.acquired_at")}"
-          "expires_at = CASE WHEN #{set_back} THEN #{now} + #{table}.expires_at - #{table}.acquired_at ELSE #{table}.expires_at END, " \
+          "expires_at = CASE WHEN #{set_back} " \
+            "THEN #{now} + #{table}.expires_at - #{table}.acquired_at " \
+            "ELSE #{table}.expires_at END, " \
             "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
         end
 
@@ -51,19 +55,22 @@ module Plock
         def forget_waiters(places)
           names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
           ["DELETE FROM #{@claims} WHERE name #{names} AND #{over}",
-           "UPDATE #{@leases} SET waiting = 0 WHERE name #{names} AND waiting <> 0 AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
+           "UPDATE #{@leases} SET waiting = 0 WHERE name #{names} AND waiting <> 0 " \
+           "AND NOT EXISTS (SELECT 1 FROM #{@claims} c " \
            "WHERE c.name = #{@leases}.name AND c.fence IS NULL AND #{alive("c")})"]
         end
 
         def take_row(unwanted, at = nil)
-          "UPDATE #{@leases} SET token = $token#{at}, holder = $holder#{at}, fence = #{next_fence}, acquired_at = #{now}, " \
-            "expires_at = #{now} + $ttl WHERE name = $key#{at} AND expires_at <= #{now} AND #{unwanted}"
+          "UPDATE #{@leases} SET token = $token#{at}, holder = $holder#{at}, " \
+            "fence = #{next_fence}, acquired_at = #{now}, expires_at = #{now} + $ttl " \
+            "WHERE name = $key#{at} AND expires_at <= #{now} AND #{unwanted}"
         end
 
         def prune_claims_of_key = "DELETE FROM #{@claims} WHERE name = $key AND #{over}"
 
         def take_place
-          "INSERT INTO #{@claims} (name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
+          "INSERT INTO #{@claims} " \
+            "(name, token, mode, slots, fence, acquired_at, expires_at, holder) " \
             "VALUES ($key, $token, $mode, $slots, NULL, #{now}, #{now} + $place, $holder) " \
             "#{or_update("token", "expires_at", "holder")}"
         end
@@ -72,18 +79,24 @@ module Plock
 
         # One holder: the key is free, not shared, and no live waiter precedes this request.
         def occupy_key
-          take_row("NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = $key AND (c.fence IS NOT NULL OR (#{before("c")})))")
+          take_row("NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = $key " \
+                   "AND (c.fence IS NOT NULL OR (#{before("c")})))")
         end
 
         # Several holders of one mode, up to so many.
         def share_key
-          inside = "(SELECT mode FROM #{@claims} WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
-          queue = "(SELECT id, holder FROM #{@claims} WHERE name = $key AND fence IS NULL LIMIT #{ALL}) AS c"
+          inside = "(SELECT mode FROM #{@claims} " \
+                   "WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
+          queue = "(SELECT id, holder FROM #{@claims} " \
+                  "WHERE name = $key AND fence IS NULL LIMIT #{ALL}) AS c"
           own = "(SELECT id FROM (SELECT id FROM #{@claims} WHERE token = $token LIMIT 1) AS mine)"
-          ["UPDATE #{@claims} SET #{in_time(@claims)} WHERE name = $key AND fence IS NOT NULL AND #{ahead("acquired_at")}",
-           "UPDATE #{@claims} SET fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), acquired_at = #{now}, " \
-           "expires_at = #{now} + $ttl WHERE token = $token AND fence IS NULL " \
-           "AND NOT EXISTS (SELECT 1 FROM #{@leases} l WHERE l.name = $key AND l.expires_at > #{now}) " \
+          ["UPDATE #{@claims} SET #{in_time(@claims)} " \
+           "WHERE name = $key AND fence IS NOT NULL AND #{ahead("acquired_at")}",
+           "UPDATE #{@claims} SET " \
+           "fence = (SELECT #{next_fence} FROM #{@leases} WHERE name = $key), " \
+           "acquired_at = #{now}, expires_at = #{now} + $ttl " \
+           "WHERE token = $token AND fence IS NULL AND NOT EXISTS " \
+           "(SELECT 1 FROM #{@leases} l WHERE l.name = $key AND l.expires_at > #{now}) " \
            "AND NOT EXISTS (SELECT 1 FROM #{inside} WHERE c.mode <> $mode) " \
            "AND (SELECT COUNT(*) FROM #{inside}) < COALESCE($slots, #{ALL}) " \
            "AND NOT EXISTS (SELECT 1 FROM #{queue} WHERE c.id < #{own} AND #{alive("c")})",
@@ -94,7 +107,8 @@ module Plock
         def mark
           latest =
             "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
-          "UPDATE #{@leases} SET fence = #{latest}, acquired_at = #{now} WHERE name = $key AND #{latest} > fence"
+          "UPDATE #{@leases} SET fence = #{latest}, acquired_at = #{now} " \
+            "WHERE name = $key AND #{latest} > fence"
         end
 
         def before(claim)
@@ -115,23 +129,29 @@ module Plock
         end
 
         def flag
-          waiting = "CASE WHEN EXISTS (SELECT 1 FROM #{@claims} WHERE name = $key AND fence IS NULL) THEN 1 ELSE 0 END"
+          waiting = "CASE WHEN EXISTS (SELECT 1 FROM #{@claims} " \
+                    "WHERE name = $key AND fence IS NULL) THEN 1 ELSE 0 END"
           "UPDATE #{@leases} SET waiting = #{waiting} WHERE name = $key AND waiting <> #{waiting}"
         end
 
         def outcome
-          fence = "CASE WHEN l.token = $token THEN l.fence ELSE (SELECT fence FROM #{@claims} WHERE token = $token) END"
-          left = "CASE WHEN l.expires_at > #{now} THEN l.expires_at - #{now} ELSE " \
-                 "(SELECT MIN(expires_at) FROM #{@claims} WHERE name = $key AND fence IS NOT NULL) - #{now} END"
-          first_of_queue("1 = 1", "#{fence}, #{left}, (SELECT COUNT(*) FROM #{@claims} c WHERE c.name = $key AND c.fence IS NULL AND (#{before("c")}))")
+          fence = "CASE WHEN l.token = $token THEN l.fence " \
+                  "ELSE (SELECT fence FROM #{@claims} WHERE token = $token) END"
+          left = "CASE WHEN l.expires_at > #{now} THEN l.expires_at - #{now} " \
+                 "ELSE (SELECT MIN(expires_at) FROM #{@claims} " \
+                 "WHERE name = $key AND fence IS NOT NULL) - #{now} END"
+          place = "(SELECT COUNT(*) FROM #{@claims} c " \
+                  "WHERE c.name = $key AND c.fence IS NULL AND (#{before("c")}))"
+          first_of_queue("1 = 1", "#{fence}, #{left}, #{place}")
         end
 
         # @param columns [String] what else to tell
         # @return [String] a row, if the condition holds: the holder record of the first waiter, and
         #   its token
         def first_of_queue(condition, columns = nil)
-          "SELECT #{"#{columns}, " if columns}c.holder, c.token FROM #{@leases} l LEFT JOIN #{@claims} c ON " \
-            "c.id = (SELECT MIN(q.id) FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL AND #{alive("q")}) " \
+          "SELECT #{"#{columns}, " if columns}c.holder, c.token " \
+            "FROM #{@leases} l LEFT JOIN #{@claims} c ON c.id = (SELECT MIN(q.id) " \
+            "FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL AND #{alive("q")}) " \
             "WHERE l.name = $key AND #{condition}"
         end
       end

@@ -144,9 +144,12 @@ module Plock
         # @return [Array<Array(String, String, Integer)>] of each holder, and of the first waiter:
         #   its holder record, its token, and 1 for a holder or 0 for the waiter
         def break(connection, key, deadline)
-          told = "SELECT holder, token, 1 FROM #{@leases} WHERE name = $key AND expires_at > #{now} UNION ALL " \
-                 "SELECT holder, token, 1 FROM #{@claims} WHERE name = $key AND fence IS NOT NULL UNION ALL " \
-                 "SELECT holder, token, 0 FROM #{@claims} WHERE id = (SELECT MIN(id) FROM #{@claims} WHERE name = $key AND fence IS NULL)"
+          told = "SELECT holder, token, 1 FROM #{@leases} " \
+                 "WHERE name = $key AND expires_at > #{now} " \
+                 "UNION ALL SELECT holder, token, 1 FROM #{@claims} " \
+                 "WHERE name = $key AND fence IS NOT NULL " \
+                 "UNION ALL SELECT holder, token, 0 FROM #{@claims} " \
+                 "WHERE id = (SELECT MIN(id) FROM #{@claims} WHERE name = $key AND fence IS NULL)"
           statements = [lock_rows, prune_claims_of_key, told, vacate("name = $key"),
                         "DELETE FROM #{@claims} WHERE name = $key AND fence IS NOT NULL", flag]
           connection.batch(statements, { key: key }, "ssi", deadline)
@@ -158,7 +161,8 @@ module Plock
         def downgrade(connection, key, token, deadline)
           ours = "SELECT COUNT(*) FROM #{@claims} WHERE token = $token AND fence IS NOT NULL"
           statements = [lock_rows, prune_claims_of_key,
-                        "UPDATE #{@claims} SET mode = 'r', slots = NULL WHERE token = $token AND fence IS NOT NULL",
+                        "UPDATE #{@claims} SET mode = 'r', slots = NULL " \
+                        "WHERE token = $token AND fence IS NOT NULL",
                         first_of_queue("1 = 1", "(#{ours})")]
           connection.batch(statements, { key: key, token: token }, "iss", deadline).first
         end
@@ -182,7 +186,8 @@ module Plock
             lock_rows,
             "UPDATE #{table} SET fence = #{fence}, token = $token, holder = $holder, " \
               "expires_at = COALESCE(#{now} + $ttl, expires_at), " \
-              "acquired_at = CASE WHEN $ttl IS NULL THEN acquired_at ELSE #{lesser("acquired_at", now)} END " \
+              "acquired_at = CASE WHEN $ttl IS NULL THEN acquired_at " \
+              "ELSE #{lesser("acquired_at", now)} END " \
               "WHERE name = $key AND token = $from AND fence IS NOT NULL AND expires_at > #{now}",
             *(mark if shared),
             "SELECT fence, expires_at - #{now} FROM #{table} WHERE name = $key AND token = $token"
@@ -214,15 +219,17 @@ module Plock
           end
           # in one order everywhere: else two could wait for each other
           places = wanted.each_index.sort_by { |at| wanted[at].first }
-          ours =
-            "name IN (#{places.map { |at| "$key#{at}" }.join(", ")}) AND token IN (#{places.map { |at| "$token#{at}" }.join(", ")})"
+          keys = places.map { |at| "$key#{at}" }.join(", ")
+          tokens = places.map { |at| "$token#{at}" }.join(", ")
+          ours = "name IN (#{keys}) AND token IN (#{tokens})"
           statements = [
             lock_rows(places),
             *forget_waiters(places),
             *places.map { |at| take_row("waiting = 0", at) },
             "SELECT name, fence FROM #{@leases} WHERE #{ours}",
             vacate(
-              "#{ours} AND (SELECT COUNT(*) FROM (SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count"
+              "#{ours} AND (SELECT COUNT(*) FROM " \
+              "(SELECT name FROM #{@leases} WHERE #{ours} LIMIT #{ALL}) AS taken) < $count"
             )
           ]
           connection.batch(statements, binds, "si", deadline).to_h
@@ -262,7 +269,8 @@ module Plock
         #
         # @return [Array(String, String), nil] its holder record and its token
         def call_first(connection, key, _channel, deadline)
-          connection.run("SELECT holder, token FROM #{@claims} WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
+          connection.run("SELECT holder, token FROM #{@claims} " \
+                         "WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
                          "ORDER BY id LIMIT 1", key, deadline).rows.first
         end
 
@@ -272,9 +280,10 @@ module Plock
         def examine(connection, key, deadline)
           connection
             .run(
-              "SELECT fence, expires_at - #{now}, acquired_at, holder, NULL, 0 AS place FROM #{@leases} WHERE name = $1 " \
-                "UNION ALL SELECT fence, expires_at - #{now}, acquired_at, holder, mode, id FROM #{@claims} WHERE name = $1 " \
-                "ORDER BY place",
+              "SELECT fence, expires_at - #{now}, acquired_at, holder, NULL, 0 AS place " \
+                "FROM #{@leases} WHERE name = $1 " \
+                "UNION ALL SELECT fence, expires_at - #{now}, acquired_at, holder, mode, id " \
+                "FROM #{@claims} WHERE name = $1 ORDER BY place",
               key,
               deadline
             )
@@ -284,9 +293,11 @@ module Plock
 
         # @return [Array<String>] the next names of keys that are held, in order
         def held(connection, prefix, after, deadline)
-          connection.run("SELECT name FROM #{@leases} l WHERE substr(name, 1, $2) = $1 AND name > $3 AND (expires_at > #{now} OR " \
-                         "EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = l.name AND c.fence IS NOT NULL AND " \
-                         "c.expires_at > #{now})) ORDER BY name LIMIT #{LISTED_AT_ONCE}",
+          connection.run("SELECT name FROM #{@leases} l WHERE substr(name, 1, $2) = $1 " \
+                         "AND name > $3 AND (expires_at > #{now} OR " \
+                         "EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = l.name " \
+                         "AND c.fence IS NOT NULL AND c.expires_at > #{now})) " \
+                         "ORDER BY name LIMIT #{LISTED_AT_ONCE}",
                          prefix, prefix.length, after, deadline).rows.flatten
         end
 
@@ -302,7 +313,8 @@ module Plock
         # @param replace [Boolean] even if there is one
         def keep_note(connection, name, note, replace, deadline)
           connection.run(
-            "INSERT INTO #{@leases} (name, holder, acquired_at) VALUES ($1, $2, #{NEVER}) #{or_update("name", "name")}",
+            "INSERT INTO #{@leases} (name, holder, acquired_at) " \
+            "VALUES ($1, $2, #{NEVER}) #{or_update("name", "name")}",
             name, note, deadline
           )
           if replace
@@ -346,30 +358,36 @@ module Plock
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip
             INSERT INTO #{@leases} AS l (name, token, fence, acquired_at, expires_at, holder)
             VALUES ($1, $2, #{now}, #{now}, #{now} + $3, $4)
-            ON CONFLICT (name) DO UPDATE SET token = excluded.token, fence = #{greater("l.fence + 1", "excluded.fence")},
-            acquired_at = excluded.acquired_at, expires_at = excluded.expires_at, holder = excluded.holder
+            ON CONFLICT (name) DO UPDATE SET token = excluded.token,
+            fence = #{greater("l.fence + 1", "excluded.fence")}, acquired_at = excluded.acquired_at,
+            expires_at = excluded.expires_at, holder = excluded.holder
             WHERE l.expires_at <= excluded.acquired_at AND l.waiting = 0 RETURNING fence
           SQL
         end
 
         def release_sql
           @release_sql ||= <<~SQL.tr("\n", " ").strip
-            UPDATE #{@leases} SET token = NULL, holder = CASE WHEN CAST($3 AS bigint) > 0 THEN holder END,
-            expires_at = CASE WHEN CAST($3 AS bigint) > 0 THEN #{now} + $3 ELSE 0 END, acquired_at = #{lesser("acquired_at", now)}
+            UPDATE #{@leases} SET token = NULL,
+            holder = CASE WHEN CAST($3 AS bigint) > 0 THEN holder END,
+            expires_at = CASE WHEN CAST($3 AS bigint) > 0 THEN #{now} + $3 ELSE 0 END,
+            acquired_at = #{lesser("acquired_at", now)}
             WHERE name = $1 AND token = $2 AND expires_at > #{now} RETURNING waiting
           SQL
         end
 
         def look_sql
           @look_sql ||= <<~SQL.tr("\n", " ").strip
-            SELECT l.expires_at - #{now}, (SELECT COUNT(*) FROM #{@claims} b WHERE b.name = c.name AND b.fence IS NULL
+            SELECT l.expires_at - #{now},
+            (SELECT COUNT(*) FROM #{@claims} b WHERE b.name = c.name AND b.fence IS NULL
             AND b.id < c.id AND b.expires_at > #{now}), c.expires_at - #{now}
-            FROM #{@claims} c JOIN #{@leases} l ON l.name = c.name WHERE c.name = $1 AND c.token = $2 AND c.fence IS NULL
+            FROM #{@claims} c JOIN #{@leases} l ON l.name = c.name
+            WHERE c.name = $1 AND c.token = $2 AND c.fence IS NULL
           SQL
         end
 
         def prune_leases_sql
-          "DELETE FROM #{@leases} WHERE name IN (SELECT name FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}) AND #{idle}"
+          "DELETE FROM #{@leases} WHERE name IN " \
+            "(SELECT name FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}) AND #{idle}"
         end
 
         # Shared holders may hold a key for longer than a day.
