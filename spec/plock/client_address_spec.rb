@@ -123,9 +123,9 @@ RSpec.describe Plock::ClientAddress do
   it "refuses a client of redis 3, and says what to do" do
     old = stub_const("Redis", Class.new)
     old.define_method(:method_missing) { |name, *| raise("the command #{name} was sent") }
+    advice = /update the gem, or give plock the server's URL/
     expect { described_class.of(old.new) }.to raise_error(
-      Plock::UnsupportedError,
-      /a client of the gem redis before version 4 \(Redis\): update the gem, or give plock the server's URL/
+      Plock::UnsupportedError, /a client of the gem redis before version 4 \(Redis\): #{advice}/
     )
   end
 

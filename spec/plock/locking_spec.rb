@@ -71,7 +71,8 @@ RSpec.describe Plock::Locking do
           :value
         )
       end
-    expect(heard).to match([/the lease on "k" could not be released \(Plock::UnavailableError: nobody answers\).* within 7.0 s/])
+    error = /Plock::UnavailableError: nobody answers/
+    expect(heard).to match([/the lease on "k" could not be released \(#{error}\).* within 7.0 s/])
   end
 
   it "raises the block's exception if the release fails as well" do
@@ -214,7 +215,9 @@ RSpec.describe Plock::Locking do
           store.acquire_all(keys, ttl: 7) { (failing[:release_all] = failure) && :value }
         ).to be(:value)
       end
-      expect(heard).to match([/the leases on "\w", "\w", "\w" could not be released \(Plock::UnavailableError: .*\).* within 7.0 s/])
+      leases = /the leases on "\w", "\w", "\w"/
+      error = /Plock::UnavailableError: .*/
+      expect(heard).to match([/#{leases} could not be released \(#{error}\).* within 7.0 s/])
       failing.clear
       keys.each { |key| store.break(key) }
     end

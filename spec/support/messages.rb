@@ -10,7 +10,10 @@ module Support
     FILE = "#{ROOT}/spec/messages.txt"
 
     # No sentence: statements to a database, templates of files, other programs' words.
-    NO_SENTENCE = /\A\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|SET|BEGIN|DO|CALL|LISTEN|#!|<|\.\w+ \{)\b?/
+    NO_SENTENCE = /\A\s*
+      (?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|SET|BEGIN|DO|CALL|LISTEN
+        |\#!|<|\.\w+\ \{)
+      \b?/x
     WORDS = 3
 
     # A value in a C literal: a conversion of printf, or one whose letter a macro brings.

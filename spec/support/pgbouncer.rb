@@ -27,9 +27,10 @@ module Support
     def initialize_data; end
 
     def start_command(port)
+      upstream = "host=#{@upstream.folder} port=#{@upstream.port} user=#{Postgres::USER}"
       File.write(ini, <<~INI)
         [databases]
-        #{Postgres::DATABASE} = host=#{@upstream.folder} port=#{@upstream.port} user=#{Postgres::USER}
+        #{Postgres::DATABASE} = #{upstream}
         [pgbouncer]
         listen_addr = 127.0.0.1
         listen_port = #{port}

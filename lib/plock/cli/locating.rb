@@ -8,8 +8,9 @@ module Plock
     # `plock list` shows, where only the digest is known.
     module Locating
       KINDS = Locking::Kind::ALL.to_h { |kind| [kind.name.to_s.tr("_", "-"), kind] }.freeze
-      STORE_KEY = /\Aplock:v1:(?:[A-Za-z0-9_.-]{1,32}:)?\h{64}(?:#{Regexp.union(*KINDS.values.map(&:suffix))})\z/
-      private_constant :KINDS, :STORE_KEY
+      SUFFIX = Regexp.union(*KINDS.values.map(&:suffix))
+      STORE_KEY = /\Aplock:v1:(?:[A-Za-z0-9_.-]{1,32}:)?\h{64}(?:#{SUFFIX})\z/
+      private_constant :KINDS, :SUFFIX, :STORE_KEY
 
       private
 

@@ -98,7 +98,8 @@ module Plock
         @environment = ENV.fetch(variable)
         return section(@environment) if sections.key?(@environment)
 
-        refuse("it has nothing for #{@environment}, as #{variable} says; it has #{names.join(", ")}. An empty section is enough")
+        refuse("it has nothing for #{@environment}, as #{variable} says; " \
+               "it has #{names.join(", ")}. An empty section is enough")
       end
 
       def section(name)

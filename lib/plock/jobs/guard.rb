@@ -79,9 +79,11 @@ module Plock
       # @example At most once in the queue
       #   guard_with during: :queued, on_conflict: :discard
       def guard_with(**options)
-        front = Guard.fronts.find { |candidate| candidate.jobs?(self) } or raise ArgumentError, <<~TEXT.tr("\n", " ").strip
-          guard_with: #{self} is not a class of jobs that plock can guard: include Sidekiq::Job and require "plock/sidekiq",
-          or inherit from ActiveJob::Base and require "plock/active_job", before guard_with
+        front = Guard.fronts.find { |candidate| candidate.jobs?(self) }
+        raise ArgumentError, <<~TEXT.tr("\n", " ").strip unless front
+          guard_with: #{self} is not a class of jobs that plock can guard: include Sidekiq::Job and
+          require "plock/sidekiq", or inherit from ActiveJob::Base and require "plock/active_job",
+          before guard_with
         TEXT
         @plock_guard = Options.new(**options)
         front.guard(self)

@@ -6,7 +6,8 @@ module Plock
     #
     # @api private
     module Ending
-      # Seconds between two checks for the end of another thread's release, which takes a round trip.
+      # Seconds between two checks for the end of another thread's release, which takes a round
+      # trip.
       FIRST_LOOK_S = 0.001
       LONGEST_LOOK_S = 0.004
       private_constant :FIRST_LOOK_S, :LONGEST_LOOK_S

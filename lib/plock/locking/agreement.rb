@@ -7,19 +7,18 @@ module Plock
   module Locking
     # Processes that hash the keys of one namespace with different secrets lock different keys,
     # and each of them runs. So a store keeps a {Fingerprint} of the secret for each namespace.
-    # The first process notes it, later ones compare theirs, each store once, when it is first
-    # used.
+    # The first process notes it. Each later store compares its own once, when it is first used.
     #
     # A store that can do `:compares_secrets` has `keep_note(name, note, replace)`, which returns
-    # the note that is kept under the name, nil where there is none. An empty note is never kept.
+    # the note that is kept under the name, or nil. An empty note is never kept.
     module Agreement
       # Precedes the namespace, if there is one.
       NOTE = "plock:1:secret"
       LOOK = ""
       private_constant :NOTE, :LOOK
 
-      # Makes this store's secret the one of its namespace. Stop all processes that use another
-      # secret there first: processes with this secret do not see their locks.
+      # Makes this store's secret the one of its namespace, in place of another one. Stop all
+      # processes that use the namespace first: processes with this secret do not see their locks.
       #
       # @param force [Boolean] even while keys of the namespace are held, or in a store that
       #   cannot list what is held
@@ -75,9 +74,10 @@ module Plock
       # @return [ConfigurationError]
       def other_secret(kept)
         ConfigurationError.new(<<~TEXT.tr("\n", " ").strip, code: :other_secret)
-          #{own_secret} is not the one that others use in #{profile.described} of #{url} (#{kept || "unreadable"}): they would
-          lock different keys, and both run. #{suspicion(kept)} `plock doctor` shows both. Correct the wrong one. To change the
-          secret on purpose, stop all processes, run `plock secret --replace`, and start them.
+          #{own_secret} is not the one that others use in #{profile.described} of #{url}
+          (#{kept || "unreadable"}): they would lock different keys, and both run.
+          #{suspicion(kept)} `plock doctor` shows both. Correct the wrong one. To change the secret
+          on purpose, stop all processes, run `plock secret --replace`, and start them.
         TEXT
       end
 
@@ -108,8 +108,11 @@ module Plock
         end
 
         held = each_held.first or return
-        raise ConfigurationError.new("#{profile.described} of #{url} is in use (#{held.store_key} is #{held}): stop all processes before the " \
-                                     "secret is replaced", code: :held)
+        raise ConfigurationError.new(
+          "#{profile.described} of #{url} is in use (#{held.store_key} is #{held}): " \
+            "stop all processes before the secret is replaced",
+          code: :held
+        )
       end
     end
   end

@@ -71,7 +71,8 @@ module Plock
 
       # @return [String]
       def to_s
-        "#{none? ? "no secret" : "fingerprint #{value}"}, noted #{since.utc.strftime("%F %T UTC")} by host #{host} pid #{pid}"
+        secret = none? ? "no secret" : "fingerprint #{value}"
+        "#{secret}, noted #{since.utc.strftime("%F %T UTC")} by host #{host} pid #{pid}"
       end
     end
   end

@@ -116,8 +116,8 @@ module Plock
         return value unless value.empty?
 
         raise ArgumentError,
-              "#{SECRET_VARIABLE} is empty, and keys hashed without a secret would be other keys: " \
-              "set it to the secret that all processes share, or unset it if none is used"
+              "#{SECRET_VARIABLE} is empty, and keys hashed without a secret would be other " \
+              "keys: set it to the secret that all processes share, or unset it if none is used"
       end
 
       def check_namespace(value)

@@ -29,7 +29,9 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
       end
       see "first delay", delays[0], 0.9..3.0
       see "second delay", delays[1], 1.9..4.3
-      see "log", LOG.string, /INFO -- : plock: Import #{id} put off for 1\.\d s \(conflict 1\): "k" is held since .* label "somebody else"/
+      postponed = /plock: Import #{id} put off for 1\.\d s \(conflict 1\)/
+      holder = /"k" is held since .* label "somebody else"/
+      see "log", LOG.string, /INFO -- : #{postponed}: #{holder}/
       data = adapter.enqueued_jobs.shift
       ActiveJob::Base.execute(data.except(:job, :args, :queue, :priority, :at))
       see "raised after that", done, [[1, 3]]

@@ -111,7 +111,8 @@ RSpec.describe "plock's settings", needs: "redis-server" do
       },
       "secret" => a_hash_including("from" => "PLOCK_SECRET")
     )
-    expect(errors).to match(/\Aplock: PLOCK_URL is used, and not the url in .*plock.yml \(production\), by which the application goes/)
+    unused = /the url in .*plock.yml \(production\), by which the application goes/
+    expect(errors).to match(/\Aplock: PLOCK_URL is used, and not #{unused}/)
     expect(
       settings(
         "--store",

@@ -128,7 +128,9 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
       eventually { events.any? }
       eventually { log.include?("has lost its lease") }
       expect(events.first).to have_attributes(name: :lost, label: "SomeJob #{jid}")
-      expect(log).to match(/class=SomeJob jid=#{jid}.* ERROR: plock: SomeJob #{jid} has lost its lease on "job:SomeJob:\h+" \(fence \d+\) after 0\.\d+ s/)
+      lease = /its lease on "job:SomeJob:\h+" \(fence \d+\) after 0\.\d+ s/
+      loss = /plock: SomeJob #{jid} has lost #{lease}/
+      expect(log).to match(/class=SomeJob jid=#{jid}.* ERROR: #{loss}/)
       going << true
       thread.join
       expect(retries.size).to eq(0)

@@ -139,7 +139,9 @@ RSpec.describe "A Sidekiq job that is guarded while it runs" do
         expect(work_all).to be_empty
         expect(scheduled.map(&:jid)).to eq([jid])
         expect(due_in(scheduled)).to be_between(-9, 1.3)
-        expect(log).to match(/jid=#{jid}.* INFO: plock: SomeJob #{jid} put off for 1\.\d s \(its own earlier run has not ended\)/)
+        reason = /its own earlier run has not ended/
+        postponed = /plock: SomeJob #{jid} put off for 1\.\d s \(#{reason}\)/
+        expect(log).to match(/jid=#{jid}.* INFO: #{postponed}/)
 
         thread.raise(Sidekiq::Shutdown)
         thread.join

@@ -41,7 +41,8 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
 
       super(grant, keep, deadline)
     end
-    # without the repetition a second later, which would hide that the first attempt was not repeated
+    # without the repetition a second later, which would hide that the first attempt was not
+    # repeated
     store.instance_variable_get(:@scheduler).define_singleton_method(:call_later) do
       |delay = 0.0, &work|
       super(delay, &work) if delay.zero?

@@ -48,7 +48,9 @@ module Plock
         private
 
         def primary
-          "#{server.info("replication", "master_host")}:#{server.info("replication", "master_port")}"
+          host = server.info("replication", "master_host")
+          port = server.info("replication", "master_port")
+          "#{host}:#{port}"
         end
       end
 

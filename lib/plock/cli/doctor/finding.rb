@@ -8,8 +8,8 @@ module Plock
       # @!attribute [r] check
       #   @return [String] its name
       # @!attribute [r] level
-      #   @return [Symbol] `:fine`; `:advice`: could be better; `:danger`: two may come to hold one key, or nobody any;
-      #     `:unknown`: could not be looked at
+      #   @return [Symbol] `:fine`; `:advice`: could be better; `:danger`: a key may get two
+      #     holders, or none can be acquired; `:unknown`: the check could not run
       # @!attribute [r] message
       #   @return [String]
       # @!attribute [r] remedy

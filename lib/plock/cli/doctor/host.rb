@@ -22,11 +22,12 @@ module Plock
               "where there are several hosts, use a server: PLOCK_URL=redis://…"
             )
           elsif in?(ENV.fetch(LOGIN, ""), "plock")
-            advice("#{who}, a place that #{LOGIN} names: where it is not set, as for cron and " \
-                   "services, local: is another one", REMEDY)
+            advice("#{who}, a place that #{LOGIN} names: without it, as under cron and in " \
+                   "services, local: names another place", REMEDY)
           elsif in?(ENV.fetch("TMPDIR", ""), own) || in?("/tmp", own)
-            advice("#{who}, a place in the temporary folder: where #{LOGIN} or another TMPDIR is set, in a service with PrivateTmp= " \
-                   "and in a container local: is another one", REMEDY)
+            advice("#{who}, a place in the temporary folder: with #{LOGIN} or another TMPDIR, in " \
+                   "a service with PrivateTmp= and in a container, local: names another place",
+                   REMEDY)
           else
             fine(who)
           end
@@ -36,7 +37,7 @@ module Plock
 
         def who = "processes of this host that use #{server.store.path}"
 
-        # As the engine names it where no path is given.
+        # As the engine names it if no path is given.
         def in?(folder, name) = server.store.path == "#{folder}/#{name}/locks"
 
         def own = "plock-#{Process.euid}"

@@ -38,7 +38,8 @@ module Plock
 
           case job_class.enqueue_after_transaction_commit
           when :always, true then true
-          when :default then ::ActiveJob::VERSION::MAJOR < 8 && adapter.enqueue_after_transaction_commit? # to 8.0 it means no
+          when :default # from 8.0 on, it means no
+            ::ActiveJob::VERSION::MAJOR < 8 && adapter.enqueue_after_transaction_commit?
           else false
           end
         end

@@ -56,8 +56,8 @@ module Plock
           key
         rescue ArgumentError
           raise InvalidKey.new(
-            "the key: of #{job_class} answered #{key.inspect[0, 100]}: it must be a String or Symbol of 1 to " \
-              "#{Locking::Arguments::KEY_MAX_BYTES} bytes, such as \"import:42\"",
+            "the key: of #{job_class} answered #{key.inspect[0, 100]}: it must be a String or " \
+              "Symbol of 1 to #{Locking::Arguments::KEY_MAX_BYTES} bytes, such as \"import:42\"",
                   code: :bad_key
           )
         end

@@ -13,19 +13,20 @@ module Plock
     # that lease, then the job starts. Killed before that, the key is free when `queued_ttl:` is
     # over.
     #
-    # *:queued_and_running* The key has been held since the push, and goes on being held:
-    # 1. The run takes a lock on the job's id: a queue may have pushed the job back while its old
-    #    run has still to end, and the new run has to wait for that. Killed here, the key is free
-    #    when `queued_ttl:` is over.
-    # 2. It adopts the lease, under a token of its own, and gives it the span `ttl:`. From now on
-    #    the ticket is good for nothing. Killed at any moment, the run leaves a key that is free one
-    #    `ttl:` later.
-    # 3. The job is done: the lease is released, then the lock on the id. The job has failed, or has
-    #    been pushed back: the lease gets the span of a queued job again, and the token of the
-    #    ticket, which is good for one more adoption then. The text of the job that a queue pushes
-    #    back is right, whenever that was written. Who buries, deletes or starts the job next ends
-    #    the lease. Where the lease was lost while the job was queued, or by a run that was killed,
-    #    the job is run as one that is guarded while it runs, from there on.
+    # *:queued_and_running* The key has been held since the push, and stays held:
+    # 1. The run takes a lock on the job's id: a queue may push a job back before its old run ends,
+    #    and the new run must wait for that end. If the run is killed here, the key is free when
+    #    `queued_ttl:` is over.
+    # 2. The run adopts the lease, under a token of its own, and gives it the span `ttl:`. From now
+    #    on, the ticket is void. If the run is killed, the key is free one `ttl:` later.
+    # 3. If the job is done, the run releases the lease, then the lock on the id. If the job has
+    #    failed or been pushed back, the lease gets the span of a queued job and the token of the
+    #    ticket again, which is then valid for one more adoption. The text of the job that a queue
+    #    pushes back is therefore right, whenever it was written. The process that buries, deletes
+    #    or starts the job next ends the lease.
+    #
+    # If the lease was lost in the queue, or by a run that was killed, the job is from then on
+    # guarded only while it runs.
     #
     # @api private
     class Run
@@ -125,7 +126,10 @@ module Plock
       def without_store
         value = yield
         error = refusal { give_back }
-        @work.log(:warn, "#{@work.label} is done; its key stays taken until its time in the queue is over: #{error.message}") if error
+        if error
+          @work.log(:warn, "#{@work.label} is done; its key stays taken until its time in the " \
+                           "queue is over: #{error.message}")
+        end
         value
       end
 
@@ -196,8 +200,9 @@ module Plock
       def log_loss(lease)
         @work.log(
           :error,
-          "#{@work.label} has lost its lease on #{lease.key.inspect} (fence #{lease.fence}) after " \
-            "#{lease.held_for.round(3)} s, while it runs: another holder may run at the same time"
+          "#{@work.label} has lost its lease on #{lease.key.inspect} (fence #{lease.fence}) " \
+            "after #{lease.held_for.round(3)} s, while it runs: another holder may run at the " \
+            "same time"
         )
       end
     end

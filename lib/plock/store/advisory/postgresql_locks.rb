@@ -11,8 +11,8 @@ module Plock
       # @api private
       class PostgresqlLocks
         ADVICE = "a pooler before PostgreSQL lends a connection to each transaction, and would " \
-                 "leave the lock to the next client of that connection: use scope: :transaction, or " \
-                 "connect to PostgreSQL itself"
+                 "leave the lock to the next client of that connection: use scope: " \
+                 ":transaction, or connect to PostgreSQL itself"
 
         # How many connections are opened at once to detect a pooler.
         TRIALS = 3

@@ -33,9 +33,20 @@ module Plock
         # decide. Each begins with a severity and then says what is refused. The names in it do not
         # matter. See src/backend/libpq/auth.c and utils/init/postinit.c, with lc_messages = C or
         # English.
-        REFUSALS = { /FATAL: +(?:\S+ authentication failed|password authentication failed|no pg_hba\.conf entry|role ".*" (?:does not exist|is not permitted to log in)|pg_hba\.conf rejects)/ => :login,
-                     /fe_sendauth: no password supplied/ => :login,
-                     /FATAL: +(?:database ".*" does not exist|permission denied for database|no such database)/ => :no_database }.freeze
+        REFUSALS = {
+          Regexp.union(
+            /FATAL: +\S+ authentication failed/,
+            /FATAL: +no pg_hba\.conf entry/,
+            /FATAL: +role ".*" (?:does not exist|is not permitted to log in)/,
+            /FATAL: +pg_hba\.conf rejects/,
+            /fe_sendauth: no password supplied/
+          ) => :login,
+          Regexp.union(
+            /FATAL: +database ".*" does not exist/,
+            /FATAL: +permission denied for database/,
+            /FATAL: +no such database/
+          ) => :no_database
+        }.freeze
 
         def self.refusal(error)
           REFUSALS.find { |words, _| words.match?(error.message) }&.last
