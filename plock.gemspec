@@ -8,8 +8,8 @@ Gem::Specification.new do |spec|
   spec.authors = ["the plock authors"]
   spec.summary = "Distributed locks on Redis for Ruby, through a C core"
   spec.description = "Parse::Lock and Plock: one holder at a time across processes and machines, " \
-                     "on one Redis. Hashing, tokens, protocol and timing are done in C; every call " \
-                     "returns within its own budget."
+                     "on one Redis. Hashing, tokens, protocol and timing are done in C; every " \
+                     "call returns within its own budget."
   spec.license = "MIT"
 
   spec.required_ruby_version = ">= 3.1"
