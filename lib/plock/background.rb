@@ -8,13 +8,13 @@ module Plock
   # @api private
   module Background
     class << self
-      # A thread inherits the masks of the one that starts it; under some it could not be given up,
-      # nor ended with the process.
+      # A thread inherits the interrupt masks of the thread that starts it. Under some of them it
+      # could not be killed, nor end with the process.
       #
       # @param name [String, nil] as debuggers show it
-      # @param reports [Boolean] does Ruby say what ended it? What does is SystemExit as a rule,
-      #   which Ruby hands to the main thread, or what the one hears who asks for the thread's
-      #   value.
+      # @param reports [Boolean] does Ruby report the exception that ends the thread? As a rule,
+      #   that is SystemExit, which Ruby hands to the main thread, or an exception that the caller
+      #   of `value` gets.
       # @yield on the thread
       # @return [Thread, nil] nil: the process is ending, and Ruby begins no more threads
       # @raise [ThreadError] the system has none left
@@ -52,8 +52,9 @@ module Plock
         complain(what, e)
       end
 
-      # An exception out of an `ensure` takes the place of the kill that ran it. Whoever rescued
-      # that one would revive the thread, and Ruby kills none twice: the process would never end.
+      # An exception out of an `ensure` takes the place of the kill that ran it. A rescue of that
+      # exception would revive the thread. Ruby kills no thread twice, so the process would never
+      # end.
       #
       # @return [Boolean] has this thread been killed?
       def killed?
@@ -65,7 +66,7 @@ module Plock
       def complain(what, error)
         Log.failure(Plock.logger, what, error)
       rescue StandardError
-        nil # nobody can be told
+        nil # there is no other place to report it
       end
     end
   end

@@ -5,17 +5,17 @@ require_relative "cli/exit_status"
 require_relative "cli/failure"
 
 module Plock
-  # `plock`, the command. What it loads it loads when it is needed: a cron line is not to wait for
-  # what it does not use.
+  # `plock`, the command. It loads each file when it needs it: a cron line should not wait for code
+  # that it does not use.
   #
   # @api private
   module CLI
-    # By name: the class, its file, and what it is for.
+    # By name: the class, its file and its purpose.
     COMMANDS = {
       "run" => [:RunCommand, "run_command", "hold a key while a command runs"],
       "status" => [:StatusCommand, "status_command", "say who holds a key, and who waits for it"],
       "list" => [:ListCommand, "list_command", "list the keys that are held"],
-      "break" => [:BreakCommand, "break_command", "take a key away from whoever holds it"],
+      "break" => [:BreakCommand, "break_command", "take a key away from its holder"],
       "wait" => [:WaitCommand, "wait_command", "wait until a key is free"],
       "secret" => [
         :SecretCommand, "secret_command", "compare the secret with that of others, or replace it"
@@ -23,7 +23,7 @@ module Plock
       "doctor" => [:DoctorCommand, "doctor_command", "say what a store can and cannot promise"]
     }.freeze
 
-    TRACE = 5 # lines of where a mistake of ours is
+    TRACE = 5 # lines of the backtrace of a bug in plock
     private_constant :TRACE
 
     class << self
@@ -37,12 +37,12 @@ module Plock
         complain(e.message)
         e.status
       rescue Errno::EPIPE
-        raise SignalException, "PIPE" # nobody reads on, as with `| head -1`
+        raise SignalException, "PIPE" # the reader has closed the pipe, as with `| head -1`
       rescue SystemCallError => e
         complain("the system refuses what the command needs: #{e.message}")
         ExitStatus::SYSTEM
       rescue Interrupt
-        # dies of it as an Interrupt would, only that Ruby does not say where it was
+        # ends by SIGINT, without Ruby's backtrace
         raise SignalException, "INT"
       rescue StandardError, ScriptError => e # a bug in plock: Ruby's status 1 has a meaning here
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
@@ -56,7 +56,7 @@ module Plock
         first, *rest = lines
         $stderr.puts("plock: #{first}", *rest)
       rescue SystemCallError, IOError
-        nil # nobody can be told
+        nil # there is no other place to report it
       end
 
       # @param name [String]
@@ -102,8 +102,8 @@ module Plock
         ExitStatus::OK
       end
 
-      # What was typed is taken for UTF-8 where it may be: under cron Ruby thinks of ASCII, and a
-      # label could not have an umlaut.
+      # Arguments are UTF-8 if they are valid as such: under cron Ruby assumes ASCII, and a label
+      # could not have an umlaut.
       def utf8(text)
         copy = text.dup.force_encoding(Encoding::UTF_8)
         copy.valid_encoding? ? copy : text

@@ -33,7 +33,7 @@ module Plock
           Daemon.settle
           super.tap { forked = true }
         ensure
-          failure = Daemon.go_on(handed) # here, too, where there is no daemon
+          failure = Daemon.go_on(handed) # even if there is no daemon
           raise failure if failure && forked
         end
       end

@@ -57,7 +57,7 @@ module Plock
     # the event, and for the notices of the native threads on a thread of plock. The block must be
     # quick. An exception of it is logged.
     #
-    # If ActiveSupport::Notifications is loaded when a store is opened, it gets the events, too:
+    # If ActiveSupport::Notifications is loaded when a store is opened, it gets the events as well:
     # `acquire.plock`, `lost.plock` …
     #
     # @param pattern [Symbol, String, #===, nil] which events, by name: `:acquire`, `:contended`,

@@ -23,8 +23,9 @@ module Plock
     @thread = @surroundings = nil
 
     class << self
-      # What everything is told within: is given a block, and calls it. An application that loads
-      # code anew, or keeps things for each thread, wants to know what runs. nil: nothing.
+      # Wraps every notice: it is called with a block, and calls that block. An application that
+      # reloads code, or keeps state for each thread, needs to know when its code runs. nil: no
+      # wrapper.
       #
       # @return [#call, nil]
       attr_accessor :surroundings
@@ -58,8 +59,8 @@ module Plock
         @leases[id] = lease
       end
 
-      # What native code does not say: a notice as {handle} knows them, or something to call. From a
-      # finalizer too, so that no lock is taken here.
+      # Adds a notice that does not come from native code: one that {handle} knows, or something to
+      # call. Finalizers call this as well, so it takes no lock.
       #
       # @param notice [Array, #call]
       def post(notice)
@@ -67,8 +68,8 @@ module Plock
         Plock.wake_notices
       end
 
-      # Has a block called on the dispatcher's thread: at once where that is this one, so that
-      # whoever waits for the notices so far waits for this, too.
+      # Has a block called on the dispatcher's thread: at once if that is the current thread, so
+      # that {#flush} waits for this block as well.
       def hear(&block)
         Thread.current.equal?(@thread) ? block.call : post(block)
       end
@@ -84,8 +85,7 @@ module Plock
         told.pop
       end
 
-      # On its own thread, by what it was given to call, so that whoever waits for the notices so
-      # far waits for this, too.
+      # Runs on the dispatcher's thread, so that {#flush} waits for this as well.
       #
       # @param key [String] in the store
       # @param fence [Integer]

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 module Plock
-  # Where warnings go that no caller can be given as an exception.
+  # Warnings that no caller can get as an exception.
   #
   # @api private
   module Log
-    # A logger that fails is the application's, and may raise what it likes; what it was to hear is
-    # said on the error stream then.
+    # The logger is the application's, and may raise anything. The message then goes to the standard
+    # error stream.
     #
     # @param logger [#warn, nil] nil: the standard error stream, through Kernel#warn
     # @param message [String]

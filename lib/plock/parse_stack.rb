@@ -56,7 +56,7 @@ module Plock
         )
       end
 
-      # One that is still to be loaded is nobody's yet.
+      # A constant that is not loaded yet is not plock's.
       def ours?(name, method)
         return false if ::Parse.autoload?(name) || !::Parse.const_defined?(name, false)
 

@@ -17,8 +17,8 @@ module Plock
     private_constant :NONE, :UNFIT, :FORM
 
     class << self
-      # @param record [String] of any bytes: a value may be, and whoever else writes into a store
-      #   may write what he likes
+      # @param record [String] of any bytes: a value may have any, and other programs may write
+      #   anything into a store
       # @return [Array(String, Integer, Integer, String, String), nil] host, pid, thread and label,
       #   as text, and the value's bytes; nil: it is not a record
       def parse(record)

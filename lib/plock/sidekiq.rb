@@ -57,7 +57,8 @@ module Plock
         server.prepend(ServerMiddleware)
       end
 
-      # Where this is loaded late: what has copied the chains already, which Sidekiq does not say.
+      # The capsules that have copied the chains already, if this file is loaded late. Sidekiq does
+      # not tell.
       def begun(config)
         config.capsules.each_value.select do |capsule|
           %i[@client_chain @server_chain].any? { |chain| capsule.instance_variable_get(chain) }

@@ -155,7 +155,7 @@ module Plock
 
     # @api private
     def self.describe(who)
-      return "somebody unknown" unless who.host || who.pid
+      return "an unknown process" unless who.host || who.pid
 
       text = +"host #{who.host || "unknown"}"
       text << ", pid #{who.pid}" if who.pid

@@ -28,7 +28,7 @@ module Plock
           @before[name] = trap(name) { ring(number) }
           trap(name, "IGNORE") if @before[name] == "IGNORE" && FORWARDED.include?(name)
         end
-        # a message of ours is no reason to stop, whoever has the terminal
+        # a message of plock's must not stop this process, even if another one has the terminal
         @before["TTOU"] = trap("TTOU", "IGNORE")
       end
 
@@ -37,8 +37,8 @@ module Plock
         @before.clear
       end
 
-      # From a signal handler, or another thread. What is rung 64 thousand times and not heard is
-      # not rung again.
+      # From a signal handler, or another thread. If 64 thousand rings are still unheard, the pipe
+      # is full and the next ring is dropped.
       #
       # @param number [Integer] of the signal, or LOST
       def ring(number)

@@ -14,13 +14,14 @@ module Plock
       # @return [Process::Status, nil] its end
       attr_reader :status
 
-      # Forks. What it is to run it runs when {#start} is called; if that never comes, it is gone.
+      # Forks. The child runs the command when {#start} is called. If this process ends before, the
+      # child ends as well.
       #
       # @param command [Array<String>]
       # @param environment [Hash{String => String}]
       def initialize(command, environment)
         waits, @go = IO.pipe
-        @failure, fails = IO.pipe # of which the other end is gone as soon as it is the command
+        @failure, fails = IO.pipe # exec closes the other end
         @pid = fork { become(command, environment, waits, fails) }
         [waits, fails].each(&:close)
         form_group
@@ -68,7 +69,7 @@ module Plock
         true
       rescue Errno::ESRCH
         false
-      rescue Errno::EPERM # they have become somebody else
+      rescue Errno::EPERM # they run as another user now
         true
       end
 
@@ -79,18 +80,18 @@ module Plock
 
       private
 
-      # Both sides do it: whoever comes first, it is done when either goes on.
+      # Parent and child both do this, so that it is done when either of them goes on.
       def form_group
         Process.setpgid(@pid, @pid)
       rescue Errno::EACCES, Errno::ESRCH
         nil # it was quicker, or it is gone
       end
 
-      # Its copies of the parent's pipes are closed when it is another program.
+      # The exec closes the child's copies of the parent's pipes.
       def become(command, environment, waits, fails)
         Process.setpgid(0, 0)
         Processes.die_with_parent
-        @go.close # or it would wait for itself, where the parent is no more
+        @go.close # otherwise the child would wait for itself if the parent has ended
         exit!(ExitStatus::SOFTWARE) unless waits.read(1)
         exec(environment, [command.first, command.first], *command.drop(1))
       rescue SystemCallError => e
@@ -98,7 +99,7 @@ module Plock
         CLI.complain("#{command.first}: #{e.message.delete_suffix(" - #{command.first}")}")
         exit!(e.is_a?(Errno::ENOENT) ? ExitStatus::NOT_FOUND : ExitStatus::CANNOT_RUN)
       ensure
-        exit!(ExitStatus::CANNOT_RUN) # nothing of the parent's is to run here, whatever was raised
+        exit!(ExitStatus::CANNOT_RUN) # no code of the parent may run here, whatever was raised
       end
     end
   end

@@ -83,7 +83,7 @@ module Plock
 
       def examine_server
         server = Doctor::Server.new(store)
-        server.ask("TIME") # everybody may who may lock
+        server.ask("TIME") # a user that may lock may call this
         run_checks(CHECKS, server)
       end
 
@@ -117,9 +117,7 @@ module Plock
         end
       end
 
-      # What was found, and where.
-      #
-      # @return [Hash{Symbol => Hash}]
+      # @return [Hash{Symbol => Hash}] the settings, and the origin of each
       def origins
         profile = store.profile
         told = settings_origins

@@ -2,19 +2,19 @@
 
 module Plock
   module CLI
-    # The exit statuses of the command. From 64 on they are those of sysexits.h; what `plock run`
-    # runs has all others to itself.
+    # The exit statuses of the command. From 64 on they are those of sysexits.h. All others are
+    # those of the command that `plock run` runs.
     module ExitStatus
       OK = 0
-      HELD = 1         # status: somebody has the key
-      NOT_BROKEN = 1   # break: nobody had it, or the answer was no
+      HELD = 1         # status: the key is held
+      NOT_BROKEN = 1   # break: the key was free, or the answer was no
       DIFFERENT = 1    # secret: others use another one
       ENDANGERED = 1   # doctor: something endangers exclusion
       USAGE = 64       # the call cannot be right
       UNAVAILABLE = 69 # the store cannot be used
-      SOFTWARE = 70    # a mistake in plock itself
+      SOFTWARE = 70    # a bug in plock
       SYSTEM = 71      # the operating system refused something
-      BUSY = 75        # somebody else had the key until patience ended
+      BUSY = 75        # another holder had the key until the wait ended
       LOST = 76        # the lease was lost while the command ran
       CANNOT_RUN = 126 # as env(1) and shells have it
       NOT_FOUND = 127

@@ -65,9 +65,9 @@ module Plock
         @child.failed_to_run?
       end
 
-      # Ctrl-C ended the command, and whoever started this process in a loop or a script wants to
-      # know: a shell goes on after a status of 130, and stops after a signal. A session leader has
-      # no such shell above it.
+      # Ctrl-C ended the command. A shell that runs this process in a loop or a script must see the
+      # signal: it goes on after a status of 130, and stops after a signal. A session leader has no
+      # such shell above it.
       #
       # @return [Boolean]
       def interrupted?
@@ -99,8 +99,8 @@ module Plock
         stop(signal) if signal
       end
 
-      # @return [Float, nil] seconds until the command is ended by force; nil: it is not to be, or
-      #   has been
+      # @return [Float, nil] seconds until the command is ended by force; nil: there is no such
+      #   time, or the command was ended already
       def patience
         @deadline && [@deadline - Clock.now, 0.0].max
       end
@@ -187,7 +187,7 @@ module Plock
         @child.kill("KILL")
       end
 
-      # The command has ended; what it started may still be there.
+      # The command has ended; the processes that it started may still run.
       def clear_away
         while @deadline && @child.group?
           @bell

@@ -4,7 +4,7 @@ require_relative "../cli"
 
 module Plock
   module CLI
-    # The logger of the command's store: what the library warns of, in the command's own form.
+    # The logger of the command's store. It prints the library's warnings in the command's form.
     module Reporter
       # @param message [String]
       def self.warn(message)

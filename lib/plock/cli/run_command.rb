@@ -121,14 +121,14 @@ module Plock
         { "PLOCK_KEY" => @key, "PLOCK_TOKEN" => lease.token, "PLOCK_FENCE" => lease.fence.to_s }
       end
 
-      # The descriptor by which a local store knows that this process lives, for the watchdog to
-      # hold on to: the key is nobody else's before the last one of the command's group is gone.
-      # nil: the store knows no such thing.
+      # The descriptor by which a local store knows that this process lives. The watchdog keeps it
+      # open, so that no other process acquires the key before the last process of the command's
+      # group has ended. nil: the store has no such descriptor.
       def liveness
         store.liveness if store.is_a?(LocalStore)
       end
 
-      # It may have been broken in the last moment, before anybody could be told.
+      # The lease may have been broken at the last moment, before any notice could arrive.
       def lost_unnoticed?(lease, keep:)
         return false if lease.release(keep: keep)
 

@@ -97,7 +97,7 @@ module Plock
 
         raise UsageError, "#{@file} has no url, and #{variable} says #{PRODUCTION}: set " \
                           "#{Configuration::URL_VARIABLE} or pass --store, to redis://…, or to " \
-                          "local: where all processes run on this one host"
+                          "local: if all processes run on this one host"
       end
 
       # Rails goes by the file.

@@ -4,12 +4,12 @@ require "plock"
 
 module Plock
   module CLI
-    # Kills a process group when this process ends before it has said that all is well, however it
-    # ends: a process of a few lines of C in a session of its own, that reads a pipe. It has no
-    # other descriptor but the one it is told to hold on to, so nobody waits for it, and it hears of
-    # no signal but SIGKILL; where that meets it, another one takes its place.
+    # Kills a process group if this process ends, in whatever way, before {#release} is called. The
+    # watchdog is a process of a few lines of C in a session of its own, which reads a pipe. It
+    # closes all other descriptors except `holding`, so no other process waits for it to close one.
+    # Only SIGKILL reaches it, and {#keep_alive} then starts another one.
     class Watchdog
-      # As the system has the number of a process group in memory.
+      # The format of a process group's number.
       GROUP = "i"
       NOBODY = 0
       private_constant :GROUP, :NOBODY
@@ -17,15 +17,15 @@ module Plock
       # @return [Integer]
       attr_reader :pid
 
-      # @param holding [Integer, nil] a descriptor to be kept open until the group is gone: a lock
-      #   that lives as long as somebody has it open is then not passed on before
+      # @param holding [Integer, nil] a descriptor to keep open until the group has ended: a lock
+      #   that lasts as long as a process has it open is not passed on before
       def initialize(holding: nil)
         @holding = holding
         @group = NOBODY
         start
       end
 
-      # From now on this group is not to outlive this process.
+      # From now on, this group must not outlive this process.
       #
       # @param group [Integer]
       def guard(group)

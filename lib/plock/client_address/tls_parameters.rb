@@ -5,12 +5,10 @@ require_relative "../errors"
 
 module Plock
   class ClientAddress
-    # A client's `ssl_params` as options of {Plock::Store.open}. A parameter that plock would have
-    # to leave out, and that may matter to who is trusted, is refused rather than left out.
-    #
-    # @api private
+    # A client's `ssl_params` as options of {Plock::Store.open}. A parameter that plock does not
+    # support, and that may change which server is trusted, is refused rather than left out.
     module TLSParameters
-      # Where a file's name is wanted; clients also take a certificate or a key that exists only in
+      # These must be names of files; clients also take a certificate or a key that exists only in
       # memory.
       FILES = %i[ca_file ca_path cert key].freeze
 

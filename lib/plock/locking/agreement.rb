@@ -42,7 +42,7 @@ module Plock
       end
 
       # @api private
-      # @return [Fingerprint, nil] what the store keeps; nil: nothing, or nothing that can be read
+      # @return [Fingerprint, nil] the one that the store keeps; nil: none, or an unreadable one
       def kept_fingerprint
         note = keep_note(note_name, LOOK, false)
         note && Fingerprint.read(note)

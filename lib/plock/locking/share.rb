@@ -2,8 +2,8 @@
 
 module Plock
   module Locking
-    # How somebody asks for a key that can have several holders: beside others who ask in the same
-    # mode, as long as they are fewer than his limit.
+    # How a caller shares a key with other holders: they must have the same mode, and be fewer than
+    # the caller's limit.
     #
     # @api private
     class Share

@@ -4,15 +4,13 @@ require "active_support/log_subscriber"
 
 module Plock
   class Railtie
-    # What happens to leases, in the application's log. A lease is called by its `label:`; one that
-    # has none, by the beginning of the digest that stands for its key in the store, since events do
-    # not know more.
+    # Logs the events of leases in the application's log. A lease appears under its `label:`, or
+    # under the beginning of its key's digest. Events do not have the key itself.
     #
     #     Plock acquired import:42 in 0.4 ms, fence 1763761234567890
     #     Plock released import:42 after 1204.1 ms, fence 1763761234567890
     #
-    # The daily round is said at the level `debug`, somebody's waiting in vain at `info`, a loss at
-    # `error`.
+    # Routine events have the level `debug`, a timeout has `info`, and a loss has `error`.
     #
     # @api private
     class LogSubscriber < ActiveSupport::LogSubscriber

@@ -142,7 +142,7 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     jobs_redis.call("ACL", "SETUSER", "default", "-rename")
     expect(queue.clear).to be(true)
     expect([queue.size, held.size]).to eq([0, 1])
-    expect(log).to match(/WARN: plock: what the jobs of queue:default hold stays taken/)
+    expect(log).to match(/WARN: plock: the keys of the jobs of queue:default stay taken/)
   ensure
     jobs_redis.call("ACL", "SETUSER", "default", "+@all")
   end

@@ -60,14 +60,14 @@ module Plock
 
         def look
           if server.store.unverified?
-            return danger("TLS whose certificate is not verified: whoever answers is trusted",
+            return danger("TLS whose certificate is not verified: any server is trusted",
                           "leave verify out, and name the authority by ca_file")
           end
           return fine("TLS, with a verified certificate") if server.store.url.start_with?("rediss:")
           return fine("none, and none needed: it does not leave this host") if server.local?
 
           advice(
-            "none: who is on the way can read the password and the tokens",
+            "none: a host on the path to the server can read the password and the tokens",
             "set tls-port on the server, and use rediss://"
           )
         end

@@ -88,7 +88,7 @@ module Plock
             )
           end
 
-          danger("a lock was not handed over to who waited for it",
+          danger("a lock was not handed over to its waiter",
                  "see the server's log, and whether something between here and there keeps " \
                    "back SUBSCRIBE")
         rescue ConfigurationError => e

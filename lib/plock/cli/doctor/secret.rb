@@ -18,10 +18,11 @@ module Plock
           return differ(others) if others
 
           unless profile.secret?
-            return advice("keys are hashed without a secret: who can read the store can guess them",
+            return advice("keys are hashed without a secret: a client that can read the store " \
+                          "can guess them",
                           "set #{Locking::StoreConfig::SECRET_VARIABLE} to the same 16 bytes " \
-                            "or more for all who share locks, as openssl rand -hex 32 makes " \
-                            "them")
+                          "or more in all processes that share locks, as openssl rand -hex 32 " \
+                          "prints them")
           end
           return fine("keys are hashed with a secret") if store.can?(:compares_secrets)
 

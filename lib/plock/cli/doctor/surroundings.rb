@@ -31,7 +31,7 @@ module Plock
       # The limits of open descriptors, of this process and of the server.
       class Descriptors < Check
         NAME = "descriptors"
-        FEW = 256 # the store's 16 connections, the engine's own, and what a program needs besides
+        FEW = 256 # for the store's 16 connections, the engine and the rest of the program
         FULL = 0.8
         private_constant :FEW, :FULL
 

@@ -113,7 +113,7 @@ module Plock
         retry_job(wait: delay) || ((self.executions += 1) && false)
       end
 
-      # It has been enqueued again, with the ticket that it has: what it holds must last until then.
+      # The job has been enqueued again, with its ticket: its lease must last until it runs.
       def plock_pass_on
         return unless successfully_enqueued? && plock_ticket.lease
 

@@ -2,9 +2,9 @@
 
 module Plock
   module Guard
-    # How long a job is put off that met with a conflict: a second at first, twice as long each
-    # time, a minute at most, and each job a little longer by chance, so that those who were refused
-    # together do not come back together.
+    # How long a job is put off after a conflict: a second at first, twice as long each time, a
+    # minute at most. A random part is added, so that jobs that were refused together do not come
+    # back together.
     #
     # @api private
     module Backoff

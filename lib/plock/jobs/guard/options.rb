@@ -161,7 +161,7 @@ module Plock
       # An option that would be of no effect is a misunderstanding.
       def check_sense(options)
         if !runs? && (name = OF_RUNNING.find { |option| options.key?(option) })
-          refuse("#{name}: is of no use with during: :queued, where nothing is held while the " \
+          refuse("#{name}: is of no use with during: :queued, which holds nothing while the " \
                  "job runs: leave it out, or write during: :queued_and_running")
         end
         if !queued? && options.key?(:queued_ttl)

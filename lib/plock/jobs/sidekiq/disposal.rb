@@ -6,38 +6,36 @@ require_relative "payload"
 
 module Plock
   module Sidekiq
-    # Gives back what jobs hold that will not be run: those that die, and those that somebody
-    # deletes through Sidekiq's own classes or its web pages. It needs no more than their tickets,
-    # so the classes of the jobs may be gone; what such a job holds is then looked for in the
-    # default store.
+    # Gives back the leases of jobs that will not run: jobs that die, and jobs that are deleted
+    # through Sidekiq's own classes or its web pages. It needs only their tickets, so the class of a
+    # job may be gone. The lease of such a job is looked for in the default store.
     #
     # @api private
     module Disposal
       # Called by Sidekiq for each job that dies.
       DEATH = ->(item, _error) { Disposal.of(item) }
 
-      # A set or queue that is being cleared is called so until it is gone, seconds at most.
+      # The prefix of a set or queue that is being cleared, for seconds at most.
       CLEARED = "plock:cleared:"
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # In front of Sidekiq::JobRecord and Sidekiq::SortedEntry, of which the second has a `delete`
-      # of its own.
+      # In front of Sidekiq::JobRecord and Sidekiq::SortedEntry, which has a `delete` of its own.
       module Deleted
         def delete
           super.tap { |deleted| Disposal.of(item) if deleted && deleted != 0 }
         end
       end
 
-      # In front of Sidekiq::DeadSet. Those whom nobody is told of die, too.
+      # In front of Sidekiq::DeadSet. A job may be killed without a call of the death handlers.
       module Killed
         def kill(message, options = {})
           super.tap { Disposal.of_text(message) if options[:notify_failure] == false }
         end
       end
 
-      # In front of Sidekiq::Queue. Jobs that a worker has fetched meanwhile are the worker's: what
-      # is cleared is set aside first.
+      # In front of Sidekiq::Queue. The queue is renamed first, because a job that a worker fetches
+      # in the meantime belongs to that worker.
       module Cleared
         def clear
           Disposal.aside(@rname, ->(redis, key, from, to) { redis.lrange(key, from, to) }) { super }
@@ -102,7 +100,7 @@ module Plock
           true
         rescue RedisClient::CommandError => e
           unless e.message.include?("no such key")
-            ::Sidekiq.logger.warn("plock: what the jobs of #{key} hold stays taken until their " \
+            ::Sidekiq.logger.warn("plock: the keys of the jobs of #{key} stay taken until their " \
                                   "time in the queue is over: #{e.message}")
           end
           false

@@ -11,8 +11,9 @@ module Plock
     module Payload
       NAME = Guard::JobState::NAME
 
-      # Sidekiq gives a job that has failed to its error handlers, and the first one of its own logs
-      # it whole: before them all, the ticket is taken out. What is tried again is not this copy.
+      # Sidekiq gives a failed job to its error handlers, and its own handler logs the whole job.
+      # This handler runs before them and removes the ticket. Sidekiq retries another copy of the
+      # job.
       SCRUB = ->(_error, context, _config) do
         Payload.scrub(context[:job]) if context[:job].is_a?(Hash)
       end

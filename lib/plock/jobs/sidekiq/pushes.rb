@@ -88,8 +88,8 @@ module Plock
         left = @works.each_value.select { |work| work.ticket.lease }
         left.each { |work| Guard::Held.give_back(work.store, work.ticket, 0.0) }
       rescue Error => e
-        ::Sidekiq.logger.warn("plock: #{left.map(&:label).join(", ")} not pushed; what they " \
-                              "hold stays taken until their time in the queue is over: " \
+        ::Sidekiq.logger.warn("plock: #{left.map(&:label).join(", ")} not pushed; their keys " \
+                              "stay taken until their time in the queue is over: " \
                               "#{e.class}: #{e.message}")
       end
     end

@@ -67,7 +67,7 @@ module Plock
           end
           if kind == :Sqlite && IN_MEMORY.match?(config.database.to_s)
             raise UnsupportedError, "an SQLite database in memory belongs to one connection: " \
-                                    "nobody else would see a lease"
+                                    "no other connection would see a lease"
           end
           @connection_class = Database.const_get(kind)
           @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)

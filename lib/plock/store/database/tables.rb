@@ -88,13 +88,13 @@ module Plock
             .dig(0, 0)
         end
 
-        # Takes or keeps a place in the wait queue of a key, and the key itself if this request is
-        # the first one there and the key has room for it.
+        # Takes or keeps a place in the wait queue of a key. Takes the key itself if this request is
+        # the first in the queue and the key has room for it.
         #
-        # @param queue [Boolean] is it to keep its place if it is refused?
+        # @param queue [Boolean] does it keep its place if it is refused?
         # @return [Array(Integer, Integer, Integer, String, String)] the fence, or nil; for how long
-        #   the key is still held, or nil; how many wait before it; who is first in the queue after
-        #   that, and its token, or nil
+        #   the key is still held, or nil; how many wait before it; the holder record of the waiter
+        #   that is first after that, and its token, or nil
         def ask(connection, key, token, share, ttl, place, holder, queue, deadline)
           statements = [
             lock_rows,
@@ -157,7 +157,8 @@ module Plock
 
         # Makes a reader of a writer.
         #
-        # @return [Array(Integer, String, String)] 1: it was held; and whom to call, or nil
+        # @return [Array(Integer, String, String)] 1: it was held; the waiter to call: its holder
+        #   record and its token, or nil
         def downgrade(connection, key, token, deadline)
           ours = "SELECT COUNT(*) FROM #{@claims} WHERE token = $token AND fence IS NOT NULL"
           statements = [lock_rows, prune_claims_of_key,
