@@ -149,7 +149,7 @@ plock_lease *fake_lease(plock_store *store);
 /* Runs an operation that has begun to its end, with the fake's clock. It counts each TRY_FAILED,
  * and continues. */
 plock_status fake_finish(plock_lease *lease);
-extern unsigned fake_failed_tries;
+extern _Thread_local unsigned fake_failed_tries;
 
 /* Acquires for 3 s, with one attempt or patience. */
 plock_status fake_acquire(plock_lease *lease, plock_ns wait);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-unsigned fake_failed_tries;
+_Thread_local unsigned fake_failed_tries;
 
 plock_lease *fake_lease(plock_store *store) {
     plock_lease *lease;

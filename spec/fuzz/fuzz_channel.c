@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/channel.h"
+#include "redis/store.h"
 
 #include <stdint.h>
 #include <stdlib.h>
