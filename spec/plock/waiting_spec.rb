@@ -32,7 +32,7 @@ RSpec.describe "A call that waits" do
 
     it "when it waits for a lock that another caller holds" do
       expect_others_are_served(
-        waiting(Support::WAYS_TO_WAIT.fetch("for a lock that somebody else holds"))
+        waiting(Support::WAYS_TO_WAIT.fetch("for a lock that another caller holds"))
       )
     end
 

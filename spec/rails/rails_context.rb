@@ -13,7 +13,7 @@ RSpec.shared_context "with an application of Rails" do
   # The program's output in the application; it must succeed.
   def told(program, **options)
     output, status = app.runner(program, **options)
-    # what was raised, and where; Rails' own calls follow
+    # the error and its place; Rails' own calls follow
     expect(status).to be_success, output.lines.first(20).join
     output
   end

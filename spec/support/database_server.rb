@@ -14,11 +14,12 @@ ENV["PATH"] = [ENV["PATH"], "/usr/sbin", Dir["/usr/lib/postgresql/*/bin"].max].c
 
 module Support
   # A database server of the suite's own, in a temporary folder, on a Unix socket and a free
-  # loopback port. Those programs refuse to run as root: if the suite does, they run as nobody.
+  # loopback port. These servers refuse to run as root. If the suite runs as root, they run as the
+  # user `nobody`.
   class DatabaseServer
     START_DEADLINE = 60.0
 
-    # What ends it at once, and has it clear away what it has outside of its folder.
+    # The signal that ends it at once, after it has removed its files outside of its folder.
     STOP = :KILL
 
     # Another program took the port first.

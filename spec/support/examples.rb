@@ -51,12 +51,12 @@ module Support
     # A full store key that no other example uses.
     def unique_key = Plock.store_key("plock:v1:", SecureRandom.hex(16))
 
-    # Runs the block in a forked child; its value.
+    # Runs the block in a forked child, and returns its value.
     def in_child(within: Child::DEADLINE, &block) = Child.new(&block).result(within: within)
 
     def child(&block) = Child.new(&block)
 
-    # A thread that the example ends with; what it raises is raised by #join and #value only.
+    # A thread that ends with the example. Only #join and #value raise its exception.
     def background(&block)
       thread = Thread.new do
         Thread.current.report_on_exception = false
@@ -101,7 +101,7 @@ module Support
 
     def discarded = @discarded ||= []
 
-    # Servers that a test left standing still stop all the same: everything gets its turn.
+    # An exception from one of them does not keep the others from being discarded.
     def discard_all
       thing, message = discarded.pop
       thing&.public_send(message)

@@ -13,11 +13,16 @@ module Support
   #   server = RedisServer.start(:password)   # in examples: redis_server(:password)
   #   server.client.call("GET", key)          # a RedisClient over the Unix socket
   #
-  # Kinds: plain, password (PASSWORD), acl (ACL_USER with ACL_PASSWORD, allowed everything on plock*
-  # keys, and READER with the same password, allowed to read), tls (options cert:, a
-  # Certificates::Pair, and client_auth: true), replica (of a master that is not there: read-only),
-  # cluster (serves no slot), moved (cluster node that sends every key elsewhere), sentinel (of a
-  # master that is not there), full (no memory left).
+  # Kinds:
+  # - plain
+  # - password: PASSWORD
+  # - acl: ACL_USER may do everything on plock* keys, READER may read; both have ACL_PASSWORD
+  # - tls: options cert:, a Certificates::Pair, and client_auth: true
+  # - replica: of a master that is not there, read-only
+  # - cluster: serves no slot
+  # - moved: a cluster node that sends every key elsewhere
+  # - sentinel: of a master that is not there
+  # - full: no memory left
   class RedisServer
     PROGRAM = "redis-server"
     PASSWORD = "pass:w/rd@%"

@@ -59,8 +59,8 @@ module Support
 
     def close = @subscription.close
 
-    # What it is told next, without its value and the lock: "+", "=", "~1000" …; nil: nothing within
-    # that many seconds.
+    # Returns the next message, without its value and the lock: "+", "=", "~1000" …; nil: none came
+    # within that many seconds.
     def hears(within: 5) =
       @subscription.next_event(within)&.last&.then { |message| message.split.first }
 

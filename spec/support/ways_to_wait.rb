@@ -3,10 +3,10 @@
 require_relative "failures"
 
 module Support
-  # Ways in which a call can wait. Each makes the trouble for an example (that has "a gate"), and
-  # returns what to call to be sure that a call which was made since has begun to wait.
+  # Ways in which a call can wait. Each prepares an example (which has "a gate"), and returns a
+  # lambda that blocks until a later call has begun to wait.
   WAYS_TO_WAIT = {
-    "for a lock that somebody else holds" => ->(example) do
+    "for a lock that another caller holds" => ->(example) do
       example.shared_redis.call("SET", example.key, "somebody", "PX", 60_000)
       -> { example.gate.await(:request, example.key) }
     end,

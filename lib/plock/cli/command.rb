@@ -165,8 +165,8 @@ module Plock
         end
       end
 
-      # Nothing else waits for this process, so it rides out an outage of the server for as long as
-      # --wait says, unless the URL or the configuration file says otherwise.
+      # Nothing else waits for this process, so it survives an outage of the server for the time of
+      # --wait. The URL or the configuration file may set another time.
       def endurance
         unless settings.url.match?(SERVER) && !settings.url.match?(/[?&]unavailable_timeout=/)
           return {}

@@ -135,7 +135,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
           most = [most, connections].max
         end
         eventually(3, "#{connections} connections are open") { connections <= 4 + 1 }
-        # the one that listens, and what releases and renewals can have besides
+        # one listens, and two serve releases and renewals
         expect(most).to be <= 4 + 1 + 2
       end
     end

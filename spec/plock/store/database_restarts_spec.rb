@@ -3,19 +3,19 @@
 require "spec_helper"
 require "support/database_examples"
 
-# Active Record guesses from a message why a connection was refused. It takes a message that has the
-# name of the database, the role or the host in it for a missing database, a wrong password or a
-# wrong host.
+# Active Record guesses from a message why a connection was refused. If the message has the name of
+# the database, it assumes that the database is missing; with the name of the role, a wrong
+# password; with the host, a wrong host.
 RSpec.describe Plock::Store::Database, "while its server restarts" do
   include Support::DatabaseExamples
 
-  # What PostgreSQL says to a client that comes too early.
+  # PostgreSQL's answer to a client that connects too early.
   def self.startup_error
     fields = "SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
     "E#{[fields.bytesize + 4].pack("N")}#{fields}"
   end
 
-  # What goes wrong in the background is warned of, too.
+  # The background thread warns of its failures as well.
   around { |example| warnings { example.run } }
 
   let!(:key) { "restart:#{SecureRandom.hex(8)}" }
@@ -37,7 +37,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
     ["a database named connection", "plock", "connection", "is refused"],
     ["a database named starting", "plock", "starting", "comes too early"]
   ].each do |what, role, database, way|
-    describe "with #{what}, where a client #{way}", needs: Support::Postgres::PROGRAMS do
+    describe "with #{what}, if a client #{way}", needs: Support::Postgres::PROGRAMS do
       let(:model) do
         made_once("pg_roles", "rolname", role, "CREATE ROLE \"#{role}\" SUPERUSER LOGIN")
         made_once("pg_database", "datname", database, "CREATE DATABASE \"#{database}\"")

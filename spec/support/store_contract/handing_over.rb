@@ -84,7 +84,7 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     { "renew:" => { renew: true }, "on_lost:" => { on_lost: ->(_) {} } }.each do |way, options|
-      it "let a receiver with #{way} hear of a break at once" do
+      it "tells a receiver with #{way} of a break at once" do
         lease = store.adopt(hold(ttl: long).dump, **options)
         expect(store.break(key)).to be(true)
         eventually(Support::StoreContract::NEWS) { lease.lost? }

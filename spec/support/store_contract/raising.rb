@@ -4,7 +4,7 @@ RSpec.shared_examples "a store that raises in the block" do
   long = Support::StoreContract::LONG
 
   describe "on_lost: :raise" do
-    it "raises LeaseLost in the block, wherever it is" do
+    it "raises LeaseLost in the block, even while it sleeps" do
       lease = nil
       expect do
         store.acquire(key, ttl: long, on_lost: :raise) do |given|

@@ -10,16 +10,15 @@ module Plock
     # The additions to a guarded ActiveJob: it gets its key when it is enqueued, takes its ticket
     # along, and runs as {Guard::Run} says.
     #
-    # The run is around all other callbacks of `perform`, so a key is taken before everything else
-    # and released after it. It is inside of what `retry_on` and `discard_on` see, so
-    # {Guard::Conflict} and its like can be named there.
+    # The run is around all other callbacks of `perform`, so a key is taken before them and released
+    # after them. `retry_on` and `discard_on` see the errors of the run, so they can name
+    # {Guard::Conflict} and its like.
     #
-    # Of a job that has failed the key stays taken if it is enqueued again, by `retry_job` or
-    # `retry_on`, or if its adapter is one that retries by itself; else it is given back when
-    # `perform_now` ends.
+    # The key of a failed job stays taken if the job is enqueued again, by `retry_job` or
+    # `retry_on`, or if its adapter retries by itself. Otherwise it is given back when `perform_now`
+    # ends.
     #
-    # Through `perform_all_later` there are no callbacks: jobs that are enqueued in that way get
-    # their key where they start.
+    # `perform_all_later` runs no callbacks: jobs that it enqueues get their key when they start.
     #
     # @api private
     module Guarded

@@ -21,9 +21,9 @@ module Plock
     #    on, the ticket is void. If the run is killed, the key is free one `ttl:` later.
     # 3. If the job is done, the run releases the lease, then the lock on the id. If the job has
     #    failed or been pushed back, the lease gets the span of a queued job and the token of the
-    #    ticket again, which is then valid for one more adoption. The text of the job that a queue
-    #    pushes back is therefore right, whenever it was written. The process that buries, deletes
-    #    or starts the job next ends the lease.
+    #    ticket again. The ticket is then valid for one more adoption, so the text of a job that a
+    #    queue pushes back is right, whenever it was written. The process that buries, deletes or
+    #    starts the job next ends the lease.
     #
     # If the lease was lost in the queue, or by a run that was killed, the job is from then on
     # guarded only while it runs.
