@@ -15,6 +15,7 @@ RSpec.describe Support::Messages do
                    "is held by #{name ? "the other #{name} of them" : "none"}: wait for it"
     RUBY
     expect(described_class.of_ruby(text)).to eq(["the key … is held by …: wait for it"])
+    expect(described_class.of_ruby('%w[a b]; { "k#{1}": 1 }; "the key"').last).to eq("the key")
     expect(
       described_class.of_c(%(fail(e, "no %d of "\n  "%.80s is \\"there\\""); /* "not this" */))
     ).to eq(['no … of … is "there"'])

@@ -16,6 +16,11 @@ module Support
       \b?/x
     WORDS = 3
 
+    # The tokens that begin a literal in Ruby, and those that end it.
+    OPENING = %i[on_tstring_beg on_heredoc_beg on_backtick on_words_beg on_qwords_beg on_symbols_beg
+                 on_qsymbols_beg].freeze
+    CLOSING = %i[on_tstring_end on_heredoc_end on_label_end].freeze
+
     # A value in a C literal: a conversion of printf, or one whose letter a macro brings.
     CONVERSION = /%[-+#.*\d]*(?:[hl]{1,2}|[jzt])?[dioucsxXeEfFgGp]/
     MACRO = /%"\s*PRI\w+\s*("?)/
@@ -58,7 +63,7 @@ module Support
       joined = false
       Ripper.lex(text).each do |_, type, token|
         case type
-        when :on_tstring_beg, :on_heredoc_beg
+        when *OPENING
           depth += 1
           current = joined ? found.pop : +"" if depth == 1
         when :on_tstring_content then current << token if depth == 1
@@ -66,7 +71,7 @@ module Support
           current << "…" if depth == 1
           depth += 1 if depth.positive?
         when :on_embexpr_end then depth -= 1 if depth.positive?
-        when :on_tstring_end, :on_heredoc_end
+        when *CLOSING
           depth -= 1
           found << current if depth.zero?
         end
