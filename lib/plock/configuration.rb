@@ -114,7 +114,7 @@ module Plock
       return value unless value == ""
 
       raise ConfigurationError.new(
-        "#{variable} is empty: set it to what it is to say, or unset it",
+        "#{variable} is empty: set it to a value, or unset it",
               code: :bad_config
       )
     end

@@ -56,7 +56,7 @@ module Plock
         now = store.status(target)
         return true if now.held? && now.holders.map(&:fence) == status.holders.map(&:fence)
 
-        CLI.complain("meanwhile it is #{Description.printable(now.to_s)}: nothing was done")
+        CLI.complain("the key is now #{Description.printable(now.to_s)}: nothing was done")
         false
       end
 

@@ -33,7 +33,7 @@ module Plock
 
           raise ArgumentError,
                 "key exceeds #{KEY_MAX_BYTES} bytes (got #{name.bytesize}): " \
-                "use a digest of what it is made of"
+                "use a digest of its parts"
         end
 
         # @return [Float]
@@ -113,7 +113,7 @@ module Plock
           raise ArgumentError,
                 "label: must be from 1 to #{LABEL_MAX_BYTES} bytes (got #{text.bytesize})"
         rescue EncodingError
-          raise ArgumentError, "label: must be text that UTF-8 has characters for"
+          raise ArgumentError, "label: must be text that UTF-8 can represent"
         end
 
         # For APIs whose callers pass no label.

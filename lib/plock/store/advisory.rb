@@ -253,7 +253,7 @@ module Plock
       end
 
       def each_key(_prefix)
-        raise UnsupportedError, "advisory locks cannot be listed: the database knows numbers only"
+        raise UnsupportedError, "advisory locks cannot be listed: the database has only numbers"
       end
 
       def holder(grant, host, mode)

@@ -47,7 +47,7 @@ module Plock
         def look
           name = server.try("ACL", "WHOAMI")
           user = name && server.try("ACL", "GETUSER", name)
-          return fine("as few that it may not even be asked which") unless user
+          return fine("too few to ask the server which") unless user
 
           judge(name, user.each_slice(2).to_h)
         end
@@ -70,7 +70,7 @@ module Plock
         end
       end
 
-      # Locks as they are used: taken, waited for, handed over, given back. Whatever is not allowed
+      # Uses a lock: takes it, waits for it, hands it over and releases it. A missing permission
       # shows here.
       class Trial < Check
         NAME = "trial"
@@ -89,18 +89,17 @@ module Plock
           end
 
           danger("a lock was not handed over to its waiter",
-                 "see the server's log, and whether something between here and there keeps " \
-                   "back SUBSCRIBE")
+                 "see the server's log, and whether a proxy before the server blocks SUBSCRIBE")
         rescue ConfigurationError => e
           raise unless e.code == :other_secret
 
           Finding.new(
-            NAME, :unknown, "not tried: others use another secret", "see what is said of the secret"
+            NAME, :unknown, "not tried: others use another secret", "see the check of the secret"
           )
         rescue PermissionError => e
           danger(e.message, Rights::REMEDY)
         rescue Error => e
-          danger(e.message, "the message says what it is")
+          danger(e.message, "the message names the cause")
         end
 
         private

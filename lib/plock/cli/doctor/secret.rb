@@ -33,7 +33,7 @@ module Plock
         rescue Error => e
           Finding.new(
             NAME, :unknown, "could not be compared with that of others: #{e.message}",
-            "see what is said of the server"
+            "see the checks of the server"
           )
         end
 
