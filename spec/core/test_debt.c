@@ -144,22 +144,28 @@ static void it_is_tried_again_after_growing_pauses_until_its_end(void) {
     end();
 }
 
-static bool pauses(void) {
-    plock__enter();
-    const bool paused = store->node.debts.resume_at > plock_now();
-    plock__leave();
-    return paused;
+/* A step of the clock would cut off a try under way. */
+static void await_pause(void) {
+    bool pauses = false;
+    for (unsigned rounds = 0; !pauses && test_patient(&rounds);) {
+        plock__enter();
+        pauses = store->node.debts.resume_at > plock_now();
+        plock__leave();
+    }
+    CHECK(pauses);
 }
 
 static void many_wait_for_one_that_tries_and_are_done_soon_when_it_succeeds(void) {
     begin(true);
     for (unsigned i = 0; i < MANY; i++) submit(i, 3600 * PLOCK_SECOND);
-    for (int i = 0; i < 10; i++) fake_native_pass(PLOCK_SECOND / 2);
+    for (int i = 0; i < 10; i++) {
+        await_pause();
+        fake_native_pass(PLOCK_SECOND / 2);
+    }
     CHECK_INT(atomic_load(&settled), 0);
     CHECK(atomic_load(&asked) < 20); /* one try stands for all */
     CHECK_INT(collectors(), 1);
-    unsigned rounds = 0;
-    while (!pauses() && test_patient(&rounds)) continue; /* time would cut off a try under way */
+    await_pause();
     atomic_store(&dark, false);
     fake_clock_pass(2 * PLOCK_SECOND);
     fake_nudge();
