@@ -98,18 +98,16 @@ module Plock
         end
         @inside = inside
         @origin = ConnectionSource.new(model)
-        @site =
-          Coordinator.new(
-            @origin, @scheduler, @reach, pool_size: check_size("pool_size", pool_size, Pool::SIZES),
-            release_timeout: check_seconds("release_timeout", release_timeout),
-            connect_timeout: check_seconds("connect_timeout", connect_timeout)
-          )
+        pool_size = check_size("pool_size", pool_size, Pool::SIZES)
+        @site = Coordinator.new(
+          @origin, @scheduler, @reach, pool_size: pool_size,
+          release_timeout: check_seconds("release_timeout", release_timeout),
+          connect_timeout: check_seconds("connect_timeout", connect_timeout)
+        )
       end
 
       # @return [String] without user and password
-      def url
-        @origin.url
-      end
+      def url = @origin.url
 
       # @!visibility private
       # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
@@ -178,10 +176,8 @@ module Plock
 
         deadline = Clock.now + [@site.release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
         names = single.to_h { |grant| [grant.token, grant.key] }
-        known =
-          @site
-            .ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
-            .to_h { |token| [token, true] }
+        tokens = @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
+        known = tokens.to_h { |token| [token, true] }
         done, others = single.partition { |grant| known[grant.token] }
         done.to_h { |grant| [grant, true] }.merge(super(others + shared, span))
       rescue UnavailableError
@@ -348,14 +344,13 @@ module Plock
       def take_together(grants, ttl)
         wanted =
           grants.map { |grant| [grant.key, grant.token, @site.record(grant.label, grant.token)] }
-        fences, asked_at =
-          timed(:acquire_all, wanted, micros(ttl), by: Clock.now + @attempt_timeout)
+        deadline = Clock.now + @attempt_timeout
+        fences, asked_at = timed(:acquire_all, wanted, micros(ttl), by: deadline)
         refused = grants.index { |grant| !fences.key?(grant.key) }
         grants.each { |grant| grant.given(fences.fetch(grant.key), asked_at, ttl) } unless refused
         refused
       end
 
-      # The record of its former owner does not change.
       def take_over(grant, token, ttl, _granted)
         deadline = soon
         shared = !grant.share.nil?

@@ -16,9 +16,8 @@ module Plock
       # The row of a free key is kept for a day, for its fence. After that, the database's clock is
       # ahead of the fence.
       #
-      # A lease that was acquired more than a minute from now was acquired before the clock was set
-      # back. Such a lease gets its whole length again from now on. A place in the queue that ends
-      # so late has no owner.
+      # If a lease was acquired more than a minute from now, the clock was set back since. It gets
+      # its whole length again from now on. A place in the queue that ends so late has no owner.
       #
       # The SQL is that of PostgreSQL and SQLite; {MysqlTables} replaces some of it.
       #
@@ -28,8 +27,7 @@ module Plock
 
         NEVER = (2**63) - 1 # a moment that never comes
         DAY = 86_400 * 1_000_000
-        # the owner of a place is gone if the place ended so long ago
-        PLACE_KEPT = 60 * 1_000_000
+        PLACE_KEPT = 60 * 1_000_000 # if a place ended so long ago, its owner is gone
         LISTED_AT_ONCE = 500
         PRUNED_AT_ONCE = 500
 

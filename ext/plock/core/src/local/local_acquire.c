@@ -154,8 +154,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    /* A lease that has a waker is queued as soon as it is refused, perhaps in another file than
-     * before, where no attendant looks after it yet. */
+    /* A lease that has a waker is queued as soon as it is refused. If that happens in another file
+     * than before, no attendant looks after it there yet. */
     if (!status && (lease->watching == PLOCK__WATCHED || lease->waker))
         status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->watching == PLOCK__WATCHED_LATER)
