@@ -29,7 +29,7 @@ RSpec.describe "The report of plock doctor on this host:" do
     it "may differ elsewhere if it comes from the environment, and doctor says for whom" do
       expect(said("/run/user/1/plock/locks")).to match [
         "advice",
-        /XDG_RUNTIME_DIR names: .* cron and services/
+        /XDG_RUNTIME_DIR names: .* cron and in services/
       ]
       %w[/var/tmp /tmp].each do |folder|
         expect(said("#{folder}/plock-#{Process.euid}/locks")).to match [

@@ -35,7 +35,7 @@ RSpec.describe "require \"plock/sidekiq\"" do
       require "plock/sidekiq"
       puts $LOADED_FEATURES.grep(%r{/(activesupport|activejob|railties)-})
       puts $LOADED_FEATURES.grep(%r{/sidekiq/(testing|cli)[/.]})
-      puts $LOADED_FEATURES.grep(%r{plock/(sidekiq|guard)}).size > 10
+      puts $LOADED_FEATURES.grep(%r{plock/jobs/(sidekiq|guard)}).size > 10
     RUBY
     expect([output, status.success?]).to eq(["true\n", true])
   end
