@@ -91,8 +91,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
     map->bytes = bytes;
     map->fd = open_apart(fd, path);
     const int code = errno;
-    plock__local_keep_number(map, fd);
-    plock__local_close_early(map);
+    plock__local_number(map, fd);
     if (map->fd < 0)
         return code == ESTALE || code == ENOENT
                    ? PLOCK_AGAIN

@@ -49,8 +49,8 @@ struct plock__local_map {
     /* Set once. */
     unsigned generation;
     int fd, folder;
-    /* a number below fd's, see plock__local_ends: the mapped file's, until ends are told there; -1:
-     * none */
+    /* a number below fd's, see plock__local_number: the mapped file's, until ends are told there;
+     * -1: none */
     int before;
     bool tells; /* so they are */
     dev_t device;
@@ -224,11 +224,9 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process);
  * so a moment before that process counts as dead. */
 int plock__local_ends(plock__local_map *map);
 
-/* Keeps the descriptor that the map was made from, or closes it. */
-void plock__local_keep_number(plock__local_map *map, int fd);
-
-/* Moves the file to a number that the kernel closes before those, when the process dies. */
-void plock__local_close_early(plock__local_map *map);
+/* Gives the file a high number. `fd` is the descriptor that the map was made from: it keeps a lower
+ * number for what tells of ends, or is closed if nothing does. */
+void plock__local_number(plock__local_map *map, int fd);
 
 /* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],

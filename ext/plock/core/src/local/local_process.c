@@ -146,11 +146,10 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
  * numbers, and each inotify has a low one. */
 enum { FILES_FROM = 512 };
 
-void plock__local_keep_number(plock__local_map *map, int fd) { map->before = fd; }
-
 /* When the process may not have so many descriptors, or none is left, the file keeps its number. */
-void plock__local_close_early(plock__local_map *map) {
-    const int least = map->before < FILES_FROM ? FILES_FROM : map->before + 1;
+void plock__local_number(plock__local_map *map, int fd) {
+    map->before = fd;
+    const int least = fd < FILES_FROM ? FILES_FROM : fd + 1;
     const int high = map->fd < 0 ? -1 : fcntl(map->fd, F_DUPFD_CLOEXEC, least);
     if (high < 0) return;
     (void)close(map->fd);
@@ -169,12 +168,10 @@ int plock__local_ends(plock__local_map *map) {
     return map->tells || tell_ends(map) ? fcntl(map->before, F_DUPFD_CLOEXEC, 0) : -1;
 }
 #else
-void plock__local_keep_number(plock__local_map *map, int fd) {
+void plock__local_number(plock__local_map *map, int fd) {
     (void)map;
     (void)close(fd);
 }
-
-void plock__local_close_early(plock__local_map *map) { (void)map; }
 
 int plock__local_ends(plock__local_map *map) {
     (void)map;

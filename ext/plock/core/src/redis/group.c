@@ -13,7 +13,6 @@ _Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "a reply has room for 
 
 struct plock_group {
     enum { NO_OPERATION, ALL_ACQUIRING, ALL_RELEASING } doing;
-    plock_store *store;
     plock_node *node; /* that has all keys */
     size_t count;
     unsigned generation;
@@ -55,8 +54,7 @@ plock_status plock_group_new(plock_group **out, plock_lease *const *bases, size_
     group->texts = (plock_text *)(void *)(group->leases + count);
     memcpy(group->leases, leases, count * sizeof *leases);
     group->count = count;
-    group->store = plock__store_retain(leases[0]->store);
-    group->node = leases[0]->node;
+    group->node = plock__node_retain(leases[0]->node);
     *out = group;
     return PLOCK_OK;
 }
@@ -101,8 +99,8 @@ static void end_all(plock_group *group, plock_status status) {
 
 plock_status plock_group_acquire(plock_group *group, const plock_acquire_options *patience) {
     if (group->doing || patience->wait < 0) return PLOCK_MISUSE;
-    const plock_ns longest = group->store->config->attempt_timeout,
-                   attempt = plock__lease_attempt(group->store, patience);
+    const plock_ns longest = group->node->config->attempt_timeout,
+                   attempt = plock__lease_attempt(group->node->store, patience);
     plock_acquire_options once = *patience;
     once.wait = 0;
     for (size_t i = 0; i < group->count; i++) {
@@ -248,7 +246,7 @@ plock_status plock_group_release(plock_group *group, plock_ns keep) {
     group->hurried = group->apart = false;
     group->at = 0;
     group->keep = keep;
-    group->release_by = plock_after(plock_now(), group->store->config->release_timeout);
+    group->release_by = plock_after(plock_now(), group->node->config->release_timeout);
     group->generation = plock__generation();
     const plock_request request =
         plock__release_all_request(group->subjects, group->releasing, keep, group->texts);
@@ -338,7 +336,7 @@ void plock_group_free(plock_group *group) {
     if (!group) return;
     plock__begin_step();
     give_up(group);
-    plock__store_release(group->store);
+    plock__node_release(group->node);
     plock__free(group);
     plock__end_step();
 }

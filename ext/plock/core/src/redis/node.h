@@ -34,7 +34,7 @@ void plock__node_clear(plock_node *node);
 plock_node *plock__node_retain(plock_node *node);
 void plock__node_release(plock_node *node);
 
-/* The store's references, and whether only one is left. With the lock held. */
+/* Returns whether its store has only one reference left. With the lock held. */
 bool plock__node_used_once(const plock_node *node);
 
 /* Returns for how long at the start of each second a lock is left to processes that poll, if it is
