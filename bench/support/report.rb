@@ -89,14 +89,12 @@ module Bench
       model =
         File.exist?("/proc/cpuinfo") ? File.read("/proc/cpuinfo")[/^model name\s*:\s*(.+)/, 1] : nil
       virtual =
-        (
-          if File.exist?("/proc/cpuinfo") &&
-               File.read("/proc/cpuinfo").match?(/^flags.*\bhypervisor\b/)
-            ", virtual"
-          else
-            ""
-          end
-        )
+        if File.exist?("/proc/cpuinfo") &&
+           File.read("/proc/cpuinfo").match?(/^flags.*\bhypervisor\b/)
+          ", virtual"
+        else
+          ""
+        end
       system = "#{Etc.uname[:sysname]} #{Etc.uname[:release]}"
       "#{model || RUBY_PLATFORM}, #{Etc.nprocessors} cores#{virtual}, #{system}"
     end

@@ -90,7 +90,7 @@ module Plock
           "plock cannot take the address from a client of the gem redis before version 4 " \
             "(#{redis.class}): update the gem, or give plock the server's URL in the client's " \
             "place",
-                code: :unsupported
+          code: :unsupported
         )
       end
 
@@ -141,7 +141,7 @@ module Plock
       rescue StandardError => e # the application's code makes the clients
         raise UnavailableError.new(
           "the pool lent no client to take the address from: #{e.message}",
-                code: :saturated
+          code: :saturated
         )
       end
 

@@ -115,7 +115,7 @@ module Plock
 
       raise ConfigurationError.new(
         "#{variable} is empty: set it to a value, or unset it",
-              code: :bad_config
+        code: :bad_config
       )
     end
 
@@ -214,7 +214,7 @@ module Plock
           "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or " \
             "Plock.configure { |c| c.url = … }, to redis://…, or to local: if all processes " \
             "run on this one host",
-                code: :bad_config
+          code: :bad_config
         )
       end
 

@@ -21,7 +21,7 @@ module Plock
         if configuration.frozen?
           raise ConfigurationError.new(
             "the default store is in use: call Plock.configure before the first lock",
-                  code: :bad_config
+            code: :bad_config
           )
         end
 

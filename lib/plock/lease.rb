@@ -171,7 +171,7 @@ module Plock
         raise UnsupportedError.new(
           "only a lease that writes can be downgraded: #{what} " \
             "#{mode == :read ? "reads" : "is not of a read-write lock"}",
-                code: :unsupported
+          code: :unsupported
         )
       end
 

@@ -43,7 +43,7 @@ module Plock
         unless defined?(::Parse::Stack::VERSION)
           raise UnsupportedError.new(
             "require parse-stack-next before plock/parse_stack",
-                  code: :unsupported
+            code: :unsupported
           )
         end
 
@@ -52,7 +52,7 @@ module Plock
 
         raise UnsupportedError.new(
           "plock/parse_stack needs parse-stack-next #{OLDEST} or later (this is #{version})",
-                code: :unsupported
+          code: :unsupported
         )
       end
 

@@ -23,7 +23,7 @@ module Plock
     if Gem::Version.new(::Sidekiq::VERSION) < Gem::Version.new(OLDEST)
       raise UnsupportedError.new(
         "plock/sidekiq needs Sidekiq #{OLDEST} or later (this is #{::Sidekiq::VERSION})",
-              code: :unsupported
+        code: :unsupported
       )
     end
 

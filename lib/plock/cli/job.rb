@@ -145,13 +145,11 @@ module Plock
       #   the system does not stop it.
       def stop_job(signal)
         name =
-          (
-            if TERMINAL_STOPS.include?(signal) || signal == Signal.list["STOP"]
-              "TSTP"
-            else
-              Signal.signame(signal)
-            end
-          )
+          if TERMINAL_STOPS.include?(signal) || signal == Signal.list["STOP"]
+            "TSTP"
+          else
+            Signal.signame(signal)
+          end
         handler = trap(name, "SYSTEM_DEFAULT")
         Process.kill(name, 0)
         heard = @bell.heard(LOOK)

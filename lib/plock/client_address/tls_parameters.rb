@@ -62,7 +62,7 @@ module Plock
         def refuse(what)
           raise UnsupportedError.new(
             "plock cannot take over the client's TLS parameter #{what}",
-                  code: :unsupported
+            code: :unsupported
           )
         end
       end

@@ -89,16 +89,14 @@ module Plock
         permits = terms.share&.limit
         held = permits && permits > 1 ? "all #{permits} permits of #{what}" : what
         advice =
-          (
-            if terms.share
-              "release one of its leases first"
-            else
-              "use a Plock::Monitor, which can be entered again, or the lease that it has"
-            end
-          )
+          if terms.share
+            "release one of its leases first"
+          else
+            "use a Plock::Monitor, which can be entered again, or the lease that it has"
+          end
         raise UnsupportedError.new(
           "this fiber holds #{held} already, and would wait for itself: #{advice}",
-                code: :unsupported
+          code: :unsupported
         )
       end
 
@@ -222,8 +220,8 @@ module Plock
         message = "could not acquire #{what} within #{patience} s"
         raise TimeoutError.new(
           status&.held? ? "#{message}: #{status}" : message,
-                code: :timed_out,
-                status: status
+          code: :timed_out,
+          status: status
         )
       end
 

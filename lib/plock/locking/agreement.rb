@@ -30,7 +30,7 @@ module Plock
         unless can?(:compares_secrets)
           raise UnsupportedError.new(
             "#{url} keeps no fingerprint of the secret",
-                  code: :unsupported
+            code: :unsupported
           )
         end
 

@@ -34,7 +34,7 @@ module Plock
       if ::Rails.gem_version < Gem::Version.new(OLDEST)
         raise UnsupportedError.new(
           "plock needs Rails #{OLDEST} or later (this is #{::Rails.version})",
-                code: :unsupported
+          code: :unsupported
         )
       end
 

@@ -304,7 +304,7 @@ module Plock
         unless before
           raise UnavailableError.new(
             "the database has lost the row of a key that it had locked",
-                  code: :io
+            code: :io
           )
         end
 

@@ -111,13 +111,11 @@ Support::Databases::NAMES.each do |name|
           :over
         end
         waiting =
-          (
-            if name == :postgresql
-              "pg_locks WHERE NOT granted"
-            else
-              "information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO plock%'"
-            end
-          )
+          if name == :postgresql
+            "pg_locks WHERE NOT granted"
+          else
+            "information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO plock%'"
+          end
         eventually { model.lease_connection.select_value("SELECT count(*) FROM #{waiting}") == 1 }
         waiter.raise(Support::StoreContract::Interrupt)
         expect(waiter.join(3)&.value).to be(:over)

@@ -47,7 +47,7 @@ module Plock
         rescue StandardError => e # the application's, and may raise what it likes
           raise InvalidKey.new(
             "the key: of #{job_class} raised #{e.class}: #{e.message}",
-                  code: :bad_key
+            code: :bad_key
           )
         end
 
@@ -58,7 +58,7 @@ module Plock
           raise InvalidKey.new(
             "the key: of #{job_class} answered #{key.inspect[0, 100]}: it must be a String or " \
               "Symbol of 1 to #{Locking::Arguments::KEY_MAX_BYTES} bytes, such as \"import:42\"",
-                  code: :bad_key
+            code: :bad_key
           )
         end
       end

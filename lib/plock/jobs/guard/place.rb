@@ -61,7 +61,7 @@ module Plock
 
         raise ConfigurationError.new(
           "the callable store: of a guard must return an opened store (got #{store.class})",
-                code: :bad_config
+          code: :bad_config
         )
       end
     end

@@ -49,13 +49,11 @@ module Plock
           @transaction ? begin_transaction(connection, deadline) : connection.stay_open(deadline)
           asked_at = Clock.now
           held, server_id, fence =
-            (
-              if seconds.positive?
-                wait(connection, key, share, seconds, deadline)
-              else
-                try(connection, key, share, deadline)
-              end
-            )
+            if seconds.positive?
+              wait(connection, key, share, seconds, deadline)
+            else
+              try(connection, key, share, deadline)
+            end
           [asked_at, server_id, fence] if held
         end
 

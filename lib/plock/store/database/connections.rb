@@ -44,7 +44,7 @@ module Plock
 
           raise UnavailableError.new(
             "the database was not connected to within #{seconds.round(3)} s",
-                  code: :timed_out
+            code: :timed_out
           )
         end
       end

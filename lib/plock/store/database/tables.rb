@@ -174,13 +174,11 @@ module Plock
         #   any more
         def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
           table, fence =
-            (
-              if shared
-                [@claims, "(SELECT #{next_fence} FROM #{@leases} WHERE name = $key)"]
-              else
-                [@leases, next_fence]
-              end
-            )
+            if shared
+              [@claims, "(SELECT #{next_fence} FROM #{@leases} WHERE name = $key)"]
+            else
+              [@leases, next_fence]
+            end
           statements = [
             lock_rows,
             "UPDATE #{table} SET fence = #{fence}, token = $token, holder = $holder, " \

@@ -89,7 +89,7 @@ module Plock
         if Clock.now >= end_of(asked_at, ttl, left)
           raise UnavailableError.new(
             "the store took longer to answer than the lease lasts",
-                  code: :timed_out
+            code: :timed_out
           )
         end
 
