@@ -135,12 +135,29 @@ Support::Databases::NAMES.each do |name|
       end
 
       it "calls who waits when it is committed" do
+        # one that gives up its attempt meanwhile asks again later
+        patient = new_store(**Support::Databases::PATIENT)
         lease = store.acquire(key, ttl: 30)
-        waiter = background { other.acquire(key, ttl: 30, wait: 20) { monotonic } }
+        waiter = background { patient.acquire(key, ttl: 30, wait: 20) { monotonic } }
         eventually { other.status(key).waiters.size == 1 }
         model.transaction { lease.release && expect(waiter.join(0.3)).to(be_nil) }
         committed_at = monotonic
         expect(waiter.join(5)&.value).to be_between(committed_at - 0.1, committed_at + 1)
+      end
+
+      it "calls a process that began to wait during the transaction" do
+        waiting = [key, "#{key}:2"].map { |each| [each, store.acquire(each, ttl: 30)] }
+        waiters = []
+        model.transaction do
+          waiting.each do |each, lease|
+            patient = new_store(**Support::Databases::PATIENT)
+            waiters << background { patient.acquire(each, ttl: 30, wait: 20) { monotonic } }
+            eventually { other.status(each).waiters.size == 1 }
+            lease.release
+          end
+        end
+        committed_at = monotonic
+        expect(waiters.map { |waiter| waiter.join(5)&.value }).to all(be < committed_at + 0.5)
       end
     end
   end

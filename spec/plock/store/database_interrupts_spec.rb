@@ -11,6 +11,9 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
 
   let!(:key) { "interrupts:#{SecureRandom.hex(8)}" }
 
+  # What the store has to know of the owner of an interrupted request.
+  AnyGrant = Struct.new(:key, :token, :ttl, :share, :label)
+
   # Only this example's connections carry this name.
   let(:name) { "leak#{SecureRandom.hex(4)}" }
 
@@ -179,6 +182,31 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
       model.connection_pool.disconnect!
       raised, kept = time_out_often(model, 1_600)
       expect([raised, kept]).to eq([{}, false])
+    end
+  end
+
+  # Others would wait behind a place that nobody has.
+  Support::DatabaseExamples::ALL.each do |title, database|
+    it "removes within a second what an interrupted statement still does, on #{title}",
+       needs: Support::Databases::PROGRAMS[database] do
+      store = discard(
+        described_class.new(Support::Databases.model(database), **Support::Databases::PATIENT),
+        :close
+      )
+      allow(store).to receive(:place_span).and_return(20.0)
+      settled = Queue.new
+      tables = store.send(:tables)
+      allow(tables).to receive(:settle).and_wrap_original do |settle, *arguments|
+        settle.call(*arguments).tap { settled << true }
+      end
+      store.lock_acquire(key, "holder", 30)
+      late = AnyGrant.new(key, Plock.token, 30.0)
+      store.take_back_later(late)
+      settled.pop
+      store.send(:stand_in_queue, late, 30.0, true, monotonic + 20)
+      waiting = -> { store.examine(key, nil).last.size }
+      expect(waiting.call).to be(1)
+      eventually(1) { waiting.call.zero? }
     end
   end
 end

@@ -20,8 +20,9 @@ module Plock
         # connection is kept in between.
         COLLISION_S = [0.002, 0.1].freeze
 
-        # Seconds for which the server may still carry out an interrupted statement.
-        AFTERMATH_S = 2.0
+        # Seconds after an interrupted statement, at which its effects are removed again: the server
+        # may still carry it out.
+        AFTERMATH_S = [0.1, 0.5, 2.0].freeze
 
         # Seconds between two deletions of old rows: PRUNE_ON_S while there are more.
         PRUNE_S = 600.0
@@ -108,10 +109,10 @@ module Plock
           call(holder, next_token, deadline)
         end
 
-        # The same in the background, and once more later, because the server may still carry out an
-        # interrupted statement. After a failure it is repeated, with growing pauses.
+        # The same in the background, at once and at AFTERMATH_S. After a failure it is repeated,
+        # with growing pauses.
         def settle_later(key, token, until_time)
-          times = [Clock.now + AFTERMATH_S, until_time]
+          times = [*AFTERMATH_S.map { |pause| Clock.now + pause }, until_time]
           @scheduler.retry_until(until_time) do
             settle(key, token, Clock.now + @release_timeout)
             times.shift if times.first < until_time

@@ -76,7 +76,10 @@ module Plock
             waiting = tables.release(inside, grant.key, grant.token, micros(keep), deadline)
             next if waiting.nil?
 
-            tables.call_first(inside, grant.key, "", deadline) if waiting && keep.zero?
+            if waiting && keep.zero?
+              inside.forget_sessions
+              tables.call_first(inside, grant.key, "", deadline)
+            end
             true
           end
           if ours

@@ -52,6 +52,12 @@ module Plock
           )
         end
 
+        # PostgreSQL keeps a list of its sessions from the first use until the transaction ends. A
+        # waiter whose listener is younger would seem to have ended.
+        def forget_sessions
+          @adapter.execute("SELECT pg_stat_clear_snapshot()", NAME) if @postgresql
+        end
+
         private
 
         def savepoint(word) = @adapter.execute("#{word} #{SAVEPOINT}", NAME)
