@@ -16,6 +16,7 @@ void binding_init_waiting(void);
 void binding_init_store(void);
 void binding_init_lease(void);
 void binding_init_hold(VALUE store_class);
+void binding_init_direct(void);
 void binding_init_query(VALUE store_class);
 void binding_init_notices(void);
 void binding_init_process(void);
@@ -45,6 +46,9 @@ plock_status binding_drive_deferring(plock_lease *lease);
 /* The cancel of an operation that leaves nothing behind between two steps. */
 void binding_nothing_to_cancel(void *of);
 
+/* The scheduler of this fiber, or nil. */
+VALUE binding_scheduler(void);
+
 /* Waits until the descriptor is readable, as for an operation. Raises a pending interrupt. */
 void binding_wait_readable(int descriptor);
 
@@ -69,23 +73,38 @@ const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 /* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises if it fails. */
 void binding_digest(VALUE message, VALUE secret, char *hex);
 
+/* --- binding_notices.c --- */
+
+/* Has anybody subscribed to the events of leases? */
+bool binding_events_heard(void);
+
 /* --- binding_store.c, binding_local.c --- */
 
 plock_store *binding_store(VALUE object);
+
+/* A request for a key: for how long, with how much patience. digested: of hold_digest; reports: a
+ * callback receives failed attempts; renewed: while the block runs. share: as in
+ * plock_lease_share; NULL: for itself. */
+typedef struct binding_request {
+    plock_ns ttl, wait;
+    bool digested, reports, renewed;
+    const char *share;
+} binding_request;
 
 /* The functions in which the kinds of stores differ. */
 typedef struct binding_store_kind {
     bool is_local;
     plock_status (*make)(plock_lease **lease, VALUE store, const char *key, size_t length);
-    /* Begins to acquire for hold or hold_digest. reports: a callback receives failed attempts. */
-    plock_status (*acquire)(plock_lease *lease, plock_ns ttl, plock_ns wait, bool digested,
-                            bool reports);
+    /* Begins to acquire for a block. */
+    plock_status (*acquire)(plock_lease *lease, const binding_request *request);
 } binding_store_kind;
 
 /* --- binding_lease.c --- */
 
 /* Returns a Plock::Hold, or a Plock::LocalHold, for the key, with nothing held. */
 VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key);
+VALUE binding_lease_named(const binding_store_kind *kind, VALUE store, const char *key,
+                          size_t length);
 plock_lease *binding_lease(VALUE object);
 
 /* Passes the granted hold to the block, if there is one, and returns it. Ruby may raise an
@@ -107,5 +126,11 @@ VALUE binding_hold(const binding_store_kind *kind, VALUE store, VALUE key, VALUE
                    VALUE report);
 VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE prefix, VALUE key,
                           VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report);
+
+/* --- binding_direct.c --- */
+
+/* Store#acquire_directly of any kind of store. */
+VALUE binding_acquire_directly(const binding_store_kind *kind, int argc, const VALUE *argv,
+                               VALUE store);
 
 #endif

@@ -100,8 +100,9 @@ static VALUE release(VALUE argument) {
 
 static VALUE hold(VALUE argument) {
     holding *h = (holding *)argument;
-    const plock_status status =
-        h->kind->acquire(h->lease, h->ttl, h->patience, !h->object, !NIL_P(h->report));
+    const binding_request request = {
+        .ttl = h->ttl, .wait = h->patience, .digested = !h->object, .reports = !NIL_P(h->report)};
+    const plock_status status = h->kind->acquire(h->lease, &request);
     if (status) binding_raise(status, plock_lease_error(h->lease));
     return rb_ensure(acquire_and_yield, argument, release, argument);
 }

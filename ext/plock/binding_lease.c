@@ -17,17 +17,22 @@ static const rb_data_type_t LEASE = {
 static VALUE lease_class, local_class;
 static VALUE mode_read, mode_write;
 
-VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key) {
+VALUE binding_lease_named(const binding_store_kind *kind, VALUE store, const char *key,
+                          size_t length) {
     VALUE object = TypedData_Wrap_Struct(kind->is_local ? local_class : lease_class, &LEASE, NULL);
-    StringValue(key);
     plock_lease *lease = NULL;
-    const plock_status status =
-        kind->make(&lease, store, RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
-    RB_GC_GUARD(key);
+    const plock_status status = kind->make(&lease, store, key, length);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the key is empty");
     if (status) binding_raise(status, NULL);
     DATA_PTR(object) = lease;
     return object;
+}
+
+VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key) {
+    StringValue(key);
+    VALUE lease = binding_lease_named(kind, store, RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+    RB_GC_GUARD(key);
+    return lease;
 }
 
 plock_lease *binding_lease(VALUE object) {

@@ -1,6 +1,7 @@
 /* Plock::LocalStore: the embedded store as an object, and queries about its locks. */
 #include "binding.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static void store_free(void *store) { plock_local_close(store); }
@@ -62,11 +63,24 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_local_lease_new(lease, local_store(store), key, length);
 }
 
-static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait,
-                                      bool digested, bool reports) {
-    (void)digested, (void)reports;
-    return plock_local_lease_acquire(lease,
-                                     &(plock_local_acquire_options){.ttl = ttl, .wait = wait});
+/* The share is "r", "w", "s" and a number, or NULL. */
+static bool read_share(const char *share, plock_local_acquire_options *terms) {
+    if (!share) return true;
+    const bool counts = *share == 's';
+    const unsigned long limit = counts ? strtoul(share + 1, NULL, 10) : *share == 'w';
+    terms->mode = *share;
+    terms->limit = (unsigned)limit;
+    return (counts ? limit > 0 : (*share == 'r' || *share == 'w') && !share[1]) &&
+           limit <= UINT16_MAX;
+}
+
+static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
+    plock_local_acquire_options terms = {.ttl = request->ttl,
+                                         .wait = request->wait,
+                                         .renews = request->renewed,
+                                         .automatic = request->renewed};
+    if (!read_share(request->share, &terms)) return PLOCK_MISUSE;
+    return plock_local_lease_acquire(lease, &terms);
 }
 
 static const binding_store_kind KIND = {
@@ -84,20 +98,11 @@ static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret
     return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
 }
 
-/* --- acquire one or several keys, and adopt from another process --- */
-
-/* The share is "r", "w", "s" and a number, or nil. */
-static void read_share(VALUE share, plock_local_acquire_options *terms) {
-    if (NIL_P(share)) return;
-    const char *text = StringValueCStr(share);
-    terms->mode = *text;
-    terms->limit = *text == 's'
-                       ? (unsigned)NUM2UINT(rb_str_to_inum(rb_str_new_cstr(text + 1), 10, 1))
-                       : *text == 'w';
-    if ((*text != 'r' && *text != 'w' && *text != 's') || (*text != 's' && text[1]) ||
-        terms->limit > UINT16_MAX)
-        rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
+static VALUE store_acquire_directly(int argc, VALUE *argv, VALUE self) {
+    return binding_acquire_directly(&KIND, argc, argv, self);
 }
+
+/* --- acquire one or several keys, and adopt from another process --- */
 
 /* The options point to the bytes of the label's String. */
 static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label,
@@ -123,7 +128,8 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
                         VALUE label, VALUE watch, VALUE share, VALUE at_least) {
     plock_local_acquire_options terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
     terms.wait = binding_span(wait);
-    read_share(share, &terms);
+    if (!read_share(NIL_P(share) ? NULL : StringValueCStr(share), &terms))
+        rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
     VALUE object = binding_lease_new(&KIND, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_local_lease_acquire(lease, &terms);
@@ -343,6 +349,7 @@ void binding_init_local(void) {
     rb_define_private_method(rb_singleton_class(class), "attach", store_attach, 2);
     rb_define_method(class, "hold", store_hold, 4);
     rb_define_method(class, "hold_digest", store_hold_digest, 6);
+    rb_define_method(class, "acquire_directly", store_acquire_directly, -1);
     rb_define_private_method(class, "take_for", store_take, 9);
     rb_define_private_method(class, "take_all_for", store_take_all, 7);
     rb_define_private_method(class, "adopt_owner", store_adopt, 7);

@@ -1,6 +1,8 @@
 /* Notices of the engine for Ruby: events of leases that no call is waiting for. */
 #include "binding.h"
 
+#include <stdatomic.h>
+
 static VALUE lost, renewed, abandoned, unreleased;
 
 /* next_notice -> [:lost, id], [:renewed, id, seconds], [:abandoned, key, fence],
@@ -43,6 +45,18 @@ static VALUE set_notice_renewals(VALUE self, VALUE wanted) {
     return wanted;
 }
 
+static atomic_bool events_heard;
+
+bool binding_events_heard(void) {
+    return atomic_load_explicit(&events_heard, memory_order_relaxed);
+}
+
+static VALUE set_notice_events(VALUE self, VALUE wanted) {
+    (void)self;
+    atomic_store(&events_heard, RTEST(wanted));
+    return wanted;
+}
+
 void binding_init_notices(void) {
     lost = ID2SYM(rb_intern("lost"));
     renewed = ID2SYM(rb_intern("renewed"));
@@ -52,4 +66,5 @@ void binding_init_notices(void) {
     rb_define_singleton_method(binding_plock, "await_notices", await_notices, 0);
     rb_define_singleton_method(binding_plock, "wake_notices", wake_notices, 0);
     rb_define_singleton_method(binding_plock, "notice_renewals=", set_notice_renewals, 1);
+    rb_define_singleton_method(binding_plock, "notice_events=", set_notice_events, 1);
 }

@@ -25,14 +25,17 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
 
 /* With hold_digest, which Parse::Lock uses, the caller receives every failure, and older processes
  * poll for the same key. */
-static plock_status acquire_for_block(plock_lease *lease, plock_ns ttl, plock_ns wait,
-                                      bool digested, bool reports) {
-    const plock_acquire_options patience = {.ttl = ttl,
-                                            .wait = wait,
-                                            .endures = reports,
-                                            .insists = digested && reports,
-                                            .shares = digested};
-    return plock_lease_acquire(lease, &patience);
+static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
+    const plock_acquire_options patience = {.ttl = request->ttl,
+                                            .wait = request->wait,
+                                            .renews = request->renewed,
+                                            .automatic = request->renewed,
+                                            .endures = request->reports,
+                                            .insists = request->digested && request->reports,
+                                            .shares = request->digested};
+    const plock_status status =
+        request->share ? plock_lease_share(lease, request->share) : PLOCK_OK;
+    return status ? status : plock_lease_acquire(lease, &patience);
 }
 
 static const binding_store_kind KIND = {.make = make, .acquire = acquire_for_block};
@@ -47,6 +50,10 @@ static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE r
 static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms,
                                VALUE wait, VALUE report) {
     return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
+}
+
+static VALUE store_acquire_directly(int argc, VALUE *argv, VALUE self) {
+    return binding_acquire_directly(&KIND, argc, argv, self);
 }
 
 /* --- opening --- */
@@ -365,6 +372,7 @@ void binding_init_store(void) {
     binding_init_query(class);
     rb_define_method(class, "hold", store_hold, 4);
     rb_define_method(class, "hold_digest", store_hold_digest, 6);
+    rb_define_method(class, "acquire_directly", store_acquire_directly, -1);
     rb_define_private_method(class, "take", store_take, 9);
     rb_define_private_method(class, "adopt_owner", store_adopt, 8);
     rb_define_private_method(class, "take_all", store_take_all, 8);

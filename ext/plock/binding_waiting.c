@@ -72,7 +72,7 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
 
 #ifdef HAVE_RB_FIBER_SCHEDULER_CURRENT
 
-static VALUE scheduler_of_fiber(void) { return rb_fiber_scheduler_current(); }
+VALUE binding_scheduler(void) { return rb_fiber_scheduler_current(); }
 
 /* Without a descriptor for the waker, the waker is polled this often. */
 static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
@@ -103,7 +103,7 @@ static VALUE wait_in_scheduler(VALUE argument) {
 
 #else
 
-static VALUE scheduler_of_fiber(void) { return Qnil; }
+VALUE binding_scheduler(void) { return Qnil; }
 
 static VALUE wait_in_scheduler(VALUE argument) { return argument; }
 
@@ -111,7 +111,7 @@ static VALUE wait_in_scheduler(VALUE argument) { return argument; }
 
 static plock_status binding_wait(void *context, const plock_interest *interest) {
     waiting *w = context;
-    if (NIL_P(scheduler_of_fiber())) return wait_without_gvl(w, interest);
+    if (NIL_P(binding_scheduler())) return wait_without_gvl(w, interest);
     if (interest->helps) plock_have_led();
     return guarded(w, wait_in_scheduler, (VALUE)interest);
 }

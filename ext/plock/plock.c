@@ -71,6 +71,7 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     binding_init_errors();
     binding_init_arguments();
     binding_init_waiting();
+    binding_init_direct();
     binding_init_store();
     binding_init_lease();
     binding_init_notices();

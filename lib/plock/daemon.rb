@@ -22,7 +22,7 @@ module Plock
     # @raise [UnsupportedError] a lease cannot be handed over; nothing was forked
     # @raise [Error] in the daemon: the store could not be asked, and the lease is not valid there
     def daemon(...)
-      held = Locking::OwnHolds.here.leases
+      held = Locking::OwnHolds.leases
       return Daemon.settle && super if held.empty?
 
       Thread.handle_interrupt(Locking::Acquisition.mask) do

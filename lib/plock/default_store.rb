@@ -83,14 +83,26 @@ module Plock
 
     # @see Locking#acquire
     # @return [Object, Lease]
-    def acquire(key, **options, &block)
-      store.acquire(key, **options, &block)
+    def acquire(
+      key, ttl: Locking::USUAL, wait: Locking::USUAL, renew: nil, max_hold: nil, at_least: 0,
+      on_lost: nil, label: nil, &block
+    )
+      (@store || store).acquire(
+        key, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
+        on_lost: on_lost, label: label, &block
+      )
     end
 
     # @see Locking#try_acquire
     # @return [Object, Lease, nil]
-    def try_acquire(key, **options, &block)
-      store.try_acquire(key, **options, &block)
+    def try_acquire(
+      key, ttl: Locking::USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+      label: nil, &block
+    )
+      (@store || store).try_acquire(
+        key, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
+        on_lost: on_lost, label: label, &block
+      )
     end
 
     # @see Locking#acquire_all

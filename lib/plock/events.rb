@@ -112,6 +112,7 @@ module Plock
           @listening = @subscriptions.empty? ? nil : true
           @renewals = @subscriptions.any? { |subscription| subscription.wants?(:renew) }
           Plock.notice_renewals = @renewals
+          Plock.notice_events = @listening
         end
       end
     end

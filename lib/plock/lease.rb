@@ -45,17 +45,21 @@ module Plock
     # @param terms [Locking::AcquireOptions]
     # @param alarm [LossAlarm, nil] for `on_lost: :raise`
     def initialize(key, terms, alarm = nil)
-      @key = key.frozen? ? key : key.dup.freeze
+      @key = key.frozen? ? key : key.dup.freeze # in binding_direct.c, too, with the next two
       @terms = terms
-      @alarm = alarm
-      @news = [:lost] # the thread that removes it, atomically, reports the loss
-      @given_away = @released = @lost = false
-      @hold = @since = @releaser = @waited_with = @place = @given_after = nil
+      @hold = nil
+      @alarm = alarm if alarm
     end
 
     # @api private
     # @return [Object, nil] the store's own object for this lease
     attr_accessor :hold
+
+    # @api private
+    # @return [Lease] one that goes on when the block of this one ends
+    def move
+      Lease.new(@key, @terms).tap { |lease| lease.hold, @hold = @hold, nil }
+    end
 
     # @api private
     # @return [Object, nil] its entry in {Locking::OwnShares}
@@ -251,7 +255,7 @@ module Plock
     #
     # @api private
     def lose
-      return unless @news.pop
+      return unless first_loss?
 
       tell(:lost, held_for) if Events.listening
       return unless @terms.on_lost

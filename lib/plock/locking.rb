@@ -8,6 +8,7 @@ require_relative "locking/kind"
 require_relative "locking/store_config"
 require_relative "locking/share"
 require_relative "locking/acquisition"
+require_relative "locking/direct"
 require_relative "locking/group_acquisition"
 require_relative "locking/acquire_options"
 require_relative "once"
@@ -67,13 +68,13 @@ module Plock
     # @example A long job that stops when its lease is lost
     #   store.acquire("import", ttl: 10, renew: true, on_lost: :raise) { import }
     def acquire(
-      key, ttl: (usual = profile.ttl), wait: profile.wait, renew: nil, max_hold: nil, at_least: 0,
-      on_lost: nil, label: nil, &block
+      key, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+      label: nil, &block
     )
       terms =
         AcquireOptions.new(profile, block).with(
-          ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
-          at_least: at_least, on_lost: on_lost, label: label
+          ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
+          on_lost: on_lost, label: label
         )
       acquiring(key, profile.store_key(key), terms, block)
     end
@@ -94,13 +95,13 @@ module Plock
     # @example Once a day, in one of several processes
     #   store.try_acquire("report:2024-05-01", at_least: 86_400) { report }
     def try_acquire(
-      key, ttl: (usual = profile.ttl), wait: 0, renew: nil, max_hold: nil, at_least: 0,
-      on_lost: nil, label: nil, &block
+      key, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+      label: nil, &block
     )
       terms =
         AcquireOptions.new(profile, block).with(
-          ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
-          at_least: at_least, on_lost: on_lost, label: label
+          ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
+          on_lost: on_lost, label: label
         )
       trying(key, profile.store_key(key), terms, block)
     end
@@ -130,13 +131,13 @@ module Plock
     #     transfer(from.fence, to.fence)
     #   end
     def acquire_all(
-      keys, ttl: (usual = profile.ttl), wait: profile.wait, renew: nil, max_hold: nil, at_least: 0,
-      on_lost: nil, label: nil, &block
+      keys, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+      label: nil, &block
     )
       terms =
         AcquireOptions.new(profile, block).with(
-          ttl: ttl, ttl_given: usual.nil?, wait: wait, renew: renew, max_hold: max_hold,
-          at_least: at_least, on_lost: on_lost, label: label
+          ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
+          on_lost: on_lost, label: label
         )
       asking_for_all(keys, terms, block, waits: true) do |lease, store_key, count|
         raise_timeout(
@@ -243,7 +244,7 @@ module Plock
       span = ttl && [Arguments.ttl(ttl), keep].max
       terms =
         terms(
-          block, ttl_given: !ttl.nil?, renew: renew, max_hold: max_hold, at_least: keep,
+          block, ttl: span || USUAL, renew: renew, max_hold: max_hold, at_least: keep,
           on_lost: on_lost, label: label
         )
       terms.used = true # by the process that handed it over

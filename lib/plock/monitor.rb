@@ -47,7 +47,8 @@ module Plock
       Locking::Arguments.key(key)
       @key = key.frozen? ? key : key.dup.freeze
       @store = store
-      @options = { renew: true, **options }.freeze
+      @options = { renew: Locking::USUAL, **options }.freeze
+      @direct = (options.keys - %i[ttl wait]).empty?
       # raises now what cannot be right
       Locking::AcquireOptions.new(Locking::StoreConfig::DEFAULTS, nil).with(**@options)
       freeze
@@ -61,7 +62,11 @@ module Plock
     #   monitor, and would wait for itself
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
     # @raise [Error] the store failed
-    def synchronize
+    def synchronize(&block)
+      if own.nil? && @direct
+        value = with_lease(&block)
+        return value unless Locking::PlainCalls::UNDONE.equal?(value)
+      end
       mask = Locking::Acquisition.mask
       depth = own&.depth || 0
       inside = nil
@@ -156,6 +161,31 @@ module Plock
       tenure unless tenure.nil? || tenure.lease.hold.inherited?
     end
 
+    # The store releases the lease at the end of the block.
+    def with_lease
+      store.with_lease(
+        @key, nil, nil, @options.fetch(:ttl, Locking::USUAL), @options.fetch(:wait, Locking::USUAL),
+        true, true
+      ) do |lease|
+        mask = Locking::Acquisition.mask
+        begin
+          inside = tenures[self] = Tenure.new(lease, 1)
+          yield
+        ensure
+          Thread.handle_interrupt(mask) { inside ? leave_lease(inside) : tenures.delete(self) }
+        end
+      end
+    end
+
+    # As {leave_block}, but the store releases the lease. If the block has entered more often than
+    # it has left, the lease goes on.
+    def leave_lease(inside)
+      return leave_block(inside) unless own.equal?(inside)
+      return tenures.delete(self) if (inside.depth -= 1).zero?
+
+      Locking::OwnHolds.add(store, inside.lease = inside.lease.move)
+    end
+
     def again
       return unless (tenure = own)
 
@@ -174,7 +204,7 @@ module Plock
       lease = Lease.new(@key, terms)
       entered = ->(_lease) do
         tenures[self] = Tenure.new(lease, 1)
-        Locking::OwnHolds.here.add(store, lease)
+        Locking::OwnHolds.add(store, lease)
       end
       !Locking::Acquisition.handing_out(entered, -> { give_back(lease) }) do
         store.public_send(way, @key, profile.store_key(@key), terms, nil, lease: lease)
@@ -183,7 +213,7 @@ module Plock
 
     def give_back(lease)
       tenures.delete(self)
-      Locking::OwnHolds.here.delete(lease)
+      Locking::OwnHolds.delete(lease)
       lease.finish
     end
 

@@ -46,7 +46,7 @@ module Plock
     # @raise [UnsupportedError] this fiber writes already, or reads already and there is no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def read(**options, &block)
-      share(:acquiring, Locking::Share::READ, options, block)
+      share(:acquiring, Locking::Share::READ, options, &block)
     end
 
     # Waits until it can write, and holds the only lease while the block runs.
@@ -58,7 +58,7 @@ module Plock
     # @raise [UnsupportedError] this fiber reads or writes already: it would wait for itself
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def write(**options, &block)
-      share(:acquiring, Locking::Share::WRITE, options, block)
+      share(:acquiring, Locking::Share::WRITE, options, &block)
     end
 
     # Like {#read}, but returns nil if it cannot read now.
@@ -70,7 +70,7 @@ module Plock
     #   block's value, or nil if it has not run.
     # @raise [ArgumentError, Error] as {#read}, except {TimeoutError}
     def try_read(wait: 0, **options, &block)
-      share(:trying, Locking::Share::READ, { wait: wait, **options }, block)
+      share(:trying, Locking::Share::READ, { wait: wait, **options }, &block)
     end
 
     # Like {#write}, but returns nil if it cannot write now.
@@ -82,7 +82,7 @@ module Plock
     #   nil if it has not run.
     # @raise [ArgumentError, Error] as {#write}, except {TimeoutError}
     def try_write(wait: 0, **options, &block)
-      share(:trying, Locking::Share::WRITE, { wait: wait, **options }, block)
+      share(:trying, Locking::Share::WRITE, { wait: wait, **options }, &block)
     end
 
     # @return [String]
@@ -92,17 +92,16 @@ module Plock
 
     private
 
-    def share(way, share, options, block)
-      terms = terms(share, block, options)
-      own_shares = Locking::OwnShares.here
-      own = own_shares.find(@id)
-      return go_on_with(own, share, block) if own
-      return ask(way, terms, ->(lease) { own_shares.add(@id, lease) && block.call(lease) }) if block
+    def share(way, share, options, &block)
+      own = Locking::OwnHolds.find(@store, @store_key) || Locking::OwnShares.find(@id)
+      return go_on_with(own, share, options, block) if own
+      return ask(way, share, options, &block) if block_given?
 
-      ask(way, terms, nil)&.tap { |lease| own_shares.add(@id, lease) }
+      ask(way, share, options)&.tap { |lease| Locking::OwnShares.here.add(@id, lease) }
     end
 
-    def go_on_with(own, share, block)
+    def go_on_with(own, share, options, block)
+      terms(share, options, block) # raises what is not valid
       return block.call(own) if block && own.mode == :read && share.name == :read
 
       raise UnsupportedError.new("this fiber #{own.mode == :read ? "reads" : "writes"} " \

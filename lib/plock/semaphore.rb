@@ -50,7 +50,7 @@ module Plock
     #   lease = Plock.semaphore("exports", permits: 2).acquire(renew: true)
     #   lease.release # => true
     def acquire(**options, &block)
-      ask(:acquiring, terms(@share, block, options), block)
+      ask(:acquiring, @share, options, &block)
     end
 
     # Like {#acquire}, but returns nil if all permits are taken.
@@ -65,7 +65,7 @@ module Plock
     # @example
     #   Plock.semaphore("thumbnails", permits: 4).try_acquire { render } || head(:too_many_requests)
     def try_acquire(wait: 0, **options, &block)
-      ask(:trying, terms(@share, block, { wait: wait, **options }), block)
+      ask(:trying, @share, { wait: wait, **options }, &block)
     end
 
     # @return [String]

@@ -78,6 +78,7 @@ module Plock
   #   @return [Boolean]
   class Store
     include Locking
+    include Locking::Direct
     include StatusReader
 
     SECONDS = (0.001..3600.0).freeze

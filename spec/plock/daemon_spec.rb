@@ -18,7 +18,7 @@ RSpec.describe "Process.daemon inside a block" do
       require "plock"
       require "json"
       URL, KEY, FOLDER = ARGV
-      STORE = Plock::Store.open(URL)
+      STORE = Plock::Store.open(URL).tap { |store| store.status(KEY) } # from here on through C
       def tell(name, value)
         File.write("\#{FOLDER}/\#{name}.part", JSON.generate(value))
         File.rename("\#{FOLDER}/\#{name}.part", "\#{FOLDER}/\#{name}")
@@ -39,6 +39,12 @@ RSpec.describe "Process.daemon inside a block" do
   end
 
   before { File.mkfifo("#{folder}/end") }
+
+  # A daemon still writes to the folder, which is removed then.
+  after do |example|
+    daemon = File.exist?("#{folder}/inside") && !example.metadata[:killed]
+    eventually(20) { File.exist?("#{folder}/after") } if daemon
+  end
 
   {
     "on Redis" => -> { shared_redis.url },
@@ -236,7 +242,7 @@ RSpec.describe "Process.daemon inside a block" do
         expect(keys.map { |name| store.status(name).held? }).to all(be(false))
       end
 
-      it "keeps the promises of at_least: and once, even if the daemon is killed" do
+      it "keeps the promises of at_least: and once, even if the daemon is killed", :killed do
         daemon = in_daemon(<<~RUBY)
           STORE.once(KEY, within: 60) do
             STORE.acquire_all([KEY + ":1", KEY + ":2"], at_least: 60) do

@@ -7,8 +7,8 @@ RSpec.describe "A local store" do
   let(:folder) do
     Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
   end
-  let(:store) { open_store("local:#{folder}/locks") }
-  let(:opener) { ->(**options) { open_store("local:#{folder}/locks", **options) } }
+  let(:store) { opener.call }
+  let(:opener) { ->(**options) { used(open_store("local:#{folder}/locks", **options)) } }
 
   it_behaves_like "a store"
 end

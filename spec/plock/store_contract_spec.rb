@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/store_contract"
 
 RSpec.describe "A store on Redis" do
-  let(:store) { open_store }
-  let(:opener) { ->(**options) { open_store(**options) } }
+  let(:store) { opener.call }
+  let(:opener) { ->(**options) { used(open_store(**options)) } }
 
   it_behaves_like "a store"
 end

@@ -48,6 +48,13 @@ module Support
     def open_store(address = shared_redis.unix_url, **options) =
       discard(Plock::Store.open(address, **options), :close)
 
+    # From the second call on, a plain call goes through C.
+    def used(store)
+      store.tap { store.status("first") }
+    rescue Plock::ConfigurationError # its secret is another one
+      store
+    end
+
     # A full store key that no other example uses.
     def unique_key = Plock.store_key("plock:v1:", SecureRandom.hex(16))
 

@@ -22,11 +22,18 @@ module Plock
         let_go
         warn_if_lost
       rescue Error => e
-        Log.warn(
-          @terms.logger,
-          "the lease on #{@key.inspect} could not be released " \
-            "(#{e.class}: #{e.message}): it frees itself within #{ttl} s"
-        )
+        warn_of_failure(e)
+      end
+
+      # The engine released it at the end of its block, but not as usual.
+      #
+      # @api private
+      # @param answer [Boolean, nil, Error] as {#released} has it, or why the release failed
+      def end_of_block(answer)
+        return released(nil, nil) || warn_of_failure(answer) if Error === answer
+
+        released(answer, 0.0)
+        warn_if_lost
       end
 
       # @api private
@@ -85,6 +92,14 @@ module Plock
       end
 
       private
+
+      def warn_of_failure(error)
+        Log.warn(
+          @terms.logger,
+          "the lease on #{@key.inspect} could not be released " \
+            "(#{error.class}: #{error.message}): it frees itself within #{ttl} s"
+        )
+      end
 
       def let_go(keep = left_to_keep)
         since = releasing

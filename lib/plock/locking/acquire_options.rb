@@ -5,7 +5,8 @@ require_relative "arguments"
 
 module Plock
   module Locking
-    # The checked options of one call.
+    # The checked options of one call. `USUAL` stands for the profile's `ttl:` or `wait:`, and as
+    # `renew:` for a lease that is renewed, but costs nothing while it is short.
     #
     # @api private
     class AcquireOptions
@@ -27,6 +28,13 @@ module Plock
       #   count.
       attr_accessor :used
 
+      # Those of all calls that pass none but `ttl:` and `wait:`.
+      #
+      # @param renewed [Boolean] while the block runs
+      def self.plain(profile, renewed)
+        new(profile, nil).tap { |options| options.with(renew: false).plain(renewed) }.freeze
+      end
+
       # @param profile [StoreConfig] what counts where a call says nothing
       # @param block [Proc, nil] what is to run with it
       # @param share [Share, nil]
@@ -40,23 +48,31 @@ module Plock
       # The keywords of the call. `new` with keywords would make a Hash of them, twice, at each
       # acquire.
       #
-      # @param ttl_given [Boolean] did the call itself say how long the lease lasts?
       # @return [self]
       # @raise [ArgumentError] also for a keyword that is not one of these
       # @raise [UnsupportedError]
       def with(
-        ttl: (usual = @profile.ttl), ttl_given: usual.nil?, wait: @profile.wait, renew: nil,
-        max_hold: nil, at_least: 0, on_lost: nil, label: nil
+        ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil
       )
-        @renew = Arguments.renew(renew, automatic: @block && !ttl_given, watched: !on_lost.nil?)
+        usual = USUAL.equal?(ttl)
+        @renew = Arguments.renew(
+          USUAL.equal?(renew) ? nil : renew,
+          automatic: USUAL.equal?(renew) || (@block && usual), watched: !on_lost.nil?
+        )
         @max_hold = max_hold.nil? ? nil : Arguments.max_hold(max_hold, @renew)
         @at_least = at_least.equal?(0) ? 0.0 : Arguments.span("at_least:", at_least)
-        @ttl = [Arguments.ttl(ttl), @at_least].max
-        @wait = Arguments.span("wait:", wait)
+        @ttl = [usual ? @profile.ttl : Arguments.ttl(ttl), @at_least].max
+        @wait = USUAL.equal?(wait) ? @profile.wait : Arguments.span("wait:", wait)
         @on_lost = on_lost.nil? ? nil : Arguments.on_lost(on_lost, @block)
         @label = label.nil? ? nil : Arguments.label(label)
         @watch = @renew == true || !on_lost.nil? || (@renew && Events.listening) ? true : false
         self
+      end
+
+      # @see AcquireOptions.plain
+      def plain(renewed)
+        @renew = renewed && :automatic
+        @used = true
       end
 
       # @return [#warn, nil]

@@ -43,7 +43,7 @@ module Plock
       # @raise [TimeoutError]
       # @raise [UnsupportedError] this fiber would wait for itself
       def acquiring(key, store_key, terms, block, lease: nil)
-        if terms.wait.positive? && OwnHolds.here.in_the_way?(self, store_key, terms.share)
+        if terms.wait.positive? && OwnHolds.in_the_way?(self, store_key, terms.share)
           refuse_to_wait_for_itself(key.inspect, terms)
         end
         asking(key, store_key, terms, block, lease) do |own|
@@ -55,6 +55,14 @@ module Plock
       # @return [Object, Lease, nil] nil: others held it until patience ended
       def trying(key, store_key, terms, block, lease: nil)
         asking(key, store_key, terms, block, lease) { nil }
+      end
+
+      # @api private
+      # As {Direct#with_lease}, for stores that have no short way.
+      #
+      # @return [Object] PlainCalls::UNDONE
+      def with_lease(*)
+        PlainCalls::UNDONE
       end
 
       # @api private
@@ -172,7 +180,7 @@ module Plock
         mask = Acquisition.mask
         begin
           # added here and removed after the release, to keep the time under the lock short
-          (own = OwnHolds.here).add(self, taken)
+          OwnHolds.add(self, taken)
           yield
           taken.watch if terms.watch?
           taken.given if terms.at_least.positive?
@@ -182,7 +190,7 @@ module Plock
           Thread.handle_interrupt(mask) do
             taken.finish
           ensure
-            own&.delete(taken)
+            OwnHolds.delete(taken)
           end
         end
       end

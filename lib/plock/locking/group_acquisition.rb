@@ -48,9 +48,7 @@ module Plock
 
       # @raise [UnsupportedError]
       def check_own_holds(group, terms)
-        own = OwnHolds.here
-        name = group.names.find { |store_key| own.in_the_way?(self, store_key, terms.share) } or
-          return
+        name = group.names.find { |each| OwnHolds.in_the_way?(self, each, terms.share) } or return
 
         refuse_to_wait_for_itself("#{group[name].key.inspect}, one of #{group.size} keys,", terms)
       end

@@ -6,71 +6,68 @@ module Plock
     # waits, no other code can release them. A lease that has ended or belongs to the parent process
     # does not count. Neither does a lease that was returned, because another thread may release it.
     #
+    # Each fiber has an Array of stores and leases in turn, the innermost last. The binding adds to
+    # it and removes from it as well (binding_direct.c).
+    #
     # @api private
-    class OwnHolds
-      # An entry of a linked list: the store, the lease or group, and the next outer entry. It is an
-      # Array because Ruby makes these fastest, and each block with a lease needs one.
-      STORE, TAKEN, OUTER = 0, 1, 2
-      private_constant :STORE, :TAKEN, :OUTER
-
-      # @return [OwnHolds] of the fiber that calls
-      def self.here
-        Thread.current[:plock_own_holds] ||= new
-      end
-
-      def initialize
-        @innermost = nil
-      end
-
-      # @param store [Locking]
-      # @param taken [Lease, LeaseGroup]
-      def add(store, taken)
-        @innermost = [store, taken, @innermost]
-      end
-
-      # @param taken [Lease, LeaseGroup] that may have been added
-      def delete(taken)
-        held = @innermost
-        return if held.nil?
-        return @innermost = held[OUTER] if held[TAKEN].equal?(taken)
-
-        held = held[OUTER] while held[OUTER] && !held[OUTER][TAKEN].equal?(taken)
-        held[OUTER] = held[OUTER][OUTER] if held[OUTER]
-      end
-
-      # @param share [Share, nil] what is asked for
-      # @return [Boolean] would this fiber wait for itself?
-      def in_the_way?(store, store_key, share)
-        return false if @innermost.nil?
-
-        limit = share ? share.limit : 1
-        !limit.nil? && count(store, store_key) >= limit
-      end
-
-      # @return [Array<Array(Locking, Lease)>] innermost first; also lost ones, whose owner must be
-      #   told
-      def leases
-        leases = []
-        each do |store, taken|
-          taken.each_lease { |lease| leases << [store, lease] unless lease.over? }
+    module OwnHolds
+      class << self
+        # @return [Array] of the fiber that calls
+        def here
+          Thread.current[:plock_own_holds] ||= []
         end
-        leases
-      end
 
-      private
-
-      def each
-        held = @innermost
-        while held
-          yield held[STORE], held[TAKEN]
-          held = held[OUTER]
+        # @param store [Locking]
+        # @param taken [Lease, LeaseGroup]
+        def add(store, taken)
+          here.push(store, taken)
         end
-      end
 
-      def count(store, store_key)
-        number = 0
-        each { |from, taken| number += 1 if from.equal?(store) && taken.holds?(store_key) }
-        number
+        # @param taken [Lease, LeaseGroup] that may have been added
+        def delete(taken)
+          held = here
+          return held.pop(2) if held.last.equal?(taken)
+
+          index = held.rindex { |each| each.equal?(taken) }
+          held.slice!(index - 1, 2) if index
+        end
+
+        # @param share [Share, nil] what is asked for
+        # @return [Boolean] would this fiber wait for itself?
+        def in_the_way?(store, store_key, share)
+          held = here
+          return false if held.empty?
+
+          limit = share ? share.limit : 1
+          !limit.nil? && count(held, store, store_key) >= limit
+        end
+
+        # @return [Lease, nil] the innermost on the key
+        def find(store, store_key)
+          held = here
+          return if held.empty?
+
+          held.each_slice(2).reverse_each do |from, taken|
+            return taken if from.equal?(store) && taken.holds?(store_key)
+          end
+          nil
+        end
+
+        # @return [Array<Array(Locking, Lease)>] innermost first; also lost ones, whose owner must
+        #   be told
+        def leases
+          here.each_slice(2).reverse_each.flat_map do |store, taken|
+            leases = []
+            taken.each_lease { |lease| leases << [store, lease] unless lease.over? }
+            leases
+          end
+        end
+
+        private
+
+        def count(held, store, store_key)
+          held.each_slice(2).count { |from, taken| from.equal?(store) && taken.holds?(store_key) }
+        end
       end
     end
   end

@@ -2,8 +2,9 @@
 
 module Plock
   module Locking
-    # The leases of read-write locks that one fiber has, so that it need not wait for itself. A
-    # lease that has ended or belongs to the parent process does not count.
+    # The leases of read-write locks that one fiber has got without a block, so that it need not
+    # wait for itself; {OwnHolds} has the others. A lease that has ended or belongs to the parent
+    # process does not count.
     #
     # References are weak, so that an unreferenced lease can be collected. After GC.compact on Ruby
     # 3.1, a WeakMap can return another object instead, even with the same object_id. So a lease
@@ -17,6 +18,12 @@ module Plock
       # @return [OwnShares] of the fiber that calls
       def self.here
         Thread.current[:plock_own_shares] ||= new
+      end
+
+      # @param lock [Object] equal for the same lock
+      # @return [Lease, nil] of the fiber that calls
+      def self.find(lock)
+        Thread.current[:plock_own_shares]&.find(lock)
       end
 
       def initialize

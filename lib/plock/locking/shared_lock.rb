@@ -42,13 +42,26 @@ module Plock
         Status.new(@key, @store_key, nil)
       end
 
-      def terms(share, block, options)
+      # @param way [Symbol] `:acquiring` or `:trying`, of {Acquisition}
+      # @param options [Hash{Symbol => Object}]
+      def ask(way, share, options, &block)
+        if block_given? && plain?(options)
+          value =
+            @store.with_lease(
+              @key, @store_key, share, options.fetch(:ttl, USUAL), options.fetch(:wait, USUAL),
+              false, way == :acquiring, &block
+            )
+          return value unless PlainCalls::UNDONE.equal?(value)
+        end
+        @store.public_send(way, @key, @store_key, terms(share, options, block), block)
+      end
+
+      def terms(share, options, block)
         AcquireOptions.new(@store.profile, block, share).with(**options)
       end
 
-      # @param way [Symbol] `:acquiring` or `:trying`, of {Acquisition}
-      def ask(way, terms, block)
-        @store.public_send(way, @key, @store_key, terms, block)
+      def plain?(options)
+        options.size == [options.key?(:ttl), options.key?(:wait)].count(true)
       end
     end
   end

@@ -77,6 +77,12 @@ module Plock
         Plock.store_key(@prefix, Arguments.key(key), @secret) << kind.suffix
       end
 
+      # @return [PlainCalls] what the engine needs for calls without options
+      def plain_calls
+        renewed, limited = [true, false].map { |renew| AcquireOptions.plain(self, renew) }
+        PlainCalls.new(@prefix, @secret, @ttl, @wait, renewed, limited)
+      end
+
       # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix
       #   may be another's.
       def own?(store_key)

@@ -43,6 +43,7 @@ module Plock
   #   @see Store#lock_release
   class LocalStore
     include Locking
+    include Locking::Direct
 
     SCHEME = "local:"
     NOTES = "plock:1:" # names of notes begin with it

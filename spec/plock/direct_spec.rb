@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "tmpdir"
+
+# Blocks whose lock goes through C, from the arguments to the release. The store contract runs on
+# such stores, too.
+RSpec.describe Plock::Locking::Direct do
+  let(:key) { "direct:#{SecureRandom.hex(8)}" }
+
+  {
+    "on Redis" => ->(_) { shared_redis.unix_url },
+    "in a local store" => ->(folder) { "local:#{folder}/locks" }
+  }.each do |name, address|
+    describe name do
+      let(:folder) do
+        Dir.mktmpdir("plock-direct-").tap do |path|
+          discard(-> { FileUtils.remove_entry(path) }, :call)
+        end
+      end
+      let(:store) { open_used }
+
+      def open_used(**options) = used(open_store(address_in(folder), **options))
+      define_method(:address_in) { |folder| instance_exec(folder, &address) }
+
+      # Calls that leave C would raise.
+      def forbid_ruby
+        taking = store.is_a?(Plock::LocalStore) ? :take_for : :take
+        allow(store).to receive(taking).and_raise("not through C")
+      end
+
+      it "is how a call without options goes" do
+        forbid_ruby
+        expect(store.acquire(key) { |lease| lease.key.equal?(key) || lease.key }).to eq(key)
+        expect(store.acquire(key, ttl: 2, wait: 1) { |lease| lease.ttl }).to be(2.0)
+        expect(store.try_acquire(key.to_sym, &:key)).to be(key.to_sym)
+        expect(store.semaphore(key, permits: 2).acquire(&:valid?)).to be(true)
+        expect(store.read_write_lock(key).write(&:mode)).to be(:write)
+        expect(Plock::Monitor.new(key, store: store).synchronize { :inside }).to be(:inside)
+      end
+
+      it "makes three objects at most" do
+        key = self.key.freeze
+        5.times { store.acquire(key) { nil } }
+        GC.disable
+        before = GC.stat(:total_allocated_objects)
+        100.times { store.acquire(key) { nil } }
+        expect(GC.stat(:total_allocated_objects) - before).to be <= 302
+      ensure
+        GC.enable
+      end
+
+      it "tells of its release if somebody subscribes inside" do
+        told = []
+        store.acquire(key) do
+          subscription = Plock.subscribe(:release) { |event| told << event.name }
+          discard(-> { Plock.unsubscribe(subscription) }, :call)
+        end
+        expect(told).to eq(%i[release])
+      end
+
+      it "warns of a lease that was lost, and frees nobody else's" do
+        logger = double("logger", warn: nil)
+        open_used(logger: logger).acquire(key) do
+          store.break(key)
+          store.acquire(key) { |lease| expect(lease).to be_valid }
+        end
+        expect(logger).to have_received(:warn).with(/is lost before its block ended/)
+      end
+
+      it "goes on after a synchronize that has entered more often than it has left" do
+        monitor = Plock::Monitor.new(key, store: store)
+        monitor.synchronize { monitor.enter }
+        expect([monitor.mon_owned?, store.status(key).held?]).to eq([true, true])
+        expect { store.acquire(key, wait: 1) { nil } }.to raise_error(Plock::UnsupportedError)
+        monitor.exit
+        expect([monitor.mon_owned?, store.status(key).held?]).to eq([false, false])
+      end
+
+      it "ends with the block that an inner exit has left" do
+        monitor = Plock::Monitor.new(key, store: store)
+        expect { monitor.synchronize { monitor.exit } }.to raise_error(ThreadError)
+        expect([monitor.mon_owned?, store.status(key).held?]).to eq([false, false])
+      end
+
+      it "leaves nothing behind, at whatever moment it is interrupted" do
+        monitor = Plock::Monitor.new("monitor of #{key}", store: store)
+        random = Random.new(1)
+        400.times do
+          began = Queue.new
+          thread = Thread.new do
+            began << true
+            loop { store.acquire(key, wait: 5) { monitor.synchronize { Thread.pass } } }
+          rescue Interrupt
+            [Plock::Locking::OwnHolds.here.size, (Thread.current[:plock_monitors] || {}).size]
+          end
+          thread.report_on_exception = false
+          began.pop
+          sleep(random.rand * 0.002)
+          thread.raise(Interrupt)
+          expect(thread.value).to eq([0, 0])
+        end
+        expect(store.try_acquire(key) { :free }).to be(:free)
+      end
+    end
+  end
+end
