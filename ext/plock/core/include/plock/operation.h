@@ -1,4 +1,4 @@
-/* An operation under way on an object of the engine, as its driver sees it. */
+/* An operation under way on an object of the engine, as the loop that drives it sees it. */
 #ifndef PLOCK_OPERATION_H
 #define PLOCK_OPERATION_H
 
@@ -12,8 +12,8 @@ typedef struct plock_operation {
     void (*hurry)(void *of, plock_ns deadline); /* ends it by the deadline */
 } plock_operation;
 
-/* Waits for the interest. Returns PLOCK_OK when it is ready or the deadline has come, or
- * PLOCK_INTERRUPTED to stop. */
+/* Waits for the interest. Returns PLOCK_OK when the interest is ready or its deadline has come, or
+ * PLOCK_INTERRUPTED if the loop must stop. */
 typedef plock_status (*plock_wait)(void *context, const plock_interest *interest);
 
 /* The loop that waits: steps and waits until the operation is done or the wait is interrupted.
