@@ -30,8 +30,7 @@ enum plock__local_loss {
     PLOCK__LOCAL_MISSING, /* the path leads nowhere any more, or to another file */
     PLOCK__LOCAL_HARMED,  /* the file was truncated or written over */
     PLOCK__LOCAL_DAMAGED, /* another process found and marked an impossible value */
-    PLOCK__LOCAL_ABSURD /* this process found an impossible value, and reports it before it uses a
-                           new file */
+    PLOCK__LOCAL_ABSURD   /* this process found an impossible value, and has to report it first */
 };
 
 struct plock__local_map {
