@@ -20,7 +20,7 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
  *
  *   username, password   not in a query: the URL has another place for them
  *   database             called "db" in a query
- *   connect_timeout      0.5   seconds for one connection: name, TCP, TLS, AUTH
+ *   connect_timeout      0.5   seconds for one connection: name lookup, TCP, TLS, AUTH
  *   command_timeout      0.5   seconds for one command
  *   attempt_timeout      0.2   seconds that the first attempt has, even if the acquire may not wait
  *   release_timeout      0.5   seconds that the caller waits for a release at most

@@ -11,8 +11,8 @@ typedef struct plock_group plock_group;
 
 /* Makes a group of these leases, which must outlive it. They must belong to one store, have
  * different keys and no shares (plock_lease_share), and not be held under a named owner
- * (plock_lease_own). Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (no leases, too many, or
- * leases of another kind). */
+ * (plock_lease_own). Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (no leases, too many, or one
+ * that may not be in the group). */
 PLOCK_MUST_USE plock_status plock_group_new(plock_group **group, plock_lease *const *leases,
                                             size_t count);
 
@@ -42,7 +42,7 @@ void plock_group_cancel(plock_group *group);
 void plock_group_hurry(plock_group *group, plock_ns deadline);
 plock_operation plock_group_operation(plock_group *group);
 
-/* Returns how many keys were free before the first one that was not. */
+/* Returns how many keys, counted from the first, were free before one that was not. */
 size_t plock_group_free_ones(const plock_group *group);
 /* Returns true if this lease was ours until the release. */
 bool plock_group_released(const plock_group *group, size_t index);

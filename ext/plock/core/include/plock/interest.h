@@ -19,8 +19,8 @@ typedef struct plock_interest {
     plock_waker *waker;
     /* the worker thread does the awaited work, and plock_await may do it instead */
     bool helps;
-    /* A place in shared memory where plock_await may sleep, and also notices a wake of the waker;
-     * NULL: none. */
+    /* A place in shared memory where plock_await may sleep instead, and notice a wake of the waker,
+     * too; NULL: none. */
     const plock__parking_slot *parking_slot;
 } plock_interest;
 

@@ -22,7 +22,8 @@ typedef plock_status (*plock_wait)(void *context, const plock_interest *interest
 PLOCK_MUST_USE plock_status plock_carry_on(const plock_operation *operation, plock_wait wait,
                                            void *context);
 
-/* A plain poll(2), for programs without an event loop. It ignores the context. */
+/* Waits in plock_await without an interrupt, for programs without an event loop. Ignores the
+ * context. */
 plock_status plock_wait_poll(void *context, const plock_interest *interest);
 
 #endif

@@ -58,9 +58,9 @@ const plock_error *plock_query_error(const plock_query *query);
 
 /* The answer, part by part, until the next question. */
 size_t plock_query_parts(const plock_query *query);
-/* NULL: it is not a text */
+/* NULL: the part is not a text */
 const char *plock_query_text(const plock_query *query, size_t part, size_t *length);
-/* 0: it is not a number */
+/* 0: the part is not a number */
 int64_t plock_query_number(const plock_query *query, size_t part);
 
 #endif

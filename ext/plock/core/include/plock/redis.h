@@ -5,7 +5,7 @@
 #include "plock/lease.h"
 #include "plock/store.h"
 
-#define PLOCK_LABEL_MAX 300 /* bytes of a label of 100 bytes after percent-encoding */
+#define PLOCK_LABEL_MAX 300 /* bytes: 100, each of which may be percent-encoded as three */
 
 typedef struct plock_acquire_options {
     plock_ns ttl; /* the time to live of the lease: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
@@ -25,7 +25,8 @@ typedef struct plock_acquire_options {
     bool insists;
     bool endures; /* go on even if the server is away for longer than unavailable_timeout; insists
                    * implies it */
-    /* processes of the older Ruby implementation use the lock, too: they poll, and get a chance */
+    /* processes of the older Ruby implementation, which poll, use the lock, too: they get a chance
+     * to acquire it */
     bool shares;
     const char *label; /* shown in the list of holders and waiters: up to PLOCK_LABEL_MAX bytes
                         * without blanks, in memory until the operation ends; NULL: none */
@@ -36,8 +37,8 @@ typedef struct plock_acquire_options {
 PLOCK_MUST_USE plock_status plock_lease_new(plock_lease **lease, plock_store *store,
                                             const char *key, size_t length);
 
-/* Names the owner of the lease, which is then used unchanged instead of a fresh random token for
- * each attempt. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (an empty owner, or the lease is
+/* Names the owner of the lease. Every attempt then uses this name, unchanged, instead of a fresh
+ * random token. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (an empty owner, or the lease is
  * held or in use). */
 PLOCK_MUST_USE plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length);
 

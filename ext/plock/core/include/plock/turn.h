@@ -13,7 +13,7 @@
 /* A place in the queue for one lease. Only the engine uses its fields. */
 typedef struct plock_place_in_turn plock_place_in_turn;
 struct plock_place_in_turn {
-    plock_place_in_turn *next, **line; /* line NULL: a fork's parent has the lease */
+    plock_place_in_turn *next, **line; /* line NULL: the lease was inherited by fork */
     const void *lease;
     bool (*busy)(const void *lease);
 };
@@ -23,7 +23,7 @@ struct plock_place_in_turn {
 typedef struct plock_lease_use {
     plock_place_in_turn *places;
     size_t count; /* 1 or more */
-    /* begins the operation; a status other than PLOCK_OK ends the turn, as its result */
+    /* begins the operation; a status other than PLOCK_OK ends the turn, and is its result */
     plock_status (*begin)(void *context);
     /* called if the operation is given up before it has begun; NULL: no call */
     void (*give_up)(void *context);

@@ -16,7 +16,7 @@ plock_waker *plock_waker_take(void);
 void plock_waker_give(plock_waker *waker);
 
 /* Returns the descriptor to poll for POLLIN, opened at the first call; -1 with errno if none is
- * left. A thread that waits in plock_await needs none. */
+ * left. A thread that waits in plock_await need not call this. */
 int plock_waker_descriptor(plock_waker *waker);
 
 /* Prepares the waker to be woken by a signal handler, even in the thread that waits for it. A

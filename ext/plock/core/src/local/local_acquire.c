@@ -15,7 +15,7 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
     *text = owner;
     *digested = owner.length > PLOCK__LOCAL_OWNER_MAX;
     if (!*digested) return PLOCK_OK;
-    /* 160 bits of it are enough to tell owners apart */
+    /* 160 bits of the digest are enough to distinguish owners */
     *text = plock__text(room, PLOCK__LOCAL_OWNER_MAX);
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
@@ -136,7 +136,7 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
 }
 
 /* The file, or a folder above it, may return in a moment, or this process may let go of its lost
- * leases. An acquire with time left waits a second for that. */
+ * leases. An acquire with time left waits up to a second for that. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;

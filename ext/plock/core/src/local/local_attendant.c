@@ -100,8 +100,8 @@ static void look_by(plock_local_lease *lease, plock__local_attendant *attendant,
     attend_by(attendant, lease->look_at);
 }
 
-/* A lease that is due to look, retained, and its claim at that time. When the attendant looks for
- * it, the lease may have another claim or none. */
+/* A lease that is due to look, retained, and its claim. When the attendant looks, the lease may
+ * already have another claim or none. */
 typedef struct looker {
     plock_local_lease *lease; /* NULL: none is due */
     uint32_t claim;
@@ -221,8 +221,8 @@ static bool needed(const plock__local_attendant *attendant) {
 }
 
 /* A process wakes others before it makes a change. So an attendant that was woken looks again until
- * that process has left the critical section, or is found dead in it. Returns false if it has to.
- */
+ * that process has left the critical section, or is found dead in it. Returns false if another
+ * process is still inside. */
 static bool can_look(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored = {.status = PLOCK_OK};
     if (!attendant->heard) return true;

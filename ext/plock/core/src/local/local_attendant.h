@@ -12,7 +12,7 @@ struct plock__local_attendant {
     unsigned generation;
     /* only the job uses these two */
     bool heard;       /* the attendant was woken, and has not looked since */
-    bool cannot_hear; /* it cannot be notified when any process ends */
+    bool cannot_hear; /* no descriptor can notify it when any process ends */
 
     /* Under the lock. */
     bool all_look;

@@ -225,7 +225,7 @@ PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_err
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 
-/* The program's thread has seen that the lease, which is not watched from the start, holds. */
+/* Call it when the program's thread has seen that the lease holds, unless it is watched at once. */
 void plock__local_has_turn(plock_local_lease *lease);
 
 /* Makes the attendant look for the lease when the outlook says so. */

@@ -69,7 +69,7 @@ struct plock__local_map {
     _Atomic plock_ns whole_at;   /* when the file was last checked to be whole */
     _Atomic plock_ns checked_at; /* when it was last checked to be in its place, too */
     _Atomic plock_ns walked_at;  /* when the path was last walked for that */
-    /* the time of the folder's last change, as it was then; 0: unknown */
+    /* the time of the folder's last change, when the path was last walked; 0: unknown */
     _Atomic int64_t folder_changed;
     /* why nothing in the file counts any more: one of plock__local_loss */
     atomic_int loss;
@@ -254,7 +254,7 @@ unsigned long plock__local_die_at(unsigned long n);
 unsigned long plock__local_stop_at(unsigned long n);
 unsigned long plock__local_signal_at(unsigned long n);
 void plock__local_fault(void);
-/* Makes plock take every file system for this type of statfs(2); 0: for its true type. */
+/* Makes every file system seem to have this type (statfs(2)); 0: its true type. */
 void plock__local_pretend_file_system(long magic);
 /* Tests set a function that runs once at one of these moments: the worker thread has chosen a
  * lease and has not looked yet; an attendant has stopped and is not freed yet; a map has left the

@@ -219,7 +219,7 @@ static bool alive(plock__local_map *map, uint64_t process) {
     return map->lives;
 }
 
-/* Returns when a holder's claim ends. If its process is dead, that may be earlier. */
+/* Returns when a holder's claim ends: at `until`, or earlier if its process is dead. */
 static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
     const uint64_t process = process_of(claim);
     const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);

@@ -180,7 +180,7 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
 }
 
 /* Gives the claim another owner and a greater fence. The claim's process is already ours, so if we
- * die in between, the claim ends. */
+ * die in between, the claim ends as our other claims do. */
 static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner,
                          bool digested) {
     held->fence = plock__local_next_fence(lease->map, plock__local_wall());

@@ -67,9 +67,9 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
         woken = syscall(SYS_futex_waitv, words, WORDS, 0,
                         interest->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
-    /* If the word has changed, another process has just written to the page, so it exists. After
-     * any other sleep the file may have been truncated, and `asleep` is written only if is_there.
-     * EFAULT: the file was truncated before this thread slept. */
+    /* If the word has changed, its writer has just written to the page, so the page exists. After
+     * any other sleep the file may have been truncated, and only is_there permits a write to
+     * `asleep`. EFAULT: the file was truncated before this thread slept. */
     const bool changed = woken == WORD || code == EAGAIN;
     if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);

@@ -2,8 +2,8 @@
  * word, or polls its descriptor; or it waits for another waker, to which the poke is forwarded.
  *
  * No wake is lost. The waiting thread first says where it sleeps, and then looks at the mark. The
- * waking thread first sets the mark, and then looks where the other sleeps. A poke may come late,
- * for a thread that has gone: it wakes a thread for nothing. */
+ * waking thread first sets the mark, and then looks where the other sleeps. If a poke comes late,
+ * after its thread has gone, it wakes another thread for nothing. */
 #include "runtime/waker.h"
 
 #include "base/memory.h"

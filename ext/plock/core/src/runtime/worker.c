@@ -292,7 +292,7 @@ void plock__worker_submit(plock_job *job) {
     inherited = NULL;
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    /* the job was submitted by one that a drain is ending: no thread will do it */
+    /* another job submitted this one while a drain ended it: no thread will do this one */
     const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         append(&submitted, job);
