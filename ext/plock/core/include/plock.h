@@ -4,14 +4,14 @@
  *
  *   plock_config *config;                // 1. the address of the store, and its timeouts
  *   plock_config_new(&config, "redis://127.0.0.1:6379", &error);
- *   plock_store *store;                  // 2. takes the config over; no I/O yet
+ *   plock_store *store;                  // 2. takes ownership of the config; no I/O yet
  *   plock_store_open(&store, config, &error);
  *   plock_lease *lease;                  // 3. a lease of one key; nothing is held
  *   plock_lease_new(&lease, store, "plock:v1:abc", 12);
  *   plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND});
  *   status = plock_drive(lease, plock_wait_poll, NULL);  // 4. the loop that waits
  *   ... plock_lease_fence(lease), plock_lease_valid_until(lease) ...
- *   plock_lease_release(lease);          // 5. compare-and-delete: only the holder's own lock
+ *   plock_lease_release(lease);          // 5. deletes the lock only if it is still this lease's
  *   status = plock_drive(lease, plock_wait_poll, NULL);
  *   plock_lease_free(lease);             // 6. a held lease is released in the background
  *   plock_store_close(store);
@@ -21,15 +21,15 @@
  * moment has come. The embedding program decides how to wait (plock_drive takes a function for it),
  * so the same engine serves a thread, a fiber or a test.
  *
- * An acquire that is refused and may wait enters a queue on the server, in order of arrival. The
- * worker thread, one in the process, listens for all waiters and claims their turns. It also renews
- * leases and notices their loss. A waiting thread in plock_await does that work itself. Notices
- * report events of leases that no call is waiting for (plock/notice.h).
+ * An acquire that is refused and may wait enters a queue on the server, in order of arrival. Each
+ * process has one worker thread, which listens for all waiters and claims their turns. It also
+ * renews leases and notices their loss. A thread that waits in plock_await can do that work itself.
+ * Notices report events that no call returns, such as the loss of a lease (plock/notice.h).
  *
- * All threads may share a store. A lease does one operation at a time, and the program's lock
- * protects it; plock/turn.h makes the threads that share one take turns. After fork() the child's
- * copies hold nothing: the child closes their connections without sending a byte, and never
- * releases a lease of its parent. */
+ * All threads may share a store. A lease does one operation at a time, and a lock of the program
+ * protects it. If several threads share a lease, plock/turn.h makes them take turns. After fork()
+ * the child's copies hold nothing: the child closes their connections without sending a byte, and
+ * never releases a lease of its parent. */
 #ifndef PLOCK_H
 #define PLOCK_H
 

@@ -1,5 +1,5 @@
-/* An admin session: plain commands to the server, on its own connection, to identify the server and
- * check its configuration. Locks do not need it, and their connections are not touched. */
+/* An admin session sends plain commands to the server, to identify it and to check its
+ * configuration. It has a connection of its own, and never uses those of the locks. */
 #ifndef PLOCK_ADMIN_SESSION_H
 #define PLOCK_ADMIN_SESSION_H
 
@@ -23,7 +23,7 @@ typedef struct plock_word {
 typedef struct plock_part {
     enum { PLOCK_PART_NOTHING, PLOCK_PART_NUMBER, PLOCK_PART_TEXT, PLOCK_PART_LIST } kind;
     int64_t number;   /* NUMBER */
-    const char *text; /* TEXT: good until the next question */
+    const char *text; /* TEXT: valid until the next question */
     size_t length;    /* TEXT: in bytes; LIST: the number of its elements */
 } plock_part;
 
@@ -32,20 +32,21 @@ PLOCK_MUST_USE plock_status plock_admin_session_new(plock_admin_session **admin_
                                                     plock_store *store);
 void plock_admin_session_free(plock_admin_session *admin_session); /* NULL is allowed */
 
-/* Begins to ask; the words must live until the answer has come. Gives up the question under way.
- * Returns PLOCK_OK or PLOCK_MISUSE (no words, or too many). */
+/* Begins a question, and gives up an earlier one that has no answer yet. The words must stay in
+ * memory until the answer has come. Returns PLOCK_OK or PLOCK_MISUSE (no words, or too many). */
 PLOCK_MUST_USE plock_status plock_admin_session_ask(plock_admin_session *admin_session,
                                                     unsigned count, const plock_word *words);
 
-/* Returns PLOCK_OK when answered, PLOCK_AGAIN with interest, or the failure, which includes an
- * error of the server. It has connect_timeout to connect and command_timeout for the answer. */
+/* Returns PLOCK_OK when the answer has come, PLOCK_AGAIN with interest, or the failure. If the
+ * server answers with an error, that is a failure, too. Connecting may take connect_timeout, and
+ * the answer command_timeout. */
 PLOCK_MUST_USE plock_status plock_admin_session_step(plock_admin_session *admin_session,
                                                      plock_interest *interest);
 plock_operation plock_admin_session_operation(plock_admin_session *admin_session);
 const plock_error *plock_admin_session_error(const plock_admin_session *admin_session);
 
 size_t plock_admin_session_parts(const plock_admin_session *admin_session);
-/* NOTHING after the last */
+/* Returns PLOCK_PART_NOTHING if the answer has no such part. */
 plock_part plock_admin_session_part(const plock_admin_session *admin_session, size_t part);
 
 #endif

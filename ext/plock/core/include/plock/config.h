@@ -18,12 +18,12 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
 
 /* Sets one option by name; the value is text, as in the query of a URL:
  *
- *   username, password   not in a query: they have their place in the URL
- *   database             not in a query: there it is "db"
- *   connect_timeout      0.5   seconds for one connection: name, TCP, TLS, AUTH
+ *   username, password   not in a query: the URL has another place for them
+ *   database             called "db" in a query
+ *   connect_timeout      0.5   seconds for one connection: name lookup, TCP, TLS, AUTH
  *   command_timeout      0.5   seconds for one command
- *   attempt_timeout      0.2   seconds that the first attempt always has, whatever its patience
- *   release_timeout      0.5   seconds that a release may take the caller
+ *   attempt_timeout      0.2   seconds that the first attempt has, even if the acquire may not wait
+ *   release_timeout      0.5   seconds that the caller waits for a release at most
  *   unavailable_timeout  1     seconds until an acquire that cannot reach the server gives up
  *   fence_ttl            3600  seconds that a fence outlives its lease, 0 to PLOCK_FENCE_TTL_MAX
  *   pool_size            16    connections at most, 1 to 1024
@@ -39,10 +39,10 @@ PLOCK_MUST_USE plock_status plock_config_set(plock_config *config, const char *o
 /* The URL without user, password and options, for printing. */
 const char *plock_config_display(const plock_config *config);
 
-/* True for rediss:// with verify=none: the program should then log one warning. */
+/* Returns true for rediss:// with verify=none. The program should then log one warning. */
 bool plock_config_unverified(const plock_config *config);
 
-/* Is the lock's value in the store in the format of Ruby's Marshal? */
+/* Are the values of locks stored in the format of Ruby's Marshal? */
 bool plock_config_marshals(const plock_config *config);
 
 /* Wipes the secrets. NULL is allowed. */

@@ -14,24 +14,27 @@ typedef struct plock_interest {
     int fd;       /* -1: no descriptor */
     short events; /* POLLIN or POLLOUT */
     plock_ns deadline;
-    /* Until it is woken; only with fd -1. An event loop polls its descriptor and then clears it. */
+    /* The wait ends when this waker is woken; only with fd -1; NULL: none. An event loop polls the
+     * waker's descriptor, and then clears the waker. */
     plock_waker *waker;
     /* the worker thread does the awaited work, and plock_await may do it instead */
     bool helps;
-    /* A second place where plock_await may sleep, with the waker; NULL: none. */
+    /* A place in shared memory where plock_await may sleep instead, and notice a wake of the waker,
+     * too; NULL: none. */
     const plock__parking_slot *parking_slot;
 } plock_interest;
 
 /* Waits for the interest. Returns PLOCK_OK when it is ready or its deadline has come, or
- * PLOCK_INTERRUPTED on a signal or when the waker `interrupt` is woken (NULL: none). Only an
- * interest with a descriptor is waited for in poll(2), and needs a descriptor for the interrupt.
+ * PLOCK_INTERRUPTED on a signal or when the waker `interrupt` is woken (NULL: none). If the
+ * interest has a descriptor, the function calls poll(2), and `interrupt` needs a descriptor, too.
  *
- * A thread in the wait queue listens to the server itself, so that its turn costs no change of
- * threads. It must hold no lock that another thread might need to proceed, such as an
+ * A thread that waits for its turn may listen to the server itself, so that no other thread has to
+ * wake it. The caller must hold no lock that another thread might need to proceed, such as an
  * interpreter's. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt);
 
-/* For a thread that waits for an interest that helps, but not in plock_await. */
+/* Makes the worker thread do the awaited work. A thread that waits for an interest with `helps`
+ * other than in plock_await must call this first. */
 void plock_have_led(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* A lease: a time-bounded hold of one key, in a store of any kind, and the operation under way on
  * it.
  *
- * Each kind of store makes its leases, and begins to acquire or adopt them: plock/redis.h,
+ * Each kind of store has its own functions to make, acquire and adopt a lease: plock/redis.h,
  * plock/local.h. All other functions are the same for all kinds. */
 #ifndef PLOCK_LEASE_H
 #define PLOCK_LEASE_H
@@ -19,16 +19,16 @@ typedef struct plock_lease plock_lease;
 
 #define PLOCK_SHARE_MAX 6 /* bytes: "s65535" */
 
-#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* as long as the at_least of the acquire says */
+#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* for the rest of the acquire's at_least */
 
 /* Each begins an operation and does no I/O; plock_lease_step carries it out. They return PLOCK_OK;
  * PLOCK_MISUSE if the lease is not held or a span is out of range; PLOCK_IN_USE if another
  * operation is under way (plock/turn.h waits for it).
  *
- * After a release the key stays taken for `keep`, or PLOCK_KEEP_AT_LEAST. An extension lasts for
- * `ttl`, PLOCK_TTL_MIN to PLOCK_TTL_MAX, from now on. A downgrade changes the share "w" to "r", and
- * admits no other "w" in between. After a leave, this process neither renews nor releases the
- * lease: any process that knows its owner can. */
+ * After a release the key stays taken for `keep`, a span or PLOCK_KEEP_AT_LEAST. An extension lasts
+ * for `ttl`, PLOCK_TTL_MIN to PLOCK_TTL_MAX, from now on. A downgrade changes the share "w" to "r",
+ * and admits no other "w" in between. After a leave, this process neither renews nor releases the
+ * lease. Any process that knows the lease's owner can release or adopt it. */
 PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease, plock_ns keep);
 PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
 PLOCK_MUST_USE plock_status plock_lease_downgrade(plock_lease *lease);
@@ -38,9 +38,9 @@ PLOCK_MUST_USE plock_status plock_lease_leave(plock_lease *lease);
  *   PLOCK_AGAIN        not done: call again as *interest says
  *   PLOCK_TRY_FAILED   acquire: an attempt failed (see plock_lease_error); call again to retry
  *   PLOCK_OK           done
- *   PLOCK_REFUSED      acquire with wait 0: another holder has it
+ *   PLOCK_REFUSED      acquire with wait 0: the key is not free
  *   PLOCK_TIMED_OUT    acquire with wait: refused or failed until the end (see plock_lease_error)
- *   PLOCK_NOT_OWNER    release, extend, downgrade: it was not ours any more
+ *   PLOCK_NOT_OWNER    release, extend, downgrade: the lease was not ours any more
  *   any other          the store's failure; plock_lease_error has the message */
 PLOCK_MUST_USE plock_status plock_lease_step(plock_lease *lease, plock_interest *interest);
 
@@ -55,40 +55,41 @@ void plock_lease_cancel(plock_lease *lease);
  * taken for `keep`. */
 void plock_lease_let_go(plock_lease *lease, plock_ns keep);
 
-/* The time that an operation may take, a release or another. */
+/* The time that an operation may take: a release if `releases`, or another one. */
 plock_ns plock_lease_budget(const plock_lease *lease, bool releases);
 
-/* Frees the lease without I/O. If it is held, or an unfinished operation may hold it, the worker
- * thread releases it, except in a forked child. NULL is allowed. */
+/* Frees the lease without I/O. If it is held, or an unfinished operation may have acquired it, the
+ * worker thread releases it, except in a forked child. NULL is allowed. */
 void plock_lease_free(plock_lease *lease);
 
-/* The same for a lease that its program forgot: if it is still held, a notice says so
- * (plock/notice.h). */
+/* The same for a lease that the program forgot to release: if it is still valid, a notice reports
+ * that (plock/notice.h). */
 void plock_lease_abandon(plock_lease *lease);
 
-/* Held as far as this process can tell without I/O: acquired, not released, not expired, not
- * inherited by fork. */
+/* Returns true if the lease is held, as far as this process knows without asking a server: it was
+ * acquired, is not released, expired or known to be lost, and is not inherited by fork. */
 bool plock_lease_valid(const plock_lease *lease);
-/* acquired here, and not released, left or found to be lost; it may have expired */
+/* Returns true if this process acquired the lease, and has not released or left it. The lease may
+ * have expired. On Redis, an operation that finds the lease lost ends this state, too. */
 bool plock_lease_held(const plock_lease *lease);
-/* it was held, and has expired or was taken away */
+/* Returns true if the lease was held, and has expired or was taken away. */
 bool plock_lease_lost(const plock_lease *lease);
-/* another holder had it at first, or others waited before us */
+/* Returns true if the key was held by another lease at first, or had earlier waiters. */
 bool plock_lease_contended(const plock_lease *lease);
 bool plock_lease_inherited(const plock_lease *lease); /* acquired by the parent of this process */
-/* unique in this process; notices refer to a lease by it */
+/* unique in this process; notices identify the lease by it */
 uint64_t plock_lease_id(const plock_lease *lease);
-/* grows strictly for each key; 0: none was acquired */
+/* greater than all earlier fences of the key; 0: the lease was never acquired */
 int64_t plock_lease_fence(const plock_lease *lease);
 plock_ns plock_lease_ttl(const plock_lease *lease);
 plock_ns plock_lease_waited(const plock_lease *lease);      /* from the call to the acquisition */
-plock_ns plock_lease_acquired_at(const plock_lease *lease); /* before the request left */
+plock_ns plock_lease_acquired_at(const plock_lease *lease); /* just before the request left */
 plock_ns plock_lease_valid_until(const plock_lease *lease);
 const char *plock_lease_key(const plock_lease *lease, size_t *length);
-const char *plock_lease_owner(const plock_lease *lease, size_t *length); /* its token */
-/* the token in the store's encoding */
+const char *plock_lease_owner(const plock_lease *lease, size_t *length); /* its token or name */
+/* the owner in the store's encoding */
 const char *plock_lease_value(const plock_lease *lease, size_t *length);
-char plock_lease_mode(const plock_lease *lease); /* 'r', 'w', 's'; 0: it holds the key alone */
+char plock_lease_mode(const plock_lease *lease); /* 'r', 'w', 's'; 0: exclusive */
 const plock_error *plock_lease_error(const plock_lease *lease);
 
 plock_operation plock_lease_operation(plock_lease *lease);

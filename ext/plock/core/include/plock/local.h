@@ -14,12 +14,12 @@
  *   plock_local_close(store);
  *
  * A lease expires as in the other stores, and it also ends with its process: the kernel reports the
- * death, and the next waiter has the lock at once. Only at_least outlives the process, and so does
- * a lease that was left, until it is adopted.
+ * death, and the next waiter has the lock at once. Two things outlive the process: the rest of
+ * at_least, and a lease that was left (plock_lease_leave).
  *
- * The store keeps its promises as long as only plock writes to the file. Processes that use the
- * file notice within a tenth of a second that it was damaged, truncated or removed. Until then, the
- * kernel ends a process that reads a part that was cut off (SIGBUS). */
+ * The store keeps its promises as long as only plock writes to the file. Processes that hold or
+ * wait for a lease notice within a second that the file was damaged, truncated or removed. Until
+ * then, the kernel ends a process that reads a part that was cut off (SIGBUS). */
 #ifndef PLOCK_LOCAL_H
 #define PLOCK_LOCAL_H
 
@@ -30,18 +30,19 @@
 
 typedef struct plock_local plock_local;
 
-/* keys that are held or waited for at a time, by default */
+/* how many keys can be held or waited for at a time, by default */
 #define PLOCK_LOCAL_KEYS      65536
 #define PLOCK_LOCAL_KEYS_MIN  16
 #define PLOCK_LOCAL_KEYS_MAX  1048576
 #define PLOCK_LOCAL_LABEL_MAX 100 /* bytes */
-/* how long an operation without a wait of its own may find the critical section taken */
+/* how long an operation without a wait of its own tries to enter the critical section */
 #define PLOCK_LOCAL_PATIENCE    PLOCK_SECOND
 #define PLOCK_LOCAL_AT_ONCE_MAX 64 /* keys in one plock_local_acquire_all */
 
-/* Opens the file, and makes it if there is none. path: absolute, or NULL for `locks` in
- * $XDG_RUNTIME_DIR/plock, otherwise in a folder of the user's own below the temporary folder.
- * keys: how many it has room for; 0: as many as the file has, or PLOCK_LOCAL_KEYS.
+/* Opens the file, and makes it if there is none. path: an absolute path; NULL: the file `locks` in
+ * $XDG_RUNTIME_DIR/plock or, without such a folder of the user's own, in plock-UID in the temporary
+ * folder. keys: how many keys the file has room for; 0: as many as an existing file, or
+ * PLOCK_LOCAL_KEYS.
  *
  * Folder and file must belong to the user, must not be symbolic links or on a network, and must
  * not be writable by others. A file from before a reboot, of another version, truncated or damaged
@@ -54,63 +55,66 @@ PLOCK_MUST_USE plock_status plock_local_open(plock_local **store, const char *pa
 /* Gives up this reference; leases keep the store alive. NULL is allowed. */
 void plock_local_close(plock_local *store);
 
-/* Lets go of the file as soon as no lease needs it. The next operation opens it again. */
+/* Closes the file as soon as no lease needs it. The next operation opens it again. */
 void plock_local_disconnect(plock_local *store);
 bool plock_local_disconnected(const plock_local *store);
 
 const char *plock_local_path(const plock_local *store);
 
-/* Why opening the store replaced the file; NULL if it did not, or if the file was from before a
- * reboot. */
+/* Returns why the store replaced an earlier file; NULL if it did not, or if that file was from
+ * before a reboot. */
 const char *plock_local_remade(const plock_local *store);
 
-/* A descriptor that keeps this process alive for the store: as long as another process has an
- * inherited copy, this one counts as alive. It belongs to the store, and is closed on exec unless
- * the caller clears that flag. Returns -1 with an error, or without one if the system's locks
- * cannot be inherited. */
+/* Returns a descriptor that keeps this process alive for the store: as long as another process has
+ * an inherited copy of it, this process counts as alive. The descriptor belongs to the store.
+ * exec(2) closes it unless the caller clears its FD_CLOEXEC. Returns -1 with an error on failure,
+ * and -1 without an error if the system's locks cannot be inherited. */
 int plock_local_liveness(plock_local *store, plock_error *error);
 
 typedef struct plock_local_acquire_options {
     plock_ns ttl;                    /* PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     plock_ns wait;                   /* how long to try; 0: one attempt */
     plock_ns at_least;               /* how long the key stays taken even if this process dies */
-    plock_ns max_hold;               /* no renewal after that; 0: no bound */
+    plock_ns max_hold;               /* no renewal after this span; 0: no bound */
     bool renews, automatic, watched; /* as in plock_acquire_options */
-    char mode;         /* 0: exclusive; otherwise only holders of one mode share the key, … */
-    unsigned limit;    /* … and no more than this; 0: no bound. At most 65535 */
+    char mode;         /* 0: exclusive; otherwise holders with the same mode share the key, … */
+    unsigned limit;    /* … up to this number of holders, 65535 at most; 0: no bound */
     const char *label; /* PLOCK_LOCAL_LABEL_MAX bytes at most, of any kind */
     size_t label_length;
-    const char *owner; /* instead of a fresh token */
+    const char *owner; /* NULL: a fresh token */
     size_t owner_length;
 } plock_local_acquire_options;
 
-/* Makes a lease of one key, which is not held yet. PLOCK_OK, PLOCK_MISUSE (empty) or
- * PLOCK_NO_MEMORY. */
+/* Makes a lease of one key, which is not held yet. Returns PLOCK_OK, PLOCK_MISUSE (empty key),
+ * PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_local *store,
                                                   const char *key, size_t length);
 
-/* Begins an operation; plock_lease_step carries it out. PLOCK_OK, or PLOCK_MISUSE if the lease is
- * held or a span is out of range. Beyond the statuses in plock/lease.h, it ends with
- * PLOCK_STORE_FULL, PLOCK_SILENT (a stopped process is in the critical section), PLOCK_PROTOCOL
- * (the file is damaged) or PLOCK_DESCRIPTORS. */
+/* Begins an operation; plock_lease_step carries it out. Returns PLOCK_OK, PLOCK_NO_MEMORY,
+ * PLOCK_CRYPTO, or PLOCK_MISUSE if the lease is held or a span is out of range. The operation may
+ * also end with PLOCK_STORE_FULL, PLOCK_SILENT (a stopped process is in the critical section),
+ * PLOCK_PROTOCOL (the file is damaged) or PLOCK_DESCRIPTORS. */
 PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease,
                                                       const plock_local_acquire_options *terms);
 
-/* Takes over the lease that this owner left by plock_lease_leave. The lease keeps its expiry if
- * the terms' ttl is 0. It gets another owner (a fresh token or the terms') and a greater fence, so
- * it can be adopted once. From now on it ends with this process. Its at_least still counts: the
- * ttl is no shorter than the rest of it, and the terms' at_least may lengthen it. Of the terms,
- * max_hold, renews, automatic and watched count, too. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
+/* Begins to take over the lease that the owner `left` gave up by plock_lease_leave. The lease gets
+ * another owner (the terms', or a fresh token) and a greater fence, so it can be adopted only once.
+ * From then on it ends with this process. If the terms' ttl is 0, the lease keeps its expiry. It
+ * never ends before the rest of its at_least, and the terms' at_least may lengthen that. Of the
+ * terms, max_hold, renews, automatic and watched count, too. The operation ends with PLOCK_OK,
+ * PLOCK_NOT_OWNER or a failure. */
 PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left,
                                                     size_t length,
                                                     const plock_local_acquire_options *terms);
 
-/* Releases the lease that this owner holds, in any process. Done: PLOCK_OK or PLOCK_NOT_OWNER. */
+/* Begins to release the lease that this owner holds, whatever process acquired it. The operation
+ * ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
 PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_lease *lease, const char *owner,
                                                             size_t length);
 
-/* Acquires all or none, in one attempt. The keys must differ. PLOCK_OK, PLOCK_AGAIN, PLOCK_REFUSED
- * (*refused: which one is held or waited for), or a failure. */
+/* Acquires all leases or none, in one attempt. The keys must differ. Returns PLOCK_OK, PLOCK_AGAIN
+ * with interest, PLOCK_REFUSED (*refused: the index of a key that is held or waited for), or a
+ * failure. */
 PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, size_t count,
                                                     const plock_local_acquire_options *terms,
                                                     size_t *refused, plock_interest *interest,
@@ -124,29 +128,29 @@ void plock_local_lease_forget(plock_lease *lease);
 typedef struct plock_local_person {
     bool waits;
     char mode;
-    plock_ns left;                     /* holders: until it ends by itself */
+    plock_ns left;                     /* holders: the time until the lease ends by itself */
     int64_t fence, since, pid, thread; /* since: microseconds since 1970 */
     size_t label_length;
     char label[PLOCK_LOCAL_LABEL_MAX];
 } plock_local_person;
 
-/* Writes up to `room` holders and waiters, holders first, then waiters in order; *count: how many
- * there are. PLOCK_OK, PLOCK_AGAIN or a failure. */
+/* Writes up to `room` holders and waiters: the holders first, then the waiters in order. *count:
+ * how many there are in all. Returns PLOCK_OK, PLOCK_AGAIN with interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *key, size_t length,
                                                 plock_local_person *people, size_t room,
                                                 size_t *count, plock_interest *interest,
                                                 plock_error *error);
 
-#define PLOCK_LOCAL_KEY_MAX 200 /* bytes of a key that is listed; a longer one is not */
+#define PLOCK_LOCAL_KEY_MAX 200 /* bytes; longer keys are not listed */
 
-/* The next key from *cursor on (0 at first) that is held: *length is 0 at the end. PLOCK_OK,
- * PLOCK_AGAIN or a failure. */
+/* Finds the next held key from *cursor on (0 at first), and moves *cursor behind it. At the end
+ * *length is 0. Returns PLOCK_OK, PLOCK_AGAIN with interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,
                                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length,
                                                  plock_interest *interest, plock_error *error);
 
-/* Takes the key away from all its holders. PLOCK_OK, PLOCK_NOT_OWNER (none), PLOCK_AGAIN or a
- * failure. */
+/* Takes the key away from all its holders. Returns PLOCK_OK, PLOCK_NOT_OWNER if there are none,
+ * PLOCK_AGAIN with interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_break(plock_local *store, const char *key, size_t length,
                                               plock_interest *interest, plock_error *error);
 

@@ -1,4 +1,4 @@
-/* Notices: events of leases that no call is waiting for, for a thread that listens. */
+/* Notices report events of leases that no call returns, to a thread that listens for them. */
 #ifndef PLOCK_NOTICE_H
 #define PLOCK_NOTICE_H
 
@@ -10,8 +10,8 @@
 
 typedef enum plock_notice_kind {
     PLOCK_LOST,      /* a watched lease is lost */
-    PLOCK_RENEWED,   /* a lease was renewed; `took` says how long that took */
-    PLOCK_ABANDONED, /* a held lease was freed, and is released */
+    PLOCK_RENEWED,   /* a lease was renewed; `took`: how long that took */
+    PLOCK_ABANDONED, /* the program forgot a held lease, which is released (plock_lease_abandon) */
     PLOCK_UNRELEASED /* a background release failed: the lock stays until its lease expires */
 } plock_notice_kind;
 
@@ -29,15 +29,15 @@ typedef struct plock_notice {
 plock_notice *plock_notice_next(void);
 void plock_notice_free(plock_notice *notice);
 
-/* A descriptor that becomes readable when there may be a notice, until plock_notice_clear. -1 with
- * errno. */
+/* Returns a descriptor that becomes readable when there may be a notice, and stays so until
+ * plock_notice_clear. Returns -1 with errno on failure. */
 int plock_notice_descriptor(void);
 void plock_notice_clear(void);
 
 /* Makes the descriptor readable even without a notice. */
 void plock_notice_wake(void);
 
-/* Are renewals reported? Initially they are not. */
+/* Sets whether renewals are reported. Initially they are not. */
 void plock_notice_renewals(bool wanted);
 
 #endif

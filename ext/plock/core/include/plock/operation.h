@@ -1,4 +1,4 @@
-/* An operation under way on an object of the engine, as its driver sees it. */
+/* An operation under way on an object of the engine, as the loop that drives it sees it. */
 #ifndef PLOCK_OPERATION_H
 #define PLOCK_OPERATION_H
 
@@ -12,8 +12,8 @@ typedef struct plock_operation {
     void (*hurry)(void *of, plock_ns deadline); /* ends it by the deadline */
 } plock_operation;
 
-/* Waits for the interest. Returns PLOCK_OK when it is ready or the deadline has come, or
- * PLOCK_INTERRUPTED to stop. */
+/* Waits for the interest. Returns PLOCK_OK when the interest is ready or its deadline has come, or
+ * PLOCK_INTERRUPTED if the loop must stop. */
 typedef plock_status (*plock_wait)(void *context, const plock_interest *interest);
 
 /* The loop that waits: steps and waits until the operation is done or the wait is interrupted.
@@ -22,7 +22,8 @@ typedef plock_status (*plock_wait)(void *context, const plock_interest *interest
 PLOCK_MUST_USE plock_status plock_carry_on(const plock_operation *operation, plock_wait wait,
                                            void *context);
 
-/* A plain poll(2), for programs without an event loop. It ignores the context. */
+/* Waits in plock_await without an interrupt, for programs without an event loop. Ignores the
+ * context. */
 plock_status plock_wait_poll(void *context, const plock_interest *interest);
 
 #endif

@@ -1,4 +1,4 @@
-/* A query: the state of a store's locks, and the break of a held lock. */
+/* A query reads the state of a store's locks, breaks a held lock, or reads and writes a note. */
 #ifndef PLOCK_QUERY_H
 #define PLOCK_QUERY_H
 
@@ -9,7 +9,7 @@
 #include "plock/operation.h"
 #include "plock/store.h"
 
-#define PLOCK_WAITERS_TOLD 24  /* in one answer */
+#define PLOCK_WAITERS_TOLD 24  /* holders and waiters in one answer */
 #define PLOCK_NOTE_MAX     160 /* bytes */
 
 typedef struct plock_query plock_query;
@@ -24,29 +24,29 @@ void plock_query_free(plock_query *query);
 /* Each begins a question, and gives up the one under way; plock_query_step carries it out.
  *
  * status answers with the value, the ms left, the note of the last acquire ("fence
- * seconds:microseconds host pid thread channel label value"), and the number of waiters. Then
- * follow, from the first-th waiter on, at most PLOCK_WAITERS_TOLD times, a ticket (microseconds)
- * and "host pid thread channel label value".
+ * seconds:microseconds host pid thread channel label value"), and the number of waiters. Then it
+ * lists at most PLOCK_WAITERS_TOLD waiters, from index `first` on. For each waiter there are two
+ * parts: a ticket (microseconds) and "host pid thread channel label value".
  *
- * status of a shared lock answers with the number of holders and the number of waiters. Then
- * follow, from the first-th on, at most PLOCK_WAITERS_TOLD times: of a holder the ms left and "mode
- * fence seconds:microseconds host pid thread channel label value" ("": no note), of a waiter its
- * ticket and "share host …".
+ * status of a shared lock answers with the number of holders and the number of waiters. Then it
+ * lists the holders and after them the waiters: at most PLOCK_WAITERS_TOLD in all, from index
+ * `first` on. For a holder there are the ms left and "mode fence seconds:microseconds host pid
+ * thread channel label value" ("": no note). For a waiter there are its ticket and "share host …".
  *
- * scan answers with a cursor to continue from, 0 at the end, and with keys.
+ * scan answers with a cursor to continue from (0 at the end), and then with keys.
  *
  * break answers 1 if the lock was held.
  *
- * note answers with the note under the key, "" if there is none. It stores the given note if there
- * was none, or, with `replace`, in any case. An empty note only reads. Returns PLOCK_OK, or
- * PLOCK_MISUSE for a note longer than PLOCK_NOTE_MAX, which asks nothing. */
+ * note stores the given note if the key had none or `replace` is true. It answers with the note
+ * that the key then has; "": none. An empty note only reads. Returns PLOCK_OK; or PLOCK_MISUSE,
+ * without a question, if the note is longer than PLOCK_NOTE_MAX. */
 void plock_query_status(plock_query *query, int64_t first);
 void plock_query_scan(plock_query *query, int64_t cursor);
 void plock_query_break(plock_query *query);
 PLOCK_MUST_USE plock_status plock_query_note(plock_query *query, const char *note, size_t length,
                                              bool replace);
 
-/* Gives the question under way less time than a command: it ends by the deadline. */
+/* Ends the question under way by the deadline, if that comes before command_timeout. */
 void plock_query_hurry(plock_query *query, plock_ns deadline);
 
 /* Returns PLOCK_OK, PLOCK_AGAIN with interest, PLOCK_MISUSE (no question), or the failure, with a
@@ -58,9 +58,9 @@ const plock_error *plock_query_error(const plock_query *query);
 
 /* The answer, part by part, until the next question. */
 size_t plock_query_parts(const plock_query *query);
-/* NULL: it is not a text */
+/* NULL: the part is not a text */
 const char *plock_query_text(const plock_query *query, size_t part, size_t *length);
-/* 0: it is not a number */
+/* 0: the part is not a number */
 int64_t plock_query_number(const plock_query *query, size_t part);
 
 #endif

@@ -1,49 +1,51 @@
-/* Leases of a store on Redis: how to begin them. */
+/* Leases of a store on Redis: how to make, acquire and adopt them. */
 #ifndef PLOCK_REDIS_H
 #define PLOCK_REDIS_H
 
 #include "plock/lease.h"
 #include "plock/store.h"
 
-#define PLOCK_LABEL_MAX 300 /* bytes: a hundred, percent-encoded */
+#define PLOCK_LABEL_MAX 300 /* bytes: 100, each of which may be percent-encoded as three */
 
 typedef struct plock_acquire_options {
     plock_ns ttl; /* the time to live of the lease: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
-    /* how long to try; 0: one attempt, and nothing else with a named owner */
+    /* how long to try; 0: one attempt. With a named owner (plock_lease_own) it must be 0. */
     plock_ns wait;
-    plock_ns asking; /* the time that the caller has spent so far on several keys in turn.
-                      * attempt_timeout counts from its beginning. */
+    plock_ns asking; /* if the caller acquires several keys one after another: the time since it
+                      * began with the first. attempt_timeout counts from there. */
     /* how long the key stays taken even after an earlier release, up to PLOCK_TTL_MAX; the lease
      * lasts at least as long */
     plock_ns at_least;
     bool renews;       /* the worker thread extends the lease while it is held … */
     plock_ns max_hold; /* … up to this span after its acquisition; 0: no bound */
-    bool automatic; /* with renews, as the default of a block: nothing happens before the lease is
-                     * older than most become. A loss is reported only if the lease is watched. */
-    bool watched;   /* a loss is reported (plock/notice.h); a lease that renews is watched, too */
+    bool automatic; /* with renews, if the program did not ask for it: the worker thread leaves the
+                     * lease alone until it is older than most leases become */
+    bool watched;   /* a loss is reported (plock/notice.h); renews without automatic implies it */
     /* retry even failures that seem permanent: a wrong password, a missing permission */
     bool insists;
     bool endures; /* go on even if the server is away for longer than unavailable_timeout; insists
                    * implies it */
-    /* with processes of the older Ruby implementation: they poll, and get a chance to acquire */
+    /* processes of the older Ruby implementation, which poll, use the lock, too: they get a chance
+     * to acquire it */
     bool shares;
-    const char *label; /* shown in the list of holders and waiters: up to PLOCK_LABEL_MAX
-                        * bytes without blanks, alive until the operation ends; NULL: none */
+    const char *label; /* shown in the list of holders and waiters: up to PLOCK_LABEL_MAX bytes
+                        * without blanks, in memory until the operation ends; NULL: none */
 } plock_acquire_options;
 
-/* Copies the key and refers to the store. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty
- * key). */
+/* Makes a lease that is not held yet. It has a copy of the key, and a reference to the store.
+ * Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). */
 PLOCK_MUST_USE plock_status plock_lease_new(plock_lease **lease, plock_store *store,
                                             const char *key, size_t length);
 
-/* Uses this owner, unchanged, instead of a fresh random token for each attempt. Returns PLOCK_OK,
- * PLOCK_NO_MEMORY or PLOCK_MISUSE (empty, or an operation is under way). */
+/* Names the owner of the lease. Every attempt then uses this name, unchanged, instead of a fresh
+ * random token. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (an empty owner, or the lease is
+ * held or in use). */
 PLOCK_MUST_USE plock_status plock_lease_own(plock_lease *lease, const char *owner, size_t length);
 
-/* Makes it acquire a share of a lock with several holders: "sN" admits N, "r" any number, "w" is
- * alone. Shares with different first letters exclude each other. Waiters are admitted in FIFO
- * order. A key is always shared or always exclusive. Returns PLOCK_OK or PLOCK_MISUSE (another
- * share, a lease with its own owner, or an operation is under way). */
+/* Makes the lease acquire a share of a lock with several holders. "sN" admits N holders, "r" any
+ * number, "w" one. Shares with different first letters exclude each other. Waiters are admitted in
+ * FIFO order. All leases of a key must have shares, or none. Returns PLOCK_OK or PLOCK_MISUSE (no
+ * such share, or the lease has a named owner, is held or is in use). */
 PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *share);
 
 /* Begins an operation and does no I/O; plock_lease_step carries it out. Returns PLOCK_OK, or
@@ -52,21 +54,24 @@ PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease,
                                                 const plock_acquire_options *patience);
 
 /* If a release cannot reach the server, the worker thread repeats it until the lease would have
- * expired. It does not for a named owner (plock_lease_own). A release that only found no free
- * connection in time ends with PLOCK_OK; if it then fails in the background, a notice says so
- * (PLOCK_UNRELEASED). */
+ * expired. It does not repeat the release of a named owner (plock_lease_own). A release that only
+ * found no free connection in time ends with PLOCK_OK. If it then fails in the background, a notice
+ * reports that (PLOCK_UNRELEASED). */
 
-/* Begins a release by owner (plock_lease_own) of a lock that this object did not acquire. Returns
- * as above. */
+/* Begins to release, by its named owner (plock_lease_own), a lock that another lease object
+ * acquired. Returns PLOCK_OK, or PLOCK_MISUSE if the lease has no named owner, is held or is in
+ * use. */
 PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
 
-/* Begins to adopt, for ttl from now on, a lease that another process left (plock_lease_leave) under
- * this value (plock_lease_value). The lease gets another owner, a fresh token or that of
- * plock_lease_own, and a greater fence, so a value can be adopted only once.
+/* Begins to adopt a lease that another process left (plock_lease_leave); `left` is the value that
+ * it had there (plock_lease_value). The lease then lasts for ttl from now on. It gets another
+ * owner, a fresh token or that of plock_lease_own, and a greater fence, so a value can be adopted
+ * only once.
  *
- * Returns as above, or PLOCK_NO_MEMORY. The operation ends with PLOCK_OK or PLOCK_NOT_OWNER. It
- * uses ttl, renews, automatic, max_hold and watched of the options. If the reply is lost, the
- * worker thread releases the lock that a fresh token may have acquired. */
+ * Returns PLOCK_OK, PLOCK_MISUSE (as plock_lease_acquire, or an empty value), PLOCK_NO_MEMORY or
+ * PLOCK_CRYPTO. The operation ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. Of the options it
+ * uses ttl (or at_least, if longer), renews, automatic, max_hold and watched. If the reply is lost,
+ * the worker thread releases the lock that a fresh token may have acquired. */
 PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length,
                                               const plock_acquire_options *patience);
 

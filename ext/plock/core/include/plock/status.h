@@ -1,4 +1,4 @@
-/* The results of calls: one list, which defines the names, the texts and the four judgements. */
+/* The results of calls. One list defines their names, their texts and the four judgements. */
 #ifndef PLOCK_STATUS_H
 #define PLOCK_STATUS_H
 
@@ -7,10 +7,10 @@
 /* X(name, kind, another try, carried out, connection, text)
  *
  * kind         the family of errors (plock_kind): how the caller should react
- * another try  RETRY: may pass by itself, so another attempt before the deadline makes sense
- *              FINAL: does not pass
- * carried out  NEVER: a command that ended like this has changed nothing
- *              PERHAPS: it may have changed something, if it had left
+ * another try  RETRY: the cause may pass, so another attempt before the deadline makes sense
+ *              FINAL: the cause does not pass by itself
+ * carried out  NEVER: a command that ended with this status has changed nothing
+ *              PERHAPS: the command may have changed something if it was sent
  * connection   KEEPS: the connection is in a known state and may be used again
  *              DROPS: the connection is closed */
 #define PLOCK_STATUSES(X)                                                                          \
@@ -110,14 +110,14 @@ plock_kind plock_status_kind(plock_status status);
 /* Does this failure justify another attempt before the deadline? Only this function decides it. */
 bool plock_status_retries(plock_status status);
 
-/* Does it mean that the server cannot be reached at all? Only this function decides it. */
+/* Does this status mean that the server cannot be reached at all? Only this function decides it. */
 bool plock_status_unreachable(plock_status status);
 
-/* May a command that had left, and ended like this, have changed something on the server? Only this
- * function decides it. */
+/* May a command that was sent, and ended with this status, have changed something on the server?
+ * Only this function decides it. */
 bool plock_status_leaves_doubt(plock_status status);
 
-/* May the connection with this status be used again? Only this function decides it. */
+/* May a connection be used again after this status? Only this function decides it. */
 bool plock_status_keeps_connection(plock_status status);
 
 #endif

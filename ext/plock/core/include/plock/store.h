@@ -7,15 +7,15 @@
 
 typedef struct plock_store plock_store;
 
-/* Takes the config over, even if it fails. Does no I/O. Returns PLOCK_OK, PLOCK_BAD_CONFIG (options
- * that do not fit together) or PLOCK_NO_MEMORY. */
+/* Takes ownership of the config, even on failure. Does no I/O. Returns PLOCK_OK, PLOCK_BAD_CONFIG
+ * (options that do not fit together) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_store_open(plock_store **store, plock_config *config,
                                              plock_error *error);
 
 const plock_config *plock_store_config(const plock_store *store);
 
-/* Closes the idle connections. Those in use, also in the background, close when their operation
- * ends. The next acquire, or release by owner, opens the store again. */
+/* Closes the idle connections. A connection in use, also in the background, closes when its
+ * operation ends. The next acquire, adopt, release by owner or query opens the store again. */
 void plock_store_disconnect(plock_store *store);
 bool plock_store_disconnected(const plock_store *store);
 

@@ -1,5 +1,5 @@
-/* A turn: how several threads use one lease. A lease does one operation at a time; the next one
- * begins when it is over, in FIFO order.
+/* A turn: how several threads use one lease. A lease does one operation at a time; the others begin
+ * one after another, in FIFO order.
  *
  * One lock of the program (an interpreter's) protects leases and their turns; the program releases
  * it while plock_wait waits. */
@@ -10,10 +10,10 @@
 
 #include "plock/operation.h"
 
-/* A place in the queue for one lease. Its fields are the engine's. */
+/* A place in the queue for one lease. Only the engine uses its fields. */
 typedef struct plock_place_in_turn plock_place_in_turn;
 struct plock_place_in_turn {
-    plock_place_in_turn *next, **line; /* NULL: the lease is the parent's */
+    plock_place_in_turn *next, **line; /* line NULL: the lease was inherited by fork */
     const void *lease;
     bool (*busy)(const void *lease);
 };
@@ -23,14 +23,14 @@ struct plock_place_in_turn {
 typedef struct plock_lease_use {
     plock_place_in_turn *places;
     size_t count; /* 1 or more */
-    /* begins the operation; a status other than PLOCK_OK ends the turn with it */
+    /* begins the operation; a status other than PLOCK_OK ends the turn, and is its result */
     plock_status (*begin)(void *context);
-    /* called if it is given up before it has begun; NULL: no call */
+    /* called if the operation is given up before it has begun; NULL: no call */
     void (*give_up)(void *context);
     void *context;
     plock_operation operation; /* after it has begun */
     /* the wait for the turn ends with PLOCK_IN_USE after this span; an operation that had to wait
-     * ends within it, too */
+     * must also end within the span */
     plock_ns patience;
 
     plock_ns deadline, hurried, pause;
@@ -42,7 +42,7 @@ typedef struct plock_lease_use {
  * operation is over or cancelled. */
 void plock_lease_use_take(plock_lease_use *turn);
 
-/* Its step waits for the turn, begins the operation, and then steps it. */
+/* Returns an operation whose step waits for the turn, begins the use's operation, and steps it. */
 plock_operation plock_lease_use_operation(plock_lease_use *turn);
 
 #endif

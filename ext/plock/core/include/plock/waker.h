@@ -7,27 +7,28 @@
 
 typedef struct plock_waker plock_waker;
 
-/* Returns a silent waker, an unused or a new one. It has no descriptor yet. NULL with errno ENOMEM:
- * no memory. */
+/* Returns a silent (not woken) waker, which has no descriptor yet. Returns NULL with errno ENOMEM
+ * if there is no memory. */
 plock_waker *plock_waker_take(void);
 
-/* Clears it, closes its descriptor and returns it to the unused ones. NULL is allowed. */
+/* Clears the waker, closes its descriptor, and keeps it for the next plock_waker_take. NULL is
+ * allowed. */
 void plock_waker_give(plock_waker *waker);
 
-/* The descriptor to poll for POLLIN, opened at the first call. -1 with errno if none is left. A
- * plain thread needs none: plock_await sleeps without it. */
+/* Returns the descriptor to poll for POLLIN, opened at the first call; -1 with errno if none is
+ * left. A thread that waits in plock_await need not call this. */
 int plock_waker_descriptor(plock_waker *waker);
 
-/* A signal handler may wake it, even in the thread that waits for it. On a system without futex the
- * waker gets a descriptor for that, if one is left: a handler must not meet its own thread's mutex.
- */
+/* Prepares the waker to be woken by a signal handler, even in the thread that waits for it. A
+ * handler must not lock a mutex that its own thread may hold. So on a system without futex, the
+ * waker gets a descriptor, if one is left. */
 void plock_waker_expect_signals(plock_waker *waker);
 
-/* Any thread may call it. Two wakes count as one. */
+/* Any thread may call this. Two wakes without a clear in between count as one. */
 void plock_waker_wake(plock_waker *waker);
 
-/* Makes it silent again; call it after poll(2) reported the descriptor. Returns true if it had been
- * woken. */
+/* Makes the waker silent again. Call this after poll(2) has reported the descriptor. Returns true
+ * if the waker had been woken. */
 bool plock_waker_clear(plock_waker *waker);
 
 #endif

@@ -17,9 +17,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The number of steps under way, and whether a thread waits for their end to fork. Each side first
- * sets its own mark and then reads the other's, so that at least one of them sees the other. The
- * side that must wait holds the lock and waits for `changed`. */
+/* The number of steps under way, and whether a thread waits for their end to fork. A thread that
+ * begins a step and a thread that forks each set their own mark first, and then read the other's.
+ * So at least one of the two sees the other, and waits for `changed` with the lock held. */
 static atomic_uint steps;
 static atomic_bool forking;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -79,7 +79,7 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
-    /* a thread of the parent was about to find out that it must wait */
+    /* not 0 if a thread of the parent had counted its step and not seen the fork yet */
     atomic_store(&steps, 0);
     atomic_store(&forking, false);
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* the threads that waited for it are the

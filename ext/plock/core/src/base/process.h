@@ -12,9 +12,9 @@
 void plock__enter(void);
 void plock__leave(void);
 
-/* Surround each change of leases, connections and pools, on any thread. A fork waits until no
- * thread is in between, so that the child finds them whole. They never nest, are never held across
- * a wait, and are not called with the lock held. */
+/* Every thread calls these before and after each change of leases, connections and pools. A fork
+ * waits until no thread is between the two calls, so that the child finds the objects whole. Steps
+ * never nest, never contain a wait, and neither begin nor end with the lock held. */
 void plock__begin_step(void);
 void plock__end_step(void);
 
@@ -23,9 +23,9 @@ void plock__end_step(void);
 unsigned plock__generation(void);
 
 /* Registers a handler that each forked child calls, with the lock held, to close descriptors and
- * forget threads. The runtime registers its handlers first; each kind of store follows when the
- * first one is opened. Must not be called with the lock held. pthread_atfork also catches the forks
- * that bypass Ruby's Process._fork, such as daemon(3). */
+ * forget threads. The runtime registers its handlers first; each kind of store follows when its
+ * first store is opened. Must not be called with the lock held. pthread_atfork also catches the
+ * forks that bypass Ruby's Process._fork, such as daemon(3). */
 typedef void (*plock__child_handler)(void);
 void plock__on_fork(plock__child_handler handler);
 int plock__watch_forks(void); /* 0 or an errno */
@@ -35,8 +35,8 @@ uint64_t plock__thread_number(void);
 
 enum { PLOCK__IDENTITY_MAX = 128 };
 
-/* "host pid thread" of the calling thread, for the owner record; host has no blanks. It is shorter
- * than PLOCK__IDENTITY_MAX, and valid until the thread asks again. */
+/* Returns "host pid thread" of the calling thread, for the owner record; host has no blanks. The
+ * text is shorter than PLOCK__IDENTITY_MAX, and valid until the thread calls this again. */
 const char *plock__identity(size_t *length);
 
 /* Starts a thread that takes no signals: they belong to the threads of the program. Returns 0 or an

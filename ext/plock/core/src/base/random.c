@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #endif
 
-/* the most that getentropy returns at once; the price is that of three tokens drawn one by one */
+/* the most that getentropy returns at once; that takes as long as three calls for one token each */
 enum { DRAWN = 256 };
 
 static _Thread_local struct {

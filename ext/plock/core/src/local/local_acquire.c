@@ -15,7 +15,7 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
     *text = owner;
     *digested = owner.length > PLOCK__LOCAL_OWNER_MAX;
     if (!*digested) return PLOCK_OK;
-    /* 160 bits of it are enough to tell owners apart */
+    /* 160 bits of the digest are enough to distinguish owners */
     *text = plock__text(room, PLOCK__LOCAL_OWNER_MAX);
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
@@ -44,7 +44,7 @@ plock_status plock__local_wait_request_of(plock_local_lease *lease,
                                    &wait_request->owner_digested);
 }
 
-/* Reads the lease's dates from its claim. */
+/* Reads the lease's times and fence from its claim. */
 void plock__local_date(plock_local_lease *lease, plock_ns now) {
     const plock__local_claim *claim = &lease->map->claims[lease->claim];
     lease->base.held = true;
@@ -58,7 +58,7 @@ void plock__local_date(plock_local_lease *lease, plock_ns now) {
     lease->base.waited = lease->base.acquired_at - lease->began_at;
 }
 
-/* The claim that was just made. */
+/* The claim was just made. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
     lease->claim = claim;
     lease->serial = plock__serial(&lease->map->claims[claim]);
@@ -82,7 +82,8 @@ static plock_status holds(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* In the critical section. PLOCK_REFUSED: the key is held, or others wait for it. */
+/* Makes a claim, in the critical section. PLOCK_OK: it holds. PLOCK_AGAIN: it waits. PLOCK_REFUSED:
+ * the key is held, or others wait for it. */
 static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request,
                           bool waits, plock_ns now) {
     plock__local_map *map = lease->map;
@@ -109,7 +110,8 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
     return admitted ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* In the critical section, so that no process admits the waiter before the attendant knows it. */
+/* Runs in the critical section, so that no process admits the waiter before the attendant knows it.
+ */
 static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
     plock__enter();
     plock__local_set_state(lease, PLOCK__LEASE_WAITING);
@@ -134,7 +136,7 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
 }
 
 /* The file, or a folder above it, may return in a moment, or this process may let go of its lost
- * leases. An acquire with time left waits for that, as long as for a server that is away. */
+ * leases. An acquire with time left waits up to a second for that. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
@@ -154,8 +156,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    /* A lease that has a waker is queued as soon as it is refused. If that happens in another file
-     * than before, no attendant looks after it there yet. */
+    /* A lease that has a waker is queued at once if it is not admitted. If the file was replaced
+     * after the lease got its waker, the new file may have no attendant yet. */
     if (!status && (lease->watching == PLOCK__WATCHED || lease->waker))
         status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->watching == PLOCK__WATCHED_LATER)
@@ -196,7 +198,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-/* PLOCK_OK: the waiter was admitted, and may have lost the lease since. */
+/* PLOCK_AGAIN: the lease waits. PLOCK_OK: the waiter was admitted, and may have lost the lease
+ * since. PLOCK_DISCONNECTED: the claim was ended. */
 static plock_status outcome(plock_local_lease *lease) {
     plock__enter();
     const enum plock__local_lease_state state = lease->state;
@@ -211,7 +214,7 @@ static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
     plock__local_take_turn(lease->map, lease->claim, now);
 }
 
-/* The wait is over. PLOCK_OK: the waiter was admitted in the meantime. */
+/* Ends the claim, because the wait is over. PLOCK_OK: the waiter was admitted in the meantime. */
 static plock_status leave_queue(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
@@ -246,8 +249,8 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest 
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* The lease's turn has come. PLOCK_OK: it holds. PLOCK_NOT_OWNER: the thread came too late for its
- * turn, or the file is lost. PLOCK_AGAIN or PLOCK_SILENT as plock__local_go_in. */
+/* The lease's turn has come. PLOCK_OK: the lease holds. PLOCK_NOT_OWNER: the thread came too late
+ * for its turn, or the file is lost. PLOCK_AGAIN or PLOCK_SILENT as plock__local_go_in. */
 static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
@@ -259,13 +262,13 @@ static plock_status take_turn(plock_local_lease *lease, plock_interest *interest
     const plock_ns until = atomic_load(&map->claims[lease->claim].until);
     lease->base.held = plock__local_still(lease, PLOCK__HELD) && now < until;
     if (!lease->base.held) return PLOCK_NOT_OWNER;
-    /* One that is watched from the first moment is known to the worker thread by now. */
+    /* The worker thread already knows a lease that is watched from the start. */
     if (lease->watching != PLOCK__WATCHED) plock__local_has_turn(lease);
     if (lease->watching == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
     return PLOCK_OK;
 }
 
-/* Ends the claim, if the file is still in its place. */
+/* Ends the claim, if there is one and the file is still in its place. */
 static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     plock_status status = plock__local_check(map, now, &lease->base.error);
@@ -280,8 +283,8 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_inte
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* The acquire starts over with the rest of its wait. If the file is missing, it does so in a new
- * one. */
+/* Starts the acquire over, with the rest of its wait. If the file is lost, the acquire starts over
+ * in a new file. */
 static plock_status start_over(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const plock_status status = end_claim(lease, now, interest);
@@ -350,11 +353,12 @@ static plock_status wait_in_queue(plock_local_lease *lease, plock_interest *inte
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
-    /* If the file is lost, the acquire has not been refused in the new one. */
+    /* If the file is lost, the acquire starts over: it has not been refused in a new file. */
     const bool over = status == PLOCK_NOT_OWNER ||
                       plock__local_may_retry(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;
-    const bool uncalled = plock__local_still(lease, PLOCK__WAITING); /* no process would wake it */
+    /* the claim still waits, but no job is left to wake the waiter */
+    const bool uncalled = plock__local_still(lease, PLOCK__WAITING);
     if (over || (ousted && !uncalled)) return start_over(lease, interest);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);
 }

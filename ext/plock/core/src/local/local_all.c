@@ -31,7 +31,7 @@ static plock_status take_one(const group *p, size_t number,
     uint32_t claim, key = plock__local_find(p->map, &lease->name);
     const bool known = key != PLOCK__LOCAL_NONE; /* only silent processes wait for it */
     plock_status status = PLOCK_OK;
-    first.at_least = 0; /* a process that dies before it has all must keep none */
+    first.at_least = 0; /* if the process dies before it has all keys, none must stay taken */
     if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);
     if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
     if (status) return status;
@@ -126,7 +126,7 @@ plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
     if (count == 0 || count > PLOCK_LOCAL_AT_ONCE_MAX) return PLOCK_MISUSE;
     plock_local_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
     for (size_t i = 0; i < count; i++) leases[i] = plock__local_lease(bases[i]);
-    /* of the first attempt */
+    /* when the first attempt began */
     const plock_ns began_at = leases[0]->began_at;
     for (size_t i = 0; i < count; i++) {
         const plock_status status = plock_local_lease_acquire(bases[i], &once);

@@ -10,8 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* WITHOUT_NEWS: how often a waiter looks if no descriptor tells when a process ends. IN_ANY_CASE:
- * how often it checks the file, so that a loss is reported within a second. */
+/* WITHOUT_NEWS: how often a waiter looks if no descriptor reports the end of a process.
+ * IN_ANY_CASE: how often the attendant checks the file, so that a loss is reported within a second.
+ */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
 
 /* --- leases --- */
@@ -99,21 +100,21 @@ static void look_by(plock_local_lease *lease, plock__local_attendant *attendant,
     attend_by(attendant, lease->look_at);
 }
 
-/* A lease that is due to look, retained, and the claim it looks for. By the time it looks, the
- * lease may have another claim or none. */
+/* A lease that is due to look, retained, and its claim. When the attendant looks, the lease may
+ * already have another claim or none. */
 typedef struct looker {
     plock_local_lease *lease; /* NULL: none is due */
     uint32_t claim;
     uint64_t serial;
 } looker;
 
-/* With the lock held. */
+/* Has the lease still that claim? With the lock held. */
 static bool there(const plock__local_attendant *attendant, const looker *who) {
     return who->lease->registered && who->lease->map == attendant->map &&
            who->lease->serial == who->serial;
 }
 
-/* Applies an outlook within the attendant's step. */
+/* As plock__local_heed, within the attendant's step. */
 static void heed(plock__local_attendant *attendant, const looker *who,
                  const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
@@ -135,7 +136,8 @@ static void drop_looker(const plock__local_attendant *attendant, const looker *w
     plock__leave();
 }
 
-/* The thread that waits leaves new watches on processes to the attendant. Usually all exist. */
+/* The waiting thread begins no watches on processes itself: if one is missing, the attendant looks
+ * at once, and begins it. Usually all exist. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
     plock__enter();
     plock__local_attendant *attendant = lease->map->attendant;
@@ -218,8 +220,9 @@ static bool needed(const plock__local_attendant *attendant) {
     return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* A process wakes others before it makes the change. So the attendant waits until that process has
- * left the critical section, or is found dead in it. */
+/* A process wakes others before it makes a change. So an attendant that was woken looks again until
+ * that process has left the critical section, or is found dead in it. Returns false if another
+ * process is still inside. */
 static bool can_look(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored = {.status = PLOCK_OK};
     if (!attendant->heard) return true;
@@ -245,7 +248,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         all_look_now(attendant);
         const looker due = review(attendant, now, &at);
         if (attendant->map->registered && at > now + IN_ANY_CASE) at = now + IN_ANY_CASE;
-        /* An earlier deadline is kept: waiters come and go, and one spare wake costs less than a
+        /* An earlier deadline is kept: waiters come and go, and one needless look costs less than a
          * wake for each of them. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *interest = (plock_interest){
@@ -284,7 +287,7 @@ static void destroy(plock_job *job) {
     if (own) plock__local_end_watches(attendant);
     for (plock_local_lease *lease = last ? map->registered : NULL, *next; lease; lease = next) {
         next = lease->next;
-        remove_waiter(lease); /* no job would wake it */
+        remove_waiter(lease); /* no job is left to wake it */
     }
     plock__leave();
     plock__local_release(map);

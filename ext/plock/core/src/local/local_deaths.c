@@ -98,8 +98,9 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
     return true;
 }
 
-/* Is the attendant told when any process ends? Not in the look that begins the watch: the end may
- * have come before. Nor just after an end: the kernel frees the lock a moment later. */
+/* Returns true if the attendant is notified when any process ends. Returns false in the look that
+ * begins the watch, because a process may have ended before. Returns false just after an end, too,
+ * because the kernel frees the lock a moment later. */
 bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
     plock__enter();
@@ -111,7 +112,7 @@ bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     return known && quiet;
 }
 
-/* Returns false if the attendant has to look for the end of the process. */
+/* Returns false if the attendant itself has to look for the end of the process. */
 bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
     plock__enter();
     const bool known = plock__local_watches(attendant, process);
@@ -119,7 +120,7 @@ bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t proc
     if (known) return true;
     const int fd = plock__local_death_of(attendant->map, process);
     struct pollfd over = {.fd = fd, .events = POLLIN};
-    /* and yet it counts as alive: a child has inherited its lock */
+    /* a dead process still counts as alive if a child has inherited its lock */
     const bool dead = fd >= 0 && poll(&over, 1, 0) > 0;
     if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
     if (fd >= 0) (void)close(fd);

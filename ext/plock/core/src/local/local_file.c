@@ -19,7 +19,7 @@
 
 static plock__local_map *maps; /* of this process; under the lock */
 
-/* to wait for another process that opens the file just now */
+/* how long to wait for another process that is making the file */
 static const plock_ns TURN = 1 * PLOCK_SECOND;
 
 /* --- mapping it --- */
@@ -40,8 +40,8 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* A mapping keeps its open file and the locks of that alive in every child. So the locks are on
- * another open file. The path may name another file by now. */
+/* A mapping keeps its open file, and the locks on that, alive in every child. So the locks are on a
+ * second open file. ESTALE: the path names another file by now. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -104,11 +104,11 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
     atomic_store(&map->whole_at, plock_now());
     PLOCK__BEFORE(PLOCK__TAKES_PLACE);
     const plock_status placed = plock__local_take_place(map, v->left_over, error);
-    /* as if the file had been moved before */
+    /* the file was moved in the meantime: its path must be opened again */
     return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed;
 }
 
-/* Retained. With the lock held. */
+/* Returns the map of this file, retained; NULL: none. With the lock held. */
 static plock__local_map *mapped(dev_t device, ino_t inode) {
     plock__local_map *map = maps;
     while (map && (map->device != device || map->inode != inode || plock__local_lost(map) ||
@@ -118,8 +118,8 @@ static plock__local_map *mapped(dev_t device, ino_t inode) {
     return map;
 }
 
-/* The map that this process already has. A second lock on the file would not exclude the same
- * process, and closing a second descriptor would drop the first one's POSIX locks. */
+/* Returns the map that this process already has. With POSIX locks, a second map would do harm: its
+ * lock would not exclude the same process, and its close would drop the first map's locks. */
 static plock__local_map *known(int folder, const char *name) {
     struct stat found;
     if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return NULL;
@@ -170,8 +170,8 @@ static plock_status refuse_as_strange(const char *path, plock_error *error) {
 
 static const char OTHER_ROOM[] = "it was made with room for another number of keys";
 
-/* Maps the file if it is usable and has room for these keys. PLOCK_AGAIN: its path names another
- * file by now. */
+/* Maps the file if it is usable and has room for this number of keys. PLOCK_AGAIN: its path names
+ * another file by now. */
 static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v,
                         const char *path, unsigned keys, const char *remade, plock_error *error) {
     if (!v->why && (!keys || keys == v->title.keys)) {
@@ -194,8 +194,8 @@ static plock_status find(plock__local_map **map, int folder, const char *name, c
 }
 
 /* Runs without the lock on making the file, so that processes that start together need not wait
- * for it. Another process may replace the file before this one has its place in it. So the path is
- * checked once more. PLOCK_AGAIN: the file must be made, or may have to be. */
+ * for that. Another process may replace the file before this one has a place in it, so the path is
+ * checked once more. PLOCK_AGAIN: the file must be made, or perhaps replaced. */
 static plock_status find_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     plock_status status = find(map, folder, name, path, keys, error);
@@ -218,7 +218,7 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
     return moved ? PLOCK_AGAIN : status;
 }
 
-/* With the lock on making it. */
+/* The same with the lock on making the file; makes it if need be. */
 static plock_status make_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
@@ -340,7 +340,7 @@ void plock__local_release(plock__local_map *map) {
             break;
         }
     if (last) plock__local_dismiss_lookout(map);
-    /* Close it before another thread can open the file again. With POSIX locks, this close would
+    /* Close the file before another thread can open it again. With POSIX locks, a later close would
      * drop the lock on the new place, and the process would count as dead. */
     if (last) close_file(map);
     plock__leave();
@@ -351,7 +351,7 @@ void plock__local_release(plock__local_map *map) {
 
 /* --- room for records --- */
 
-/* A part of the records at a time. */
+/* The number of records that get room at a time. */
 enum { AT_ONCE = 256 };
 
 static plock_status ready(plock__local_map *map, uint32_t made, uint32_t *ready_ones, uint32_t most,
@@ -377,8 +377,8 @@ plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error)
                  map->claims, sizeof *map->claims, error);
 }
 
-/* The descriptors are shared with the parent, which would seem alive as long as this child. The
- * mappings stay, unused, because leases still point to them. */
+/* The descriptors are shared with the parent, which would seem alive as long as this child lives.
+ * The mappings stay, unused, because leases still point to them. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         plock__local_close_wakers(map);

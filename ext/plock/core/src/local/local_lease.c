@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* How long an operation may find the critical section taken, unless its own wait is longer. The
+/* How long an operation tries to enter the critical section, unless its own wait is longer. The
  * process inside may wait for a disk: the system writes the pages of a file on disk back from time
  * to time, and delays a process that touches such a page. */
 static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
@@ -59,7 +59,7 @@ static plock_status begin(plock_local_lease *lease, enum plock__local_operation 
     return PLOCK_OK;
 }
 
-/* --- who owns it --- */
+/* --- its owner --- */
 
 static plock_status copy_owner(char **copy, size_t *copied, const char *owner, size_t length) {
     char *bytes = length ? plock__copy(owner, length) : NULL;
@@ -82,7 +82,7 @@ static plock_status name_owner(plock_local_lease *lease, const plock_local_acqui
     return plock_token(lease->token);
 }
 
-/* Returns whether the lease has let go of its map. It has if its job is off. */
+/* Makes the lease let go of its map. Returns false if the lease's job still needs the map. */
 static bool put_down(plock_local_lease *lease) {
     if (!lease->began_at) return true; /* it has never begun an operation */
     if (own(lease)) plock__local_has_used(lease);
@@ -92,14 +92,14 @@ static bool put_down(plock_local_lease *lease) {
     return off;
 }
 
-/* Lets go of the rest of an earlier operation. */
+/* Lets go of the rest of an earlier operation, and sets the lease up for a new one. */
 static plock_status begin_new(plock_local_lease *lease, const plock_local_acquire_options *terms,
                               bool (*terms_are)(const plock_local_acquire_options *)) {
     if (lease->operation || lease->base.held || !terms_are(terms) || !put_down(lease))
         return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
-    if (!own(lease)) { /* these belong to the parent's threads and lists */
+    if (!own(lease)) { /* the turns and the list belong to the parent */
         lease->base.turns = NULL;
         lease->later.listed = false;
     }
@@ -153,7 +153,7 @@ static bool busy(const plock_lease *base) {
     return plock__known_local_lease(base)->operation != PLOCK__OP_NONE;
 }
 
-/* The rest of at_least. */
+/* Returns the rest of at_least. */
 static plock_ns left_to_keep(const plock_local_lease *lease) {
     const plock_ns left = plock_after(lease->base.acquired_at, lease->terms.at_least) - plock_now();
     return lease->terms.at_least && left > 0 ? left : 0;
@@ -213,7 +213,7 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     const plock_ns now = plock_now();
     const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
-    if (status) return; /* or the claim has ended with the file */
+    if (status) return; /* on any other status, the claim has ended with the file */
     if (plock__local_has_place(lease)) {
         plock__local_claim *claim = &map->claims[lease->claim];
         const plock_ns until =
@@ -254,7 +254,7 @@ static void free_lease(plock_lease *base) {
     if (lease->operation) give_up(lease);
     if (lease->base.held) plock__local_let_go(lease, PLOCK_KEEP_AT_LEAST);
     plock__enter();
-    if (own(lease)) plock__later_leave(&lease->later); /* of an acquire that never held */
+    if (own(lease)) plock__later_leave(&lease->later); /* listed by an acquire that never held */
     const plock__local_unneeded unneeded = plock__local_end_use(lease);
     const bool last = --lease->references == 0;
     plock__leave();
@@ -265,7 +265,7 @@ static void free_lease(plock_lease *base) {
 void plock_local_lease_forget(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
     plock__local_map *map = lease->map;
-    /* else the map refers to it */
+    /* the map may still refer to a lease that is watched or has waited */
     if (!lease->base.held || !own(lease) || lease->watching || lease->terms.wait) return;
     plock__begin_step();
     plock__enter();

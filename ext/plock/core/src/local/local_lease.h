@@ -25,8 +25,8 @@ struct plock_local {
     char *path;
 };
 
-/* The call on a lease that the program has begun and not finished. It is no part of the life cycle:
- * the worker thread can change the state during any call. */
+/* The call on a lease that the program has begun and not finished. It is no part of the lease's
+ * state (local_state.h), which the worker thread can change during any call. */
 enum plock__local_operation {
     PLOCK__OP_NONE,
     PLOCK__OP_ASKS,  /* an acquire that has no claim yet */
@@ -39,13 +39,14 @@ enum plock__local_operation {
     PLOCK__OP_RELEASES_OWNED
 };
 
-/* From when the worker thread watches a lease that is held. It follows from the options. Most
- * leases that renew automatically end before `later` begins, so they wake no thread. */
+/* When the worker thread begins to watch a held lease: never, at once, or later. The options
+ * determine it. Most leases that renew automatically end before the watch begins, so they wake no
+ * thread. */
 enum plock__local_watching { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
-    /* First, so that both have one address. The worker thread reads its ttl, and never writes it.
-     * base.held is the program's view: a lost lease stays held until the program lets go. */
+    /* First, so that both have one address. The worker thread reads base.ttl, and writes nothing in
+     * base. base.held is the program's view: a lost lease stays held until the program lets go. */
     plock_lease base;
     plock_job job; /* renews the lease, or ends a claim that the program could not end */
     plock_local *store;
@@ -62,7 +63,7 @@ struct plock_local_lease {
      * acquire is counted before it has a claim. */
     bool uses;
     /* Is the lease in the attendant's list? Waiters are, and holders that another process must be
-     * able to wake; the program and the worker thread may both take it out. */
+     * able to wake. Both the program and the worker thread may remove the lease from it. */
     bool registered;
     plock_local_lease *next; /* in the attendant's list */
     plock_ns look_at;        /* when a waiter looks next; 0: at once */
@@ -79,8 +80,8 @@ struct plock_local_lease {
     plock_ns began_at, deadline, patience_ends;
     plock_ns away_since; /* since when there is no file; 0: there is one */
     plock_ns span;       /* the new ttl, or how long a release keeps the key */
-    /* The end that the program sees. It is never after the claim's end, and for a lease that is
-     * renewed never after its ttl. */
+    /* The end that the program sees. It is never after the claim's end. If the lease is renewed, it
+     * is at most a ttl after the last renewal. */
     _Atomic plock_ns valid_until;
     size_t owner_length;
     char *brought; /* the caller's owner; NULL: the token */
@@ -112,13 +113,14 @@ static inline plock_local_lease *plock__local_lease_of_job(plock_job *job) {
 
 /* --- local_steps.c --- */
 
-/* Carries on what the program does with it, as plock_lease_step. */
+/* Carries on the lease's operation, as plock_lease_step. */
 PLOCK_MUST_USE plock_status plock__local_step(plock_lease *base, plock_interest *interest);
 
 /* --- local_store.c --- */
 
-/* The map, retained. PLOCK_OK, PLOCK_DISCONNECTED (there is none at the moment), or as
- * plock_local_open. */
+/* Retains the store's map, and opens the file if the store has none. PLOCK_OK, PLOCK_DISCONNECTED
+ * (there is no file at the moment), or as plock_local_open. If *map is set on failure, the caller
+ * must release it, too. */
 PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_map **map,
                                              plock_error *error);
 
@@ -126,8 +128,8 @@ PLOCK_MUST_USE plock_status plock__local_use(plock_local *store, plock__local_ma
 PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 
-/* The program has nothing left in the map. The lease gives the map up as soon as its job is off,
- * too. */
+/* Ends the lease's use of the map, when the program has nothing left in it. The lease gives the map
+ * up as soon as its job is off, too. */
 void plock__local_has_used(plock_local_lease *lease);
 
 /* References to maps that the caller must release without the lock. */
@@ -140,36 +142,37 @@ typedef struct plock__local_unneeded {
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 
-/* The map to release then; NULL: it is still needed. With the lock held. */
+/* Takes the map away from a lease that no longer needs it, and returns it for release; NULL: it is
+ * still needed, or there is none. With the lock held. */
 plock__local_map *plock__local_unused(plock_local_lease *lease);
 
-/* Gives up a reference, within a step. */
+/* Gives up a reference to the store. Call it within a step. */
 void plock__local_store_release(plock_local *store);
 
 /* Enters the critical section of the map. PLOCK_AGAIN with an interest: another process is inside.
- * PLOCK_SILENT: it still was at the deadline. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as
- * plock__local_check. */
+ * PLOCK_SILENT: another process was still inside at the deadline. PLOCK_DISCONNECTED or
+ * PLOCK_PROTOCOL as plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns began,
                                                plock_ns deadline, plock_interest *interest,
                                                plock_error *error);
 
 /* Call it if plock__local_go_in or plock__local_leave failed for an operation that has nothing
- * else in the file. Returns true if the file is lost and the deadline is not over. The operation
+ * else in the file. Returns true if the file is lost and the deadline has not come. The operation
  * then lets go of the map, and starts over at once, as the interest says. Only plock__local_use
- * decides on the next file: a new one, or none as long as this process has anything in the lost
- * one. */
+ * decides on the next file: a new one, or none as long as this process holds or waits for anything
+ * in the lost one. */
 PLOCK_MUST_USE bool plock__local_may_retry(const plock__local_map *map, plock_status status,
                                            plock_ns deadline, plock_interest *interest);
 
-/* The same for an operation of a lease, which lets go of the map, now or as soon as it can.
- * PLOCK_AGAIN, or the status. */
+/* The same for an operation of a lease. The lease lets go of the map, now or as soon as it can.
+ * Returns PLOCK_AGAIN if the operation starts over, otherwise the status. */
 PLOCK_MUST_USE plock_status plock__local_retry_if_lost(plock_local_lease *lease,
                                                        plock_status status,
                                                        plock_interest *interest);
 
 /* --- local_lookout.c --- */
 
-/* Begins a lookout for a map that is used and has none. */
+/* Makes a lookout for a map that is used and has none. */
 void plock__local_post_lookout(plock__local_map *map);
 
 /* --- local_steps.c --- */
@@ -178,7 +181,7 @@ void plock__local_post_lookout(plock__local_map *map);
 PLOCK_MUST_USE plock_status plock__local_finish_without(plock_local_lease *lease,
                                                         plock_status status);
 
-/* Releases the claim, but keeps its key taken until then. In the critical section. */
+/* Releases the claim, but keeps its key taken until the moment `until`. In the critical section. */
 void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns until);
 
 /* --- local_acquire.c --- */
@@ -186,21 +189,22 @@ void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns
 PLOCK_MUST_USE plock_status plock__local_acquire_step(plock_local_lease *lease,
                                                       plock_interest *interest);
 
-/* An owner as a claim stores it; the room is for a digest. PLOCK_OK or PLOCK_CRYPTO. */
+/* Converts an owner to the text that a claim stores. `room` takes a digest of a long owner.
+ * PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HEX],
                                                     plock_text *text, bool *digested);
 plock_text plock__local_owner(const plock_local_lease *lease);
 
-/* How long a claim of the lease is held at most, as long as its process lives. */
+/* Returns how long a claim of the lease may be held while its process lives. */
 plock_ns plock__local_lasts(const plock_local_lease *lease);
 
-/* The wait request of the lease; the room is for the digest of a long owner. PLOCK_OK or
+/* Fills in the wait request of the lease. `room` takes a digest of a long owner. PLOCK_OK or
  * PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *lease,
                                                          plock__local_wait_request *wait_request,
                                                          char room[PLOCK_DIGEST_HEX]);
 
-/* Makes the claim that of the lease. Call it in the critical section. */
+/* Gives the lease a claim that was just made. Call it in the critical section. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
 void plock__local_date(plock_local_lease *lease, plock_ns now);
 
@@ -221,51 +225,53 @@ PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_err
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 
-/* A lease that is not watched has seen by itself that it holds. */
+/* Call it when the program's thread has seen that the lease holds, unless it is watched at once. */
 void plock__local_has_turn(plock_local_lease *lease);
 
-/* Applies the outlook to the lease from now on. */
+/* Makes the attendant look for the lease when the outlook says so. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
 
-/* A reference to the map is gone. With the lock held. */
+/* Call it after a reference to the map was given up, and with the lock held. Wakes an attendant
+ * that is no longer needed. */
 void plock__local_review(plock__local_map *map);
 
 /* --- local_watch.c --- */
 
-/* The lease holds since a moment ago. With the lock held. */
+/* Call it when the lease has just begun to hold, with the lock held. */
 void plock__local_begin_watch(plock_local_lease *lease);
 
-/* The lease holds since a moment ago. The worker thread watches it, now or later, if the options
- * say so. */
+/* Call it when the lease has just begun to hold. The worker thread then watches it, now or later,
+ * if the options say so. */
 void plock__local_has_begun(plock_local_lease *lease);
 
-/* The lease waits. The worker thread watches it as soon as it holds. */
+/* Gives the worker thread the job to watch the lease, which may still wait. */
 void plock__local_watch(plock_local_lease *lease);
 
-/* The program has found the lease lost. tells: post the notice of the loss, too. */
+/* Call it when the program finds the lease lost. tells: post the notice of the loss, too. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* The lease is about to hold, and will be renewed automatically. PLOCK_OK or the failure. */
+/* Call it before the lease holds, if it is watched later. PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 
-/* The lease holds, and is watched later. */
+/* Call it when the lease has begun to hold, if it is watched later. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
-/* The acquire starts over: nothing is watched until the lease waits or holds again, and a lost
- * file is let go of. Returns false if the worker thread must put the job down before. */
+/* Prepares the lease to acquire once more: nothing is watched until it waits or holds again, and a
+ * lost file is let go of. Returns false if the worker thread must put down the job first. */
 PLOCK_MUST_USE bool plock__local_start_over(plock_local_lease *lease);
 
-/* The worker thread watches the lease no more. */
+/* Makes the worker thread stop watching the lease. */
 void plock__local_dismiss(plock_local_lease *lease);
 
-/* The worker thread must end the claim as soon as it can. */
+/* Makes the worker thread end the claim as soon as it can. */
 void plock__local_hand_over(plock_local_lease *lease);
 
 /* Gives up a reference. The last one destroys the lease. */
 void plock__local_lease_release(plock_local_lease *lease);
 void plock__local_lease_destroy(plock_local_lease *lease);
 
-/* The lease was granted, extended or renewed at `from`, and its claim ends at `until`. */
+/* Sets the end that the program sees, when the lease was granted, extended or renewed at `from`,
+ * and its claim ends at `until`. */
 static inline void plock__local_seen_until(plock_local_lease *lease, plock_ns until,
                                            plock_ns from) {
     const plock_ns renewed = plock_after(from, lease->base.ttl);
@@ -285,13 +291,13 @@ static inline unsigned plock__local_claim_state(const plock_local_lease *lease) 
     return word / PLOCK__STATES == lease->serial ? word % PLOCK__STATES : PLOCK__FREE;
 }
 
-/* Was the claim admitted, whether its turn is taken or not? */
+/* Was the claim admitted, even if its turn is not taken yet? */
 static inline bool plock__local_admitted(const plock_local_lease *lease) {
     const unsigned state = plock__local_claim_state(lease);
     return state == PLOCK__HELD || state == PLOCK__HANDED;
 }
 
-/* Is the claim the lease's, as a holder or a waiter? */
+/* Is the claim still the lease's, as a holder or a waiter? */
 static inline bool plock__local_has_place(const plock_local_lease *lease) {
     return plock__local_admitted(lease) || plock__local_still(lease, PLOCK__WAITING);
 }

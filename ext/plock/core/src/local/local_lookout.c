@@ -1,12 +1,12 @@
-/* The lookout checks from time to time that a local store's file is in its place, as long as this
- * process holds or waits for a lease in it. Otherwise a file that is moved away and put back
+/* While this process holds or waits for a lease in a local store, the lookout checks from time to
+ * time that the store's file is in its place. Otherwise a file that is moved away and put back
  * unnoticed would revive leases that were lost. */
 #include "local/local_lease.h"
 
 #include "base/memory.h"
 #include "base/process.h"
 
-/* A file that is away for longer is noticed. */
+/* A file that is away for longer than this is noticed. */
 static const plock_ns LOOKS_EVERY = PLOCK_SECOND / 2;
 
 /* The next lease may come soon; until then the lookout costs only a sleeping thread. */
@@ -15,12 +15,12 @@ static const plock_ns IDLE = 5 * PLOCK_SECOND;
 struct plock__local_lookout {
     plock_job job; /* first, so that both are one address */
     unsigned generation;
-    plock__local_map *map; /* under the lock; NULL: it is gone */
+    plock__local_map *map; /* under the lock; NULL: the map is gone */
     plock_ns used_at;      /* when a lease last used the map; only the job uses this */
 };
 
-/* Returns the map, retained, if a lease holds or waits in it. over: none has for a while, or the
- * map is gone. */
+/* Returns the map, retained, if a lease holds or waits in it; otherwise NULL. *over: no lease has
+ * held or waited for a while, or the map is gone. */
 static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now, bool *over) {
     plock__enter();
     plock__local_map *map = lookout->map;
@@ -49,7 +49,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return over ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* A follower steps it as well as the worker thread. */
+/* A follower can step this job as well as the worker thread can. */
 static bool idle(const plock_job *job) {
     (void)job;
     return true;

@@ -26,8 +26,8 @@ static bool has_a_name(const plock__local_map *map, struct stat *found) {
     return fstat(map->fd, found) == 0 && found->st_nlink > 0;
 }
 
-/* The same, but returns false unless its path names it. A folder without search permission proves
- * nothing, so there the open file counts. */
+/* Reads the state of the file. Returns false unless the path names the open file. If a folder does
+ * not permit a search, the path proves nothing, and the open file is read instead. */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
     if (lstat(map->path, found) == 0)
         return found->st_dev == map->device && found->st_ino == map->inode;
@@ -71,7 +71,7 @@ static int64_t changed_at(int folder) {
 
 /* A hand-off waits for this check. To walk the path takes three times as long as to look at the
  * open file (20 against 7 microseconds with cold caches). So the path is walked only if the folder
- * has changed, and from time to time: a change further up is not seen otherwise. */
+ * has changed, and from time to time, because a change above the folder is not seen otherwise. */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
     if (changed && changed == atomic_load(&map->folder_changed) &&
@@ -84,8 +84,8 @@ static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
 }
 
 /* Replaces the file's pages with empty ones, at once. A thread that reads meanwhile sees the old
- * pages or the empty ones, and both are right. TSan takes mmap for a write to the pages, so it is
- * bypassed. If there is no memory for the pages, the mark alone says that the file is lost. */
+ * pages or the empty ones, and both are right. TSan takes mmap for a write to the pages, so a plain
+ * system call bypasses TSan. If there is no memory for the pages, only map->loss shows the loss. */
 static void replace_pages(void *bytes, size_t size) {
     const int protection = PROT_READ | PROT_WRITE;
     const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING;
@@ -134,9 +134,9 @@ static plock_status seen(plock__local_map *map, enum plock__local_loss loss, plo
     return plock__local_loss_of(map, error);
 }
 
-/* Another thread may have seen the loss, and not have left its place yet. Then this process itself
- * would keep the file from being replaced. Where locks belong to the process, the place may be that
- * of a newer map. */
+/* Another thread may have noticed the loss, but not given up the place yet. Until then, this
+ * process itself keeps the file from being replaced. POSIX locks belong to the process, so with
+ * those the place may be that of a newer map, and stays. */
 static plock_status known_loss(const plock__local_map *map, plock_error *error) {
     if (atomic_load(&map->loss) == PLOCK__LOCAL_HARMED && plock__local_life_is_shared())
         plock__local_leave_place(map);

@@ -28,7 +28,7 @@ plock__local_plan plock__local_plan_for(uint32_t keys) {
     p.buckets = p.processes + pages(sizeof(plock__local_process) * PLOCK__LOCAL_PROCESSES);
     p.keys = p.buckets + pages(sizeof(uint32_t) * p.bucket_count);
     p.claims = p.keys + pages(sizeof(plock__local_key) * keys);
-    /* the last one has nothing but the magic */
+    /* the last page has only a copy of the layout's number, and the magic */
     p.size = p.claims + pages(sizeof(plock__local_claim) * p.claim_count) + PLOCK__LOCAL_PAGE;
     return p;
 }
@@ -80,7 +80,8 @@ static bool has_magic_at(int fd, off_t place) {
     return place >= 0 && pread(fd, bytes, MAGIC, place) == MAGIC && has_magic(bytes);
 }
 
-/* Once more before the magic at the end: what stands at the beginning may be written over. */
+/* The place of a second copy of the layout's number, right before the magic at the end. The first
+ * copy may have been written over. */
 static off_t layout_at(off_t size) { return size - MAGIC - (off_t)sizeof(uint32_t); }
 
 /* Is this plock's file? It may be truncated or written over, but a file that was named by mistake
@@ -138,8 +139,8 @@ plock_status plock__local_refuse(plock_error *error, plock_status status, const 
 
 /* --- is it needed as it is? --- */
 
-/* The room that a file of this size was made with, if all of it is there and laid out as here; else
- * 0. */
+/* Returns the number of keys that the file was made for, if the file is complete and has the
+ * present layout; otherwise 0. */
 static uint32_t keys_in(int fd) {
     uint32_t low = PLOCK_LOCAL_KEYS_MIN, high = PLOCK_LOCAL_KEYS_MAX, layout;
     struct stat found;
@@ -157,8 +158,8 @@ static uint32_t keys_in(int fd) {
     return plock__local_plan_for(low).size == (uint64_t)found.st_size ? low : 0;
 }
 
-/* Closes the file: no process can take a lock in it. Returns false if a living process may still
- * be inside. */
+/* Marks the file as damaged, so that no process can take a lock in it any more. Returns false if a
+ * living process may still be in the critical section. */
 static bool is_closed(int fd) {
     static const uint32_t DAMAGED = 1;
     uint32_t section;
@@ -172,7 +173,7 @@ static bool is_closed(int fd) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
 
-/* Whether a process that lives has this claim, as a holder or a waiter. */
+/* Does a living process have this claim, as a holder or a waiter? */
 static bool counts(int fd, const plock__local_plan *p, const plock__local_claim *claim) {
     const unsigned state = plock__state(claim);
     const uint64_t process = atomic_load(&claim->process), slot = process % PLOCK__LOCAL_PROCESSES;
@@ -183,12 +184,13 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
         sizeof found)
         return true;
     const uint64_t id = atomic_load(&found.id);
-    /* else another has that place by now */
+    /* otherwise another process has that place by now */
     return id == process || id % PLOCK__LOCAL_PROCESSES != slot;
 }
 
-/* Does a process hold a lock in it, or wait? A process that only has it open notices the loss at
- * its next use. If the records are incomplete, every process that has the file open counts. */
+/* Does a process hold a lock in the file, or wait for one? A process that only has the file open
+ * notices the loss at its next use. If the records are incomplete, every process that has the file
+ * open counts. */
 static bool is_needed(int fd) {
     enum { AT_ONCE = 64 };
     plock__local_claim claims[AT_ONCE];
@@ -208,7 +210,7 @@ static bool is_needed(int fd) {
     return false;
 }
 
-/* Is a lock held in it that outlives its process? */
+/* Is a lock held in the file that outlives its process? */
 static bool keeps(const plock__local_verdict *v) {
     const plock_ns now = plock_now();
     return v->readable && !v->rebooted && v->outlives_until > now &&
@@ -233,7 +235,7 @@ plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
 
 /* --- making it --- */
 
-/* A process that writes beyond the limit is ended by a signal. */
+/* Does the limit of file sizes allow this? A signal ends a process that writes beyond the limit. */
 static bool may_grow_to(uint64_t size) {
     struct rlimit most;
     return getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
@@ -274,7 +276,7 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
 }
 
 /* Makes the file beside its place first, so that no process sees half a file. The caller has the
- * lock on making it, so an existing one is from a process that died. */
+ * lock on making it, so a file that is there already is left over from a process that died. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys,
                                int64_t fence, plock_error *error) {
     char beside[300];

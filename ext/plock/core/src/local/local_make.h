@@ -4,7 +4,7 @@
 
 #include "local/local_map.h"
 
-/* Where each part begins. */
+/* Where each part of the file begins, and the size of the whole. */
 typedef struct plock__local_plan {
     uint64_t processes, buckets, keys, claims, size;
     uint32_t bucket_count, claim_count;
@@ -16,12 +16,12 @@ plock__local_plan plock__local_plan_for(uint32_t keys);
 void plock__local_write_title(plock__local_title *title, uint32_t keys);
 
 typedef struct plock__local_verdict {
-    /* ours: the file is plock's; readable: its title is */
+    /* ours: the file is plock's; readable: its title can be read */
     bool ours, readable, usable;
-    bool rebooted; /* the clock is earlier than in the file, which proves a reboot */
+    bool rebooted; /* the clock shows an earlier time than the file, which proves a reboot */
     /* rebooted, or the boot id differs, which another container may cause, too */
     bool left_over;
-    const char *why; /* the reason why it cannot be used */
+    const char *why; /* why the file cannot be used; NULL: it can */
     plock__local_title title;
     int64_t outlives_until, fence;
 } plock__local_verdict;
@@ -32,8 +32,8 @@ plock__local_verdict plock__local_judge(int fd);
 plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path,
                                  const char *why, const char *because);
 
-/* Can the file be replaced? It is unusable, or may be from before a reboot and holds nothing that
- * counts. */
+/* Should the file be replaced? It should if it is unusable, or if it may be from before a reboot
+ * and holds nothing that counts. */
 bool plock__local_is_replaceable(int fd, const plock__local_verdict *v);
 
 /* May such a file be replaced without taking a lock from its holder? Returns PLOCK_OK or
@@ -41,12 +41,12 @@ bool plock__local_is_replaceable(int fd, const plock__local_verdict *v);
 PLOCK_MUST_USE plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
                                                          const char *path, plock_error *error);
 
-/* Puts a new file in its place. Requires the lock on making it. PLOCK_OK, PLOCK_STORE_FULL,
- * PLOCK_BAD_CONFIG or PLOCK_CRYPTO. */
+/* Makes a new file, and puts it in place of an existing one. Requires the lock on making the file.
+ * PLOCK_OK, PLOCK_BAD_CONFIG, or as plock__local_unusable. */
 PLOCK_MUST_USE plock_status plock__local_make(int folder, const char *name, const char *path,
                                               uint32_t keys, int64_t fence, plock_error *error);
 
-/* Writes zeros; 0, or -1 with errno. */
+/* Writes zeros from one offset to another. Returns 0, or -1 with errno. */
 PLOCK_MUST_USE int plock__local_fill(int fd, uint64_t from, uint64_t until);
 
 #endif

@@ -27,32 +27,31 @@ typedef struct plock__local_calls {
  * claim in it reads as free. */
 enum plock__local_loss {
     PLOCK__LOCAL_IN_PLACE,
-    PLOCK__LOCAL_MISSING, /* its path names nothing any more, or another file */
-    PLOCK__LOCAL_HARMED,  /* it was truncated or written over */
+    PLOCK__LOCAL_MISSING, /* the path leads nowhere any more, or to another file */
+    PLOCK__LOCAL_HARMED,  /* the file was truncated or written over */
     PLOCK__LOCAL_DAMAGED, /* another process found and marked an impossible value */
-    PLOCK__LOCAL_ABSURD /* this process found an impossible value, and reports it before a new file
-                           is made */
+    PLOCK__LOCAL_ABSURD   /* this process found an impossible value, and has to report it first */
 };
 
 struct plock__local_map {
     /* Under the lock. */
-    plock__local_map *next;        /* all of the process */
-    unsigned references;           /* of stores and leases */
-    unsigned users;                /* leases that the program holds in it, or asks for */
-    plock_local_lease *registered; /* that wait or are watched */
+    plock__local_map *next;        /* in the list of the process's maps */
+    unsigned references;           /* from stores, leases and the attendant */
+    unsigned users;                /* the leases that the program holds or asks for in this map */
+    plock_local_lease *registered; /* the leases that wait or are watched */
     plock__local_attendant *attendant;
     plock__local_lookout *lookout;
-    /* something is held that no lease stands for: the map is kept as long as the process lives,
-     * and refers to itself */
+    /* the map has a reference to itself until the process ends, because a claim in it is held
+     * without a lease (plock_local_lease_forget) */
     bool pinned;
 
     /* Set once. */
     unsigned generation;
     int fd, folder;
-    /* a number below fd's, see plock__local_number: the mapped file's, until ends are told there;
-     * -1: none */
+    /* a descriptor lower than `fd`: at first the one that the file was mapped from, then the
+     * inotify that reports the ends of processes; see plock__local_number. -1: none */
     int before;
-    bool tells; /* so they are */
+    bool tells; /* `before` is the inotify */
     dev_t device;
     ino_t inode;
     char *path;
@@ -65,14 +64,14 @@ struct plock__local_map {
     plock__local_claim *claims;
     uint32_t key_count, claim_count, bucket_mask, slot, tag;
     uint64_t process;   /* our id */
-    const char *remade; /* why it was replaced by a new file */
+    const char *remade; /* why this file replaced an earlier one; NULL: it did not */
 
-    _Atomic plock_ns whole_at;   /* when the file was last found whole, */
-    _Atomic plock_ns checked_at; /* and in its place, too; */
-    _Atomic plock_ns walked_at;  /* when the path was walked for that, */
-    /* and what the folder said of its last change then; 0: nothing */
+    _Atomic plock_ns whole_at;   /* when the file was last checked to be whole */
+    _Atomic plock_ns checked_at; /* when it was last checked to be in its place, too */
+    _Atomic plock_ns walked_at;  /* when the path was last walked for that */
+    /* the time of the folder's last change, when the path was last walked; 0: unknown */
     _Atomic int64_t folder_changed;
-    /* why nothing is held in it any more, one of plock__local_loss */
+    /* why nothing in the file counts any more: one of plock__local_loss */
     atomic_int loss;
 
     /* In the critical section. */
@@ -81,9 +80,9 @@ struct plock__local_map {
     uint64_t asked_about;
     bool lives;
     plock_ns swept_at;
-    bool calls_later; /* admitted waiters are woken after the critical section: */
-    plock__local_calls calls;
-    /* by claim: those of this process that wait or are watched */
+    bool calls_later;         /* admitted waiters are woken after the critical section … */
+    plock__local_calls calls; /* … and these are the waiters */
+    /* the lease of each claim, if it is of this process, and waits or is watched; otherwise NULL */
     plock_local_lease **lease_of;
     /* stand-ins for records that cannot be found; writes to them have no effect */
     plock__local_key no_key;
@@ -91,15 +90,15 @@ struct plock__local_map {
 
     atomic_int wakers[PLOCK__LOCAL_PROCESSES]; /* of other processes; -1: not open */
     atomic_uint wakers_open;
-    int ears[2]; /* our own: where we listen, and an end that keeps it open; -1: no thread listens
-                  */
+    int ears[2]; /* our own waker: an end to read, and an end to write that keeps it open; -1: not
+                    open */
 };
 
 /* --- local_file.c --- */
 
-/* Maps the file at path, and takes a place in it. Makes the file if there is none. Returns the map
- * that this process already has, if there is one. PLOCK_OK, PLOCK_DISCONNECTED (its path leads
- * nowhere), or as plock_local_open says. */
+/* Maps the file at path, and takes a place in it. Makes the file if there is none. If this process
+ * already has a map of the file, retains that instead. PLOCK_OK, PLOCK_DISCONNECTED (the path leads
+ * nowhere), or as plock_local_open. */
 PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const char *path,
                                                 unsigned keys, plock_error *error);
 
@@ -117,25 +116,26 @@ void plock__local_in_child(void);
 /* Looks at the path: is the file whole, and in its place? */
 enum plock__local_loss plock__local_look_at_path(const plock__local_map *map);
 
-/* Checks that the file is whole and in its place, if the last check was long ago. Call it before
- * anything is granted in the file. PLOCK_OK, PLOCK_DISCONNECTED (its path names nothing any more,
- * or another file) or PLOCK_PROTOCOL; a loss is final. */
+/* Checks that the file is whole and in its place, unless that was checked a few ms ago. Call it
+ * before anything is granted in the file. PLOCK_OK, PLOCK_DISCONNECTED (the path leads nowhere any
+ * more, or to another file) or PLOCK_PROTOCOL; a loss is final. */
 PLOCK_MUST_USE plock_status plock__local_check(plock__local_map *map, plock_ns now,
                                                plock_error *error);
 
-/* Checks only that the file is whole, if the last check was a moment ago: an uncontended acquire
+/* Checks only that the file is whole, unless that was checked a moment ago: an uncontended acquire
  * and release can afford no more. Call it before the critical section is entered. */
 PLOCK_MUST_USE plock_status plock__local_check_size(plock__local_map *map, plock_ns now,
                                                     plock_error *error);
 
-/* Looks at the file's size, however lately that was done, and loses the map if the file was
- * truncated: its pages read as zeros then. Every access outside the critical section comes just
- * after this.
+/* Checks the file's size, however recent the last check is. If the file was truncated, the map is
+ * lost, and its pages then read as zeros. Call it just before every access outside the critical
+ * section.
  *
  * A process that touches a page that was cut off receives SIGBUS. No check rules that out: the file
  * may be truncated between the check and the access. A handler for SIGBUS could, but that signal is
- * the program's. So the two stand nanoseconds apart, unless the system runs another thread between
- * them; in the critical section, a fifth of a millisecond (plock__local_check_size). */
+ * the program's. So the access follows the check within nanoseconds, unless the system runs another
+ * thread in between. In the critical section, the check may be a fifth of a millisecond old
+ * (plock__local_check_size). */
 void plock__local_make_readable(plock__local_map *map);
 
 /* Marks the file as lost: nothing in it counts any more. */
@@ -150,7 +150,7 @@ static inline bool plock__local_lost(const plock__local_map *map) {
 
 /* --- local_lookout.c --- */
 
-/* The map goes. With the lock held. */
+/* Ends the lookout of a map that is about to be freed. With the lock held. */
 void plock__local_dismiss_lookout(plock__local_map *map);
 
 /* --- local_place.c --- */
@@ -170,33 +170,35 @@ PLOCK_MUST_USE plock_status plock__local_default_path(char **path, plock_error *
 PLOCK_MUST_USE plock_status plock__local_open_folder(const char *path, int *folder,
                                                      const char **name, plock_error *error);
 
-/* May this file be ours? */
+/* Checks that this is a regular file of the user's, which no other user can write to. */
 PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, plock_error *error);
 
 /* --- local_section.c --- */
 
-/* The store's critical section: at most one thread of all processes is inside, for some hundred
- * instructions. The size of the file is checked before (plock__local_check_size). If a process
- * died inside, its changes are repaired first. PLOCK_OK: inside. PLOCK_AGAIN: another thread stays
- * inside for long; try again in a moment. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as
+/* Enters the store's critical section: at most one thread of all processes is inside, for some
+ * hundred instructions. The size of the file is checked before (plock__local_check_size). If a
+ * process died inside, the file is repaired first. PLOCK_OK: inside. PLOCK_AGAIN: another thread
+ * stays inside for long; try again in a moment. PLOCK_DISCONNECTED or PLOCK_PROTOCOL as
  * plock__local_check. */
 PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns now,
                                                plock_error *error);
 
-/* Returns PLOCK_OK, PLOCK_PROTOCOL if an impossible value was found, or as plock__local_check if
- * the file was lost meanwhile. */
+/* Leaves it. Returns PLOCK_OK, PLOCK_PROTOCOL if an impossible value was found, or as
+ * plock__local_check if the file was lost in the meantime. */
 PLOCK_MUST_USE plock_status plock__local_leave(plock__local_map *map, plock_error *error);
 
-/* The place of the process inside, given the header's word. UINT32_MAX: none is. */
+/* Returns the place of the process that is inside, from the header's `section`; UINT32_MAX: no
+ * process is inside. */
 uint32_t plock__local_place_inside(uint32_t section);
 
-/* The pid of the process inside, for messages. 0: none is. */
+/* Returns the pid of the process that is inside, for messages; 0: no process is inside. */
 int plock__local_insider(const plock__local_map *map);
 
 /* --- local_process.c --- */
 
-/* A place among the processes, and the lock that goes with it. left_over: the file may be from
- * before a reboot, and partly unwritten. PLOCK_OK, PLOCK_STORE_FULL or PLOCK_PROTOCOL. */
+/* Takes a place among the processes, and the lock that goes with it. left_over: the file may be
+ * from before a reboot, and partly unwritten. PLOCK_OK, PLOCK_STORE_FULL, PLOCK_SILENT, or as
+ * plock__local_enter. */
 PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool left_over,
                                                     plock_error *error);
 
@@ -204,9 +206,11 @@ PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool 
 void plock__local_leave_place(const plock__local_map *map);
 
 bool plock__local_alive(const plock__local_map *map, uint64_t process);
-bool plock__local_place_alive(const plock__local_map *map, uint32_t slot); /* of any process */
-bool plock__local_life_is_shared(void); /* by a process that inherits the file */
-/* does any process use the file that has one of these places? */
+/* Does a living process have this place? */
+bool plock__local_place_alive(const plock__local_map *map, uint32_t slot);
+/* Does a process count as alive as long as another process has an inherited descriptor of it? */
+bool plock__local_life_is_shared(void);
+/* Does a living process have one of these places? */
 bool plock__local_used(int fd, uint32_t first, uint32_t count);
 
 /* A process gives a sign of life when one of its threads begins to wait, and then at least every
@@ -217,18 +221,19 @@ void plock__local_give_sign(plock__local_map *map);
  * is silent. */
 plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process);
 
-/* A descriptor that becomes readable when this process ends, or -1. */
+/* Returns a descriptor that becomes readable when the process ends, or -1. */
 int plock__local_death_of(const plock__local_map *map, uint64_t process);
 
-/* A descriptor that becomes readable when any process may have let go of the file, or -1. It does
- * so a moment before that process counts as dead. */
+/* Returns a descriptor that becomes readable when any process may have closed the file, or -1. It
+ * becomes readable a moment before that process counts as dead. */
 int plock__local_ends(plock__local_map *map);
 
-/* Gives the file a high number. `fd` is the descriptor that the map was made from: it keeps a lower
- * number for what tells of ends, or is closed if nothing does. */
+/* Moves `map->fd` to a high descriptor number. `fd` is the descriptor that the file was mapped
+ * from. It becomes `map->before`, whose lower number is for the inotify of plock__local_ends. On a
+ * system without inotify it is closed. */
 void plock__local_number(plock__local_map *map, int fd);
 
-/* Opens ears. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
+/* Opens the waker of this process. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);
 void plock__local_clear(const int ears[2]);
@@ -243,13 +248,13 @@ void plock__local_repair(plock__local_map *map);
 /* --- fault points --- */
 
 #ifdef PLOCK_TESTING
-/* Ends the process at the n-th point from now, or stops it, or sends it SIGUSR1; 0: at none.
- * Returns how many there were since the last call. */
+/* Ends the process at the n-th fault point from now, or stops it, or sends it SIGUSR1; 0: at none.
+ * Returns how many points the process has passed since the last call. */
 unsigned long plock__local_die_at(unsigned long n);
 unsigned long plock__local_stop_at(unsigned long n);
 unsigned long plock__local_signal_at(unsigned long n);
 void plock__local_fault(void);
-/* The result that statfs pretends to return; 0: the true one. */
+/* Makes every file system seem to have this type (statfs(2)); 0: its true type. */
 void plock__local_pretend_file_system(long magic);
 /* Tests set a function that runs once at one of these moments: the worker thread has chosen a
  * lease and has not looked yet; an attendant has stopped and is not freed yet; a map has left the

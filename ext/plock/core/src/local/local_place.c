@@ -46,7 +46,8 @@ static bool usable(const char *folder) {
            access(folder, W_OK) == 0;
 }
 
-/* It may still name the folder of the user that ran su or sudo. */
+/* Is this a folder of the user's own? After su or sudo, XDG_RUNTIME_DIR may still name that of
+ * another user. */
 static bool own(const char *folder) {
     struct stat found;
     return usable(folder) && stat(folder, &found) == 0 && found.st_uid == geteuid() &&

@@ -23,7 +23,7 @@
 #endif
 
 enum {
-    /* of the locked bytes; their contents do not matter */
+    /* the first of the bytes that are locked; their contents do not matter */
     FIRST_BYTE = 4096,
     SLOTS = PLOCK__LOCAL_PROCESSES,
     WAKERS_MAX = 256,
@@ -33,7 +33,8 @@ enum {
 /* --- liveness ---
  *
  * The kernel releases a lock on bytes when the last descriptor of the open file is closed, however
- * the process ends. Systems without such locks have those of POSIX, which end with the process. */
+ * the process ends. On a system without such locks plock uses POSIX locks, which end with the
+ * process. */
 
 #ifdef PLOCK__OFD
 enum { SET = F_OFD_SETLK, GET = F_OFD_GETLK, SHARED = 1 };
@@ -98,15 +99,15 @@ plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process) {
     return left > 0 ? left : 0;
 }
 
-/* --- who a process is --- */
+/* --- the identity of a process --- */
 
 static uint64_t name_space_of_pids(void) {
     struct stat found;
     return stat("/proc/self/ns/pid", &found) ? 0 : (uint64_t)found.st_ino;
 }
 
-/* When a process started, in clock ticks since boot; 0: unknown. The name before it in the file
- * may have blanks and brackets. */
+/* Returns when a process started, in clock ticks since boot; 0: unknown. In the file, the name of
+ * the program stands before that number, and may have blanks and brackets. */
 static uint64_t start_of(long pid) {
     char path[64], line[512];
     (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -140,13 +141,14 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 #ifdef PLOCK__INOTIFY
-/* When a process dies, the kernel closes the descriptor with the highest number first. The last
- * descriptor of an inotify takes it ten milliseconds, and seconds on a busy machine. Until the
- * file's is closed, a process that has died seems alive. So the files of all stores have high
- * numbers, and each inotify has a low one. */
+/* When a process dies, the kernel closes the descriptor with the highest number first. To close the
+ * last descriptor of an inotify takes ten milliseconds, and seconds on a busy machine. Until the
+ * descriptor of the file is closed, a process that has died seems alive. So the files of all stores
+ * have high numbers, and each inotify has a low one. */
 enum { FILES_FROM = 512 };
 
-/* When the process may not have so many descriptors, or none is left, the file keeps its number. */
+/* If the process may not have such a high number, or no descriptor is left, the file keeps its
+ * number. */
 void plock__local_number(plock__local_map *map, int fd) {
     map->before = fd;
     const int least = fd < FILES_FROM ? FILES_FROM : fd + 1;
@@ -263,7 +265,8 @@ void plock__local_clear(const int ears[2]) {
     while (got == (ssize_t)sizeof heard || (got < 0 && errno == EINTR));
 }
 
-/* Opened for reading, too, so that a write without a listener raises no SIGPIPE. */
+/* Returns the waker of the place, open for reading, too, so that a write without a listener raises
+ * no SIGPIPE. *keeps: it stays open; otherwise the caller closes it. */
 static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
     int none = atomic_load(&map->wakers[slot]);
@@ -284,7 +287,7 @@ void plock__local_wake(plock__local_map *map, uint64_t process) {
     if (fd < 0) return; /* no process has ever listened there */
     ssize_t written;
     do written = write(fd, "", 1);
-    while (written < 0 && errno == EINTR); /* EAGAIN: it has been woken often enough */
+    while (written < 0 && errno == EINTR); /* EAGAIN: the pipe is full of earlier wakes */
     if (!keeps) (void)close(fd);
 }
 

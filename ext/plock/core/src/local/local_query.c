@@ -9,11 +9,12 @@
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
 /* The caller repeats a call that found another process in the critical section, or the file lost.
- * `since` is when this thread's call was first made, or 0. A call that is not repeated soon was
- * given up, and the next one is new. */
+ * `since`: when this thread first made the call that it repeats; 0: it repeats none. `asked_at`:
+ * when it last made a call. A call that is not repeated soon was given up, and the next one is new.
+ */
 static _Thread_local plock_ns since, asked_at;
 
-/* Returns the status of the call. */
+/* Notes whether the call must be repeated. Returns the status. */
 static plock_status repeated_where(plock_status status) {
     if (status != PLOCK_AGAIN)
         since = 0;
@@ -170,7 +171,7 @@ static bool break_all(plock__local_map *map, const plock__local_name *name, ploc
     plock__local_tidy(map, number, now);
     const plock__local_key *key = plock__key(map, number);
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
-    /* Only the present holders: each one that ends may admit others. */
+    /* Ends only the claims of the present holders: each end may admit others. */
     const uint64_t latest = map->header->serial;
     const int64_t fence = atomic_load(&map->header->fence);
     uint32_t steps = 0;

@@ -51,7 +51,7 @@ static void wake(plock__local_map *map, const plock__local_claim *claim) {
     calls->to[calls->count++].claim = plock__claim_number(map, claim);
 }
 
-/* A claim that changed in between gets a spare wake at worst. */
+/* If a claim has changed in between, its process is woken for nothing at worst. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     for (unsigned i = 0; i < calls->count; i++) {
         const uint32_t number = calls->to[i].claim;
@@ -111,7 +111,7 @@ static plock_ns longest(const plock__local_claim *claim) {
     return claim->lasts > claim->at_least ? claim->lasts : claim->at_least;
 }
 
-/* Its time begins. */
+/* Begins the time of a claim that holds. */
 static void begin(plock__local_map *map, plock__local_claim *claim, plock_ns now) {
     claim->kept_until = claim->at_least ? plock_after(now, claim->at_least) : 0;
     atomic_store_explicit(&claim->until, plock_after(now, longest(claim)), memory_order_relaxed);
@@ -219,7 +219,7 @@ static bool alive(plock__local_map *map, uint64_t process) {
     return map->lives;
 }
 
-/* When a holder's claim ends by itself, given whether its process is alive. */
+/* Returns when a holder's claim ends: at `until`, or earlier if its process is dead. */
 static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
     const uint64_t process = process_of(claim);
     const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);
@@ -240,7 +240,7 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
     settle(map, number, key, now);
 }
 
-/* Makes room by ending the claims that are over. It takes long, so it runs rarely. */
+/* This takes long, so it runs rarely. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now) {
     static const plock_ns OFTEN = 100 * PLOCK_MILLISECOND;
     const uint32_t before = map->header->keys_used;
@@ -323,7 +323,7 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
         plock__local_claim *holder = plock__claim(map, at);
         look_by(outlook, end_of(map, holder));
         const bool handed =
-            plock__state(holder) == PLOCK__HANDED; /* if it is taken, it may end before */
+            plock__state(holder) == PLOCK__HANDED; /* once taken, the claim may end earlier */
         if (handed) look_by(outlook, plock_after(now, longest(holder)));
         const uint64_t process = atomic_load(&holder->process);
         if (process && alive(map, process)) heed(outlook, map, process);
@@ -331,8 +331,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
     }
 }
 
-/* Returns the next waiter ahead that is not silent, or NONE, and adds it to the outlook. Ends the
- * claims of dead processes. */
+/* Returns the next waiter ahead that is not silent, or PLOCK__LOCAL_NONE, and adds that waiter to
+ * the outlook. Ends the claims of dead processes. */
 static uint32_t before(plock__local_map *map, plock__local_key *key,
                        const plock__local_claim *claim, plock_ns now,
                        plock__local_outlook *outlook) {
@@ -345,7 +345,7 @@ static uint32_t before(plock__local_map *map, plock__local_key *key,
         if (!alive(map, process)) {
             end(map, key, at);
         } else if (silent_in > 0) {
-            /* It does not hold yet, so its claim ends no earlier than this. */
+            /* That waiter does not hold yet, so its claim ends no earlier than this. */
             look_by(outlook, plock_after(now, other->ttl < HANDOVER ? other->ttl : HANDOVER));
             look_by(outlook, plock_after(now, silent_in));
             heed(outlook, map, process);

@@ -1,14 +1,14 @@
 /* Which claims may hold a key, and in which order. All of it runs in the critical section.
  *
- * A process that changes something for another process wakes it first, and then makes the change.
- * If it dies in between, the woken process finds it dead in the critical section, and repairs the
- * file. Only a holder's own release wakes afterwards, outside the critical section: the first
- * waiter watches the process of each holder. A thread that sleeps at its claim's word
- * (parking_slot.h) is woken after the word has changed.
+ * A process that makes a change for another process first wakes the other, and then makes the
+ * change. If it dies in between, the woken process finds it dead in the critical section, and
+ * repairs the file. Only a holder's own release wakes waiters afterwards, outside the critical
+ * section. That is safe, because the first waiter watches the process of each holder. A thread that
+ * sleeps at its claim's word (parking_slot.h) is woken after the word has changed.
  *
- * A claim that another process admits is handed over for a second. Within that second its waiting
- * thread or worker thread takes the turn, and then the claim has its full time. Otherwise the next
- * process that looks ends it. So a stopped process delays the others for a second at most. A
+ * A claim that another process admits is handed over for a second. Within that second, a thread of
+ * the claim's own process takes the turn, and then the claim has its full time. Otherwise the next
+ * process that looks ends the claim. So a stopped process delays the others for a second at most. A
  * waiter whose process has been silent for a second is passed over, and keeps its place. */
 #ifndef PLOCK__LOCAL_QUEUE_H
 #define PLOCK__LOCAL_QUEUE_H
@@ -24,7 +24,7 @@ typedef struct plock__local_wait_request {
     plock_text owner, label; /* an owner of PLOCK__LOCAL_OWNER_MAX bytes at most */
     bool owner_digested;
     int64_t thread;
-    plock_local_lease *lease; /* NULL: this process needs no news of it */
+    plock_local_lease *lease; /* the lease to notify of changes; NULL: none */
 } plock__local_wait_request;
 
 /* Microseconds since 1970. */
@@ -36,24 +36,25 @@ int64_t plock__local_next_fence(plock__local_map *map, int64_t wall);
 /* Ends the claims on the key that are over, and admits the next waiters. */
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 
-/* The same for all keys. Is there room now? */
+/* The same for all keys. Returns true if that made room for a key. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now);
 
 /* Would a new claim be admitted now? Waiters of silent processes do not count. */
 bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode,
                          unsigned limit);
 
-/* A claim on the key that holds at once, or waits behind all others. PLOCK_OK or PLOCK_STORE_FULL.
- * A key without claims is dropped. */
+/* Makes a claim on the key, which holds at once or, if `waits`, waits behind all others. PLOCK_OK,
+ * PLOCK_STORE_FULL or PLOCK_PROTOCOL. On failure, a key without claims is dropped. */
 PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32_t number,
                                                    const plock__local_wait_request *wait_request,
                                                    bool waits, plock_ns now, uint32_t *claim,
                                                    plock_error *error);
 
-/* The first waiter from this one on whose process is not silent; NONE: there is none. */
+/* Returns the first waiter, from this one on, whose process is not silent; PLOCK__LOCAL_NONE: there
+ * is none. */
 uint32_t plock__local_living(plock__local_map *map, uint32_t waiter);
 
-/* The claim was handed over, and its process takes it: from now on it has its full time. */
+/* Takes the turn that was handed over to the claim. From now on the claim has its full time. */
 void plock__local_take_turn(plock__local_map *map, uint32_t claim, plock_ns now);
 
 /* Ends a claim in any state, and admits the next waiters. */
@@ -66,7 +67,7 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls);
  * change. */
 void plock__local_first_looks(plock__local_map *map, const plock__local_key *key);
 
-/* Records until when a claim is held that does not end with a process. */
+/* Records the end of a claim that does not end with a process. */
 void plock__local_outlives(plock__local_map *map, plock_ns until);
 
 enum { PLOCK__LOCAL_WATCHED_MAX = 32 };
@@ -74,7 +75,7 @@ enum { PLOCK__LOCAL_WATCHED_MAX = 32 };
 /* When a waiter must look next, and the processes whose end it must notice. */
 typedef struct plock__local_outlook {
     plock_ns look_at;
-    unsigned count; /* if there is no room for all: the waiter looks at short intervals */
+    unsigned count; /* if it is more than there is room for, the waiter looks at short intervals */
     uint64_t processes[PLOCK__LOCAL_WATCHED_MAX];
 } plock__local_outlook;
 
@@ -85,7 +86,7 @@ bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, p
 
 /* --- local_attendant.c: for claims of this process --- */
 
-/* The lease holds now, has to look, or has lost its claim. */
+/* Notify the lease that it holds now, that it has to look, or that its claim was ended. */
 void plock__local_granted(plock_local_lease *lease);
 void plock__local_has_to_look(plock_local_lease *lease);
 void plock__local_taken_away(plock_local_lease *lease);

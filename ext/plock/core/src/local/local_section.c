@@ -64,7 +64,7 @@ static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
 
-/* Is the process inside dead? It is if it has our place with another mark. */
+/* Is the process inside dead? If it has our place, but another mark, it must be. */
 static bool dead(const plock__local_map *map, uint32_t seen) {
     const uint32_t slot = (seen & PLACE) - 1;
     if (slot == map->slot) return (seen & ~OTHERS_WAIT) != mark_of(map);

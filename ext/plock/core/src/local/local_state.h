@@ -35,8 +35,8 @@ enum plock__local_lease_state {
     PLOCK__LEASE_STATES
 };
 
-/* The job of a lease on the worker thread. It is a machine of its own, because the worker thread
- * may still stop the job of one claim while the lease waits for the next.
+/* The job of a lease on the worker thread. It has states of its own, because the worker thread may
+ * still have to stop the job of one claim while the lease waits with the next.
  *
  * event     from                to          what is done
  * --------  ------------------  ----------  -----------------------------------------------------

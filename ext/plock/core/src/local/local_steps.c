@@ -1,5 +1,5 @@
-/* The operations on a lease of a local store that is held, or that another owner left; step by
- * step. */
+/* The steps of the operations on a lease of a local store that is held, or that another owner left.
+ */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -55,7 +55,7 @@ static void end_if_over(plock_local_lease *lease, plock_ns now) {
     plock__local_end_claim(lease->map, lease->claim, now);
 }
 
-/* If the key must stay taken for longer, kept_until already says so. */
+/* at_least is cleared: if the key must stay taken for longer, kept_until already says so. */
 static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
     atomic_store(&held->until, until);
     held->ttl = held->lasts = ttl;
@@ -65,7 +65,7 @@ static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
-    /* a renewed lease lasts until then in any case */
+    /* the claim of a lease that is renewed never ends earlier than before */
     const plock_ns until = lease->terms.renews && wanted < before ? before : wanted;
     if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
@@ -130,7 +130,7 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
-    /* the program let go of it */
+    /* the program let go of the lease in the meantime */
     if (!lease->base.held && lease->operation != PLOCK__OP_RELEASES)
         return plock__local_finish_without(lease, PLOCK_MISUSE);
     plock__local_map *map = lease->map;
@@ -159,7 +159,7 @@ static plock_status held_step(plock_local_lease *lease, plock_interest *interest
 
 /* --- by owner --- */
 
-/* The holder that has this owner, or NONE; in the critical section. */
+/* Returns the holder that has this owner, or PLOCK__LOCAL_NONE. In the critical section. */
 static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;
     const uint32_t number = plock__local_find(map, &lease->name);
@@ -179,8 +179,8 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     return PLOCK__LOCAL_NONE;
 }
 
-/* Gives the claim another owner and a greater fence. Its process is already ours: if we die in
- * between, the claim ends as ours do. */
+/* Gives the claim another owner and a greater fence. The claim's process is already ours, so if we
+ * die in between, the claim ends as our other claims do. */
 static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner,
                          bool digested) {
     held->fence = plock__local_next_fence(lease->map, plock__local_wall());
@@ -199,7 +199,8 @@ static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns
     held->kept_until = until;
 }
 
-/* The new time of the claim, no shorter than its key is kept; 0: its end stays. */
+/* Returns the new ttl of the claim, which is no shorter than its key is kept; 0: the claim's end
+ * stays. */
 static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held,
                          plock_ns now) {
     const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;
@@ -208,7 +209,7 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
 }
 
 /* The claim may have lasted as long as the earlier process. From now on the adopter's options
- * decide. */
+ * decide when it ends. */
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least,
                    alone = plock_after(now, most);

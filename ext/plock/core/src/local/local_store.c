@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static plock_local *stores; /* of this process; under the lock */
+static plock_local *stores; /* all stores of this process; under the lock */
 
 static void start(void) { plock__on_fork(plock__local_in_child); }
 
@@ -55,8 +55,8 @@ const char *plock_local_path(const plock_local *store) { return store->path; }
 
 const char *plock_local_remade(const plock_local *store) { return store->remade; }
 
-/* Takes it away from all stores, for none can use it. With the lock held; returns how many
- * references the caller has to give up now. */
+/* Takes the map away from all stores, because none can use it any more. Returns how many references
+ * the caller has to give up. With the lock held. */
 static unsigned retire(const plock__local_map *map) {
     unsigned count = 0;
     for (plock_local *store = stores; store; store = store->next) {
@@ -67,9 +67,9 @@ static unsigned retire(const plock__local_map *map) {
     return count;
 }
 
-/* The one that the store has, retained; NULL where it has none that can be used. PLOCK_OK, or as
- * plock__local_check: one that cannot be used any more goes as soon as nothing is held in it, or
- * waited for. */
+/* Retains the map that the store has; *out is NULL if it has none that can be used. A lost map is
+ * given up as soon as nothing in it is held or waited for. Until then, *out is the lost map, and
+ * the status is that of plock__local_check; otherwise it is PLOCK_OK. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
     plock__enter();
     plock__local_map *map = *out = store->map;
@@ -105,7 +105,7 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
-/* With the lock held. Has it a lookout? */
+/* Returns whether the map has a lookout. With the lock held. */
 static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     lease->map = map;
     lease->uses = true;
@@ -113,7 +113,7 @@ static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     return map->lookout;
 }
 
-/* The one that the store has, if it can be used: most often it can. */
+/* Uses the map that the store has. Returns false if there is none or it is lost, which is rare. */
 static bool use_current(plock_local_lease *lease) {
     plock_error ignored;
     plock__enter();
@@ -156,8 +156,8 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
     return map;
 }
 
-/* One that is lost goes with the last who uses it: were its file put back, this process would count
- * as alive there. With the lock held. */
+/* A lost map is given up with its last user. Otherwise, if its file were put back, this process
+ * would count as alive there. With the lock held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;

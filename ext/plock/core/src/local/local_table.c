@@ -38,7 +38,7 @@ static _Atomic uint32_t *bucket(plock__local_map *map, uint64_t hash) {
     return &map->buckets[hash & map->bucket_mask];
 }
 
-/* Buckets have the number of a key + 1, so that a file full of zeros is an empty table. */
+/* A bucket has the number of its first key + 1, so that a file full of zeros is an empty table. */
 static uint32_t first_in(plock__local_map *map, uint64_t hash) {
     return atomic_load_explicit(bucket(map, hash), memory_order_relaxed) - 1;
 }
@@ -85,7 +85,7 @@ static void unlink_key(plock__local_map *map, uint32_t number) {
         if (map->damaged) return;
         at = before->next;
     }
-    map->damaged = true; /* it was nowhere */
+    map->damaged = true; /* the key was not in its bucket */
 }
 
 plock_status plock__local_make_key(plock__local_map *map, const plock__local_name *name,

@@ -1,6 +1,6 @@
-/* Keys and claims of a local store. All of it in the critical section. What stands in the file is
- * never trusted to be a place in it: a number that names no record leads to one that stands in, and
- * the file counts as damaged. */
+/* Keys and claims of a local store. These functions run in the critical section. They never trust a
+ * number from the file: one that names no record leads to a stand-in, and the file then counts as
+ * damaged. */
 #ifndef PLOCK__LOCAL_TABLE_H
 #define PLOCK__LOCAL_TABLE_H
 
@@ -10,7 +10,7 @@
 
 enum { PLOCK__KEY_CANARY = 0x6b65792e, PLOCK__CLAIM_CANARY = 0x636c6d2e };
 
-/* A key as it stands in the table. */
+/* A key as the table stores it. */
 typedef struct plock__local_name {
     plock_text text;
     bool digested;
@@ -18,7 +18,8 @@ typedef struct plock__local_name {
     char digest[PLOCK_DIGEST_HEX];
 } plock__local_name;
 
-/* Not in the critical section. The text is the caller's. PLOCK_OK or PLOCK_CRYPTO. */
+/* Makes the name of a key. It refers to the key's text. Call it outside of the critical section.
+ * PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_name_key(plock__local_name *name, plock_text key);
 
 static inline plock__local_key *plock__key(plock__local_map *map, uint32_t number) {
@@ -41,24 +42,26 @@ static inline uint32_t plock__claim_number(const plock__local_map *map,
     return claim == &map->no_claim ? PLOCK__LOCAL_NONE : (uint32_t)(claim - map->claims);
 }
 
-/* The number of the key, or NONE. */
+/* Returns the number of the key, or PLOCK__LOCAL_NONE. */
 uint32_t plock__local_find(plock__local_map *map, const plock__local_name *name);
 
-/* One more; it is free again as soon as no claim is on it. PLOCK_OK or PLOCK_STORE_FULL. */
+/* Adds a key. The caller adds a claim to it, or drops it. PLOCK_OK, PLOCK_STORE_FULL or
+ * PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_make_key(plock__local_map *map,
                                                   const plock__local_name *name, uint32_t *number,
                                                   plock_error *error);
 void plock__local_drop_key(plock__local_map *map, uint32_t number);
 
-/* One that is free, with a canary and nothing else. PLOCK_OK or PLOCK_STORE_FULL. */
+/* Takes a free claim, of which only the canary is valid. PLOCK_OK, PLOCK_STORE_FULL or
+ * PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_make_claim(plock__local_map *map, uint32_t *number,
                                                     plock_error *error);
 void plock__local_drop_claim(plock__local_map *map, uint32_t number);
 
-/* Into the lists of its key, and out of them. */
+/* Add a claim to a list of its key, and remove it. */
 void plock__local_link_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
 void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
-/* NONE: at the end */
+/* before: the waiter that it is added in front of; PLOCK__LOCAL_NONE: at the end */
 void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint32_t number,
                               uint32_t before);
 void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, uint32_t number);

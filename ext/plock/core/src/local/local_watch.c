@@ -10,7 +10,7 @@
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
-/* Without an attendant, each lease checks by itself that its file is in its place. */
+/* Without an attendant, each lease checks this often that its file is in its place. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
 
 void plock__local_lease_destroy(plock_local_lease *lease) {
@@ -48,7 +48,7 @@ void plock__local_begin_watch(plock_local_lease *lease) {
 }
 
 /* The claim itself lasts until its process ends, or until max_hold. So a renewal only moves the
- * end that the program sees. Returns whether it did. With the lock held. */
+ * end that the program sees. Returns whether the lease was renewed. With the lock held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
@@ -109,7 +109,7 @@ static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     return watches ? PLOCK_AGAIN : PLOCK_OK;
 }
 
-/* --- one that is left alone at first --- */
+/* --- a lease that is left alone at first --- */
 
 static plock_local_lease *lease_of(plock_later *later) {
     return (plock_local_lease *)(void *)((char *)later - offsetof(plock_local_lease, later));
@@ -129,8 +129,8 @@ static void keep(plock_later *later) {
     take_up(lease, PLOCK__JOB_RENEWS);
 }
 
-/* Any process that ends the claim from now on wakes this one. If that fails, the job looks from
- * time to time. */
+/* Marks the claim, so that a process that ends it from now on wakes this process. If that fails,
+ * the job looks from time to time. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -146,7 +146,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     plock__leave();
 }
 
-/* The lease is held for longer than most. */
+/* The lease has been held for longer than most. */
 static void begin_watching(plock_later *later) {
     plock_local_lease *lease = lease_of(later);
     ask_to_be_told(lease);
@@ -203,7 +203,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return to_end ? end(lease, interest) : watch(lease, interest);
 }
 
-/* The job is done, or no thread could be started for it. */
+/* Called when the job is done, or no thread could be started for it. */
 static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
@@ -228,7 +228,8 @@ static void put_down(plock_job *job) {
 
 /* --- what the program says --- */
 
-/* Gives the job this task, now or after it was put down. */
+/* Sets the job's task to `state`. If the job is stopping, it is put down first, and then gets the
+ * task of `after_stopping`. */
 static void employ(plock_local_lease *lease, enum plock__local_job_state state,
                    enum plock__local_job_state after_stopping) {
     plock__enter();
@@ -271,7 +272,7 @@ bool plock__local_start_over(plock_local_lease *lease) {
         stop(lease);
     else
         plock__local_unregister(lease);
-    /* a reported loss has stopped the job */
+    /* a loss has stopped the job, which the acquire needs again */
     if (!lost && lease->job_state == PLOCK__JOB_STOPS) set_job(lease, PLOCK__JOB_RENEWS_NEXT);
     const bool ready = !lost || lease->job_state == PLOCK__JOB_OFF;
     plock__leave();

@@ -5,7 +5,7 @@
 #include "base/process.h"
 #include "runtime/worker.h"
 
-/* A lease younger than this is not watched. If it is broken by then, its loss is noticed within
+/* A lease younger than this is not watched. If it is broken before that, its loss is noticed within
  * half a second anyway. */
 static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
 
@@ -16,9 +16,9 @@ static const plock_ns IDLE = 5 * PLOCK_SECOND;
 static plock_job *at_work;
 static plock_later *first;
 static plock_ns looks_at;   /* when the job looks next; the look may turn out to be unnecessary */
-static plock_ns last_span;  /* the delay of the last one … */
-static bool used;           /* … since the last look */
-static plock_ns idle_since; /* PLOCK_NEVER: it is not idle */
+static plock_ns last_span;  /* how far ahead the last date was when it was set */
+static bool used;           /* has a date been set since the last look? */
+static plock_ns idle_since; /* when the list became empty; PLOCK_NEVER: it is not */
 
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
     const plock_ns halfway = now + (renew_at - now) / 2, latest = plock_after(now, LEFT_ALONE);
@@ -73,7 +73,8 @@ static plock_ns next_look(plock_ns now, plock_ns at) {
 
 /* --- the job of the worker thread --- */
 
-/* True if the list has been empty for a while. */
+/* Returns true if the list has been empty for a while. If it is empty for less, lowers *at to the
+ * moment at which that will be true. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (first || used)
         idle_since = PLOCK_NEVER;
@@ -110,7 +111,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     }
 }
 
-/* A follower can step it as well as the worker thread. */
+/* A follower can step this job as well as the worker thread can. */
 static bool idle(const plock_job *job) {
     (void)job;
     return true;
@@ -141,7 +142,7 @@ static plock_status appoint(void) {
     if (first_one)
         plock__worker_submit(made);
     else
-        plock__free(made); /* another thread published first */
+        plock__free(made); /* another thread was quicker */
     return PLOCK_OK;
 }
 
@@ -162,7 +163,7 @@ plock_status plock__later_enter(plock_later *later, plock_error *error) {
                        "no thread or file descriptor is left to renew the lease with");
 }
 
-/* The thread and the entries are the parent's. */
+/* The worker thread and the entries belong to the parent. */
 void plock__later_in_child(void) {
     at_work = NULL;
     first = NULL;

@@ -48,7 +48,7 @@ int plock_notice_descriptor(void) {
     if (!listener_waker) {
         listener_waker = made;
         made = NULL;
-        /* for notices and calls of plock_notice_wake before there was a waker */
+        /* there may have been notices, or a plock_notice_wake, before there was a waker */
         plock_waker_wake(listener_waker);
     }
     const int descriptor = plock_waker_descriptor(listener_waker);
@@ -72,7 +72,7 @@ void plock_notice_wake(void) {
 
 void plock_notice_renewals(bool wanted) { atomic_store(&renewals, wanted); }
 
-/* The notices are the parent's, which reports them. The child leaves their memory alone. */
+/* The notices belong to the parent, which reports them. The child does not free their memory. */
 void plock__notices_in_child(void) {
     first = NULL;
     last = &first;

@@ -5,7 +5,8 @@
 #include "base/text.h"
 #include "plock/notice.h"
 
-/* Not with the lock held. Without memory the notice is lost: nothing depends on it. */
+/* Adds a notice. Not with the lock held. If there is no memory, the notice is lost: nothing depends
+ * on it. */
 void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
                         plock_ns took);
 

@@ -1,5 +1,6 @@
-/* One system call replaces a pipe, its descriptor and a thread that reads it. A hand-off between
- * processes spends most of its time on cache misses, so the shorter path counts. */
+/* A single system call, futex_waitv, replaces a pipe, its descriptor and a thread that reads it. A
+ * hand-off between processes spends most of its time on cache misses, so the shorter path counts.
+ */
 #include "runtime/parking_slot.h"
 
 #include "base/platform.h"
@@ -19,7 +20,7 @@
 
 enum { WORD, NAP, WORDS };
 
-static atomic_bool missing; /* an older kernel, or one that forbids the call */
+static atomic_bool missing; /* the kernel does not have the call, or forbids it */
 
 static _Atomic uint32_t *lower_half(_Atomic uint64_t *word) {
     const uint32_t one = 1;
@@ -66,8 +67,9 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
         woken = syscall(SYS_futex_waitv, words, WORDS, 0,
                         interest->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
-    /* If the word has changed, its writer has just written to the page. After any other sleep the
-     * file may have been truncated. EFAULT: it was truncated before this thread slept. */
+    /* If the word has changed, its writer has just written to the page, so the page exists. After
+     * any other sleep the file may have been truncated, and only is_there permits a write to
+     * `asleep`. EFAULT: the file was truncated before this thread slept. */
     const bool changed = woken == WORD || code == EAGAIN;
     if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);

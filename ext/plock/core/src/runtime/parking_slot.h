@@ -12,11 +12,12 @@ struct plock__parking_slot {
     uint64_t value;         /* the process sleeps while the word has this value */
     _Atomic uint8_t *asleep;
     plock_waker *waker; /* the interest's waker, for all other events that concern the process */
-    bool (*is_there)(const void *of); /* may the process still write to it? NULL: it always may */
+    bool (*is_there)(const void *of); /* does the shared memory still exist? NULL: it always does */
     const void *of;
 };
 
-/* Sleeps there. Returns false if the system lacks the call. *status is that of plock_await. */
+/* Sleeps at the interest's slot. Returns false if the system lacks the call. Otherwise *status is
+ * the result that plock_await returns. */
 PLOCK_MUST_USE bool plock__parking_slot_await(const plock_interest *interest,
                                               plock_waker *interrupt, plock_status *status);
 
@@ -24,7 +25,8 @@ PLOCK_MUST_USE bool plock__parking_slot_await(const plock_interest *interest,
 void plock__parking_slot_wake(_Atomic uint64_t *word);
 
 #ifdef PLOCK_TESTING
-/* Behaves as on a system without the call. Returns true if this system has it. */
+/* Makes plock__parking_slot_await behave as on a system without the call, or as usual again.
+ * Returns true if this system has the call. */
 bool plock__parking_slot_forbid(bool forbidden);
 #endif
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-enum { LEADER_WAKER = 0, JOBS }; /* places in what is polled */
+enum { LEADER_WAKER = 0, JOBS }; /* indexes in `polled` */
 
 /* After this time a job or an interrupt for which no descriptor is left is looked at again. */
 static const plock_ns SOON = 2 * PLOCK_MILLISECOND;
@@ -43,8 +43,8 @@ void plock__round_step(const plock__round *round, plock_job **jobs, void (*end)(
     plock__end_step();
 }
 
-/* The descriptor to poll: -1 if the job waits for its deadline only, or no descriptor is left for
- * its waker. */
+/* Returns the descriptor to poll: -1 if the job waits only for its deadline, or no descriptor is
+ * left for the job's waker. */
 static struct pollfd polled_for(const plock_interest *interest) {
     const int woken = interest->waker ? plock_waker_descriptor(interest->waker) : -1;
     if (interest->waker) return (struct pollfd){.fd = woken, .events = POLLIN};
@@ -65,7 +65,7 @@ plock_ns plock__round_gather(plock__round *round, plock_job *jobs, plock_waker *
         else if (job->place)
             round->polled[round->count++] = polled;
         if (job->interest.deadline < deadline) deadline = job->interest.deadline;
-        if (atomic_load(&job->due)) deadline = 0; /* scheduled since its step */
+        if (atomic_load(&job->due)) deadline = 0; /* the job was scheduled after its step */
     }
     const plock_ns soon = without ? plock_now() + SOON : PLOCK_NEVER;
     return soon < deadline ? soon : deadline;

@@ -2,8 +2,8 @@
 
 #include "base/process.h"
 
-/* The pause between two looks: an operation takes a round trip, or up to command_timeout if the
- * server is silent. */
+/* The pause between two looks. The operation that a turn waits for takes a round trip, or up to
+ * command_timeout if the server is silent. */
 static const plock_ns FIRST_PAUSE = PLOCK_MILLISECOND;
 static const plock_ns LONGEST_PAUSE = 4 * PLOCK_MILLISECOND;
 
@@ -21,7 +21,7 @@ void plock_lease_use_take(plock_lease_use *turn) {
     }
 }
 
-/* A child must not touch the queues: they are those of the parent's threads. */
+/* A child must not touch the queues, because they belong to the parent's threads. */
 static void leave(plock_lease_use *turn) {
     if (!turn->queued || turn->generation != plock__generation()) return;
     turn->queued = false;
@@ -51,7 +51,8 @@ static void cancel(void *of) {
     if (waited && turn->give_up) turn->give_up(turn->context);
 }
 
-/* One budget covers the wait and the operation. An operation that need not wait has its own. */
+/* One budget covers the wait and the operation. An operation that need not wait for its turn has
+ * its own deadline. */
 static plock_ns latest_end(const plock_lease_use *turn) {
     return turn->deadline && turn->deadline < turn->hurried ? turn->deadline : turn->hurried;
 }

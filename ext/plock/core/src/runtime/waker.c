@@ -2,8 +2,8 @@
  * word, or polls its descriptor; or it waits for another waker, to which the poke is forwarded.
  *
  * No wake is lost. The waiting thread first says where it sleeps, and then looks at the mark. The
- * waking thread first sets the mark, and then looks where the other sleeps. A poke may come late,
- * for a thread that has gone: it wakes a thread for nothing. */
+ * waking thread first sets the mark, and then looks where the other sleeps. If a poke comes late,
+ * after its thread has gone, it wakes another thread for nothing. */
 #include "runtime/waker.h"
 
 #include "base/memory.h"
@@ -26,13 +26,13 @@
 #endif
 
 struct plock_waker {
-    _Atomic plock__ends open; /* PLOCK__NO_ENDS: it is not */
+    _Atomic plock__ends open; /* its descriptor; PLOCK__NO_ENDS: none */
     atomic_uint pokers;       /* threads that may be about to write to the descriptor */
     _Atomic uint32_t woken;   /* 0 or 1 */
     _Atomic uint32_t pokes;   /* the thread sleeps at this word */
     atomic_uint sleepers;
-    _Atomic(plock_waker *) forward; /* this one is poked instead; NULL: none */
-    bool expects_signals; /* it keeps its descriptor; only the waiting thread reads this */
+    _Atomic(plock_waker *) forward; /* the waker that is poked instead; NULL: none */
+    bool expects_signals; /* keep the descriptor open? only the waiting thread reads this */
 #ifndef PLOCK__FUTEX
     pthread_mutex_t mutex;
     pthread_cond_t poked;
@@ -49,7 +49,8 @@ static void wake_sleepers(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
     (void)syscall(SYS_futex, &waker->pokes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 #else
-    (void)pthread_mutex_lock(&waker->mutex); /* else it may be between its look and its sleep */
+    /* without the lock, the thread could be between its look and its sleep */
+    (void)pthread_mutex_lock(&waker->mutex);
     (void)pthread_cond_broadcast(&waker->poked);
     (void)pthread_mutex_unlock(&waker->mutex);
 #endif
@@ -66,7 +67,7 @@ static void poke(plock_waker *waker) {
 
 void plock_waker_wake(plock_waker *waker) {
     if (atomic_exchange(&waker->woken, 1)) return;
-    const int code = errno; /* it may wake in a signal handler */
+    const int code = errno; /* a signal handler may call this */
     plock_waker *to = atomic_load(&waker->forward);
     poke(to ? to : waker);
     errno = code;
@@ -90,7 +91,8 @@ int plock_waker_descriptor(plock_waker *waker) {
         plock__ends_give(made);
         return plock__ends_descriptor(open);
     }
-    if (plock__waker_woken(waker)) plock__ends_write(made); /* by one that saw none */
+    /* the thread that woke it may have seen no descriptor */
+    if (plock__waker_woken(waker)) plock__ends_write(made);
     return plock__ends_descriptor(made);
 }
 
@@ -99,8 +101,8 @@ void plock__waker_drain(plock_waker *waker) {
     if (open != PLOCK__NO_ENDS) plock__ends_drain(open);
 }
 
-/* While a poke may be written to the descriptor, it stays open: after a close its number may belong
- * to anything. */
+/* While a poke may be written to the descriptor, it stays open: after a close, its number may
+ * belong to another file. */
 void plock__waker_detach(plock_waker *waker) {
     const plock__ends open = atomic_exchange(&waker->open, PLOCK__NO_ENDS);
     if (open == PLOCK__NO_ENDS) return;
@@ -110,8 +112,8 @@ void plock__waker_detach(plock_waker *waker) {
         plock__ends_give(open);
 }
 
-/* The mark goes last. A wake in between pokes for nothing, but this call reports it, and the next
- * wake pokes again. */
+/* The mark is cleared last. A wake in between pokes for nothing, but this call reports it, and the
+ * next wake pokes again. */
 bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
     return atomic_exchange(&waker->woken, 0);
@@ -161,8 +163,8 @@ static struct timespec time_of(plock_ns span) {
                              .tv_nsec = (long)(span % PLOCK_SECOND)};
 }
 
-/* Until the word changes, or the deadline. PLOCK_INTERRUPTED on a signal. It may return for no
- * reason. */
+/* Sleeps until the word changes or the deadline has come. May also return earlier for no reason.
+ * Returns PLOCK_INTERRUPTED on a signal. */
 #ifdef PLOCK__FUTEX
 static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
     const plock_ns left = deadline - plock_now();
@@ -220,8 +222,8 @@ plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, ploc
 
 /* --- life --- */
 
-/* A condition variable on the monotonic clock. A child makes it again, because the threads that
- * slept there are the parent's. */
+/* Makes a condition variable on the monotonic clock. A child makes it again, because the threads
+ * that slept there belong to the parent. */
 static void prepare_to_sleep(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
     (void)waker;

@@ -8,43 +8,45 @@
 #include "plock/status.h"
 #include "plock/waker.h"
 
-/* plock_waker_take with an open descriptor. Returns NULL with errno if there is no descriptor or
- * memory. */
+/* As plock_waker_take, but the waker has a descriptor. Returns NULL with errno if there is no
+ * descriptor or memory. */
 plock_waker *plock__waker_take_open(void);
 
 /* In a forked child: closes all descriptors, because an eventfd is shared with the parent. They are
  * opened again at their next use. */
 void plock__wakers_in_child(void);
 
-/* plock_waker_give for the handlers of other modules in a forked child, with the lock held. */
+/* As plock_waker_give, for the handlers of other modules in a forked child. With the lock held. */
 void plock__waker_put_back(plock_waker *waker);
 
-/* plock_waker_clear, which costs only a load if the waker is silent. */
+/* As plock_waker_clear, but costs only a load if the waker is silent. */
 void plock__waker_clear_if_woken(plock_waker *waker);
 
 bool plock__waker_woken(const plock_waker *waker);
 
-/* From now on a wake also wakes the thread that waits for `to`; NULL: no longer. After this call,
- * and before it waits for `to`, the caller checks whether the waker has been woken. Only the thread
- * that waits for the waker calls this. */
+/* From now on a wake of `waker` wakes the thread that waits for `to`; NULL: no longer. After this
+ * call, and before it waits for `to`, the caller checks whether `waker` has been woken. Only the
+ * thread that waits for `waker` calls this. */
 void plock__waker_forward(plock_waker *waker, plock_waker *to);
 
-/* Empties the descriptor that poll(2) reported. The waker stays woken or silent. */
+/* Empties the descriptor that poll(2) reported. A woken waker stays woken. */
 void plock__waker_drain(plock_waker *waker);
 
 /* Closes the descriptor, if it has one. */
 void plock__waker_detach(plock_waker *waker);
 
-/* Its thread rests: closes the descriptor, unless a signal handler may wake it. */
+/* Closes the descriptor, unless a signal handler may wake the waker. A thread calls this before it
+ * waits without the descriptor. */
 void plock__waker_rest(plock_waker *waker);
 
-/* Sleeps until one of both is woken (one may be NULL), until the deadline, or spuriously: PLOCK_OK.
- * Returns PLOCK_INTERRUPTED if `interrupt` was woken or a signal came. Uses no descriptor. */
+/* Sleeps until one of the two wakers is woken (one may be NULL) or the deadline has come. May also
+ * return earlier for no reason. Returns PLOCK_INTERRUPTED if `interrupt` was woken or a signal
+ * came, otherwise PLOCK_OK. Opens no descriptor. */
 plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
 
-/* The same for a thread with its own way to sleep. During the nap, a wake of either changes the
- * word at plock__nap_word from `seen`, and wakes the futex there. The thread checks plock__nap_over
- * before it falls asleep. */
+/* The same for a thread with its own way to sleep. During the nap, a wake of either waker changes
+ * the word at plock__nap_word, which was `seen` at the beginning, and wakes the futex there. The
+ * thread checks plock__nap_over before it falls asleep. */
 typedef struct plock__nap {
     plock_waker *waker, *interrupt, *sleeper;
     uint32_t seen;

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A descriptor to poll and one to write to, each plus one, in one word, so that both change
- * together. With an eventfd both are the same. */
+/* A descriptor to poll and one to write to, each plus one, in one word, so that both change at
+ * once. With an eventfd both are the same. */
 typedef uint64_t plock__ends;
 enum { PLOCK__NO_ENDS = 0 };
 
-/* PLOCK__NO_ENDS with errno: no descriptor is left. */
+/* Returns PLOCK__NO_ENDS with errno if no descriptor is left. */
 plock__ends plock__ends_take(void);
 void plock__ends_give(plock__ends given);
 void plock__ends_close(plock__ends of);

@@ -15,16 +15,17 @@ static unsigned owed; /* jobs that a drain waits for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, FOLLOWER } leader;
 static unsigned followers;    /* since the worker thread parked */
-static plock_ns parked_until; /* then it looks itself */
+static plock_ns parked_until; /* when the parked worker thread looks itself */
 /* the leader listens to the first, the parked worker thread to the second, a drain to the third */
 static plock_waker *leader_waker, *parking, *ended;
 static pthread_t thread;
 
 static _Thread_local bool leads, served;
-/* the waker of the wait in which it follows; NULL: it is no follower */
+/* the waker that this thread waits for as a follower; NULL: it is no follower */
 static _Thread_local const plock_waker *follower_waker;
 
-/* The leader itself looks for new jobs. With the lock held. */
+/* Wakes the thread that must look for new jobs. The leader itself looks anyway. With the lock held.
+ */
 static void wake(void) {
     if (!leads && leader_waker) plock_waker_wake(leader == NOBODY ? parking : leader_waker);
 }
@@ -42,13 +43,13 @@ static void append(plock_job **list, plock_job *more) {
     *list = more;
 }
 
-/* These jobs will not be done. With the lock held. */
+/* A drain does not wait for these jobs: they will not be done. With the lock held. */
 static void forgive(const plock_job *list) {
     for (; list; list = list->next)
         if (!list->lingers) owed--;
 }
 
-/* A job that does not linger is done. */
+/* Counts a job that does not linger as done. */
 static void settle(void) {
     plock__enter();
     owed--;
@@ -58,12 +59,12 @@ static void settle(void) {
 
 static void end(plock_job *job) {
     const bool lingers = job->lingers;
-    job->destroy(job); /* first: it may submit a job that does not linger either */
+    job->destroy(job); /* before settle: it may submit another job that a drain must wait for */
     if (!lingers) settle();
 }
 
-/* Takes over the submitted jobs. False: the thread is about to end, and they are for the next one.
- * With the lock held. */
+/* Takes over the submitted jobs. Returns false if the thread is about to end: they are then for the
+ * next thread. With the lock held. */
 static bool take_submitted(void) {
     if (stopping) return false;
     append(&active, submitted);
@@ -71,7 +72,8 @@ static bool take_submitted(void) {
     return true;
 }
 
-/* False: there is nothing to do, and the thread ends without taking the lock again. */
+/* Returns false if there is nothing to do: the thread then ends without taking the lock again.
+ * *stop: the remaining jobs must be ended. */
 static bool more_to_do(bool *stop) {
     plock__enter();
     *stop = !take_submitted();
@@ -98,10 +100,10 @@ static bool all_idle(void) {
     return active;
 }
 
-/* Lets followers drive while all jobs are idle. False: there is something to do. *visited: one did.
- */
+/* Lets followers drive while all jobs are idle. Returns false at once if there is something to do.
+ * *visited: a follower came. */
 static bool park(plock_ns deadline, bool *visited) {
-    /* a follower that leaves work behind wakes this thread; the others are noticed by then */
+    /* a follower that leaves work behind wakes this thread; after this span it looks anyway */
     static const plock_ns ROUND = PLOCK_SECOND;
     plock__enter();
     const bool parks = !stopping && !submitted && all_idle();
@@ -131,7 +133,7 @@ static void *work(void *argument) {
     plock__name_thread("plock-worker");
     leads = true;
     plock__round round = {.count = 0};
-    /* after a second without a follower, it listens itself until something happens */
+    /* after a second without a follower, this thread listens itself until something happens */
     bool inviting = true;
     for (bool stop = false; more_to_do(&stop);) {
         if (stop) {
@@ -167,14 +169,15 @@ static bool become_follower(void) {
     return may;
 }
 
-/* Is a job due before the worker thread looks itself? With the lock held, by the leader. */
+/* Is a job due before this moment? With the lock held, by the leader. */
 static bool due_before(plock_ns moment) {
     for (const plock_job *job = active; job; job = job->next)
         if (job->interest.deadline < moment) return true;
     return false;
 }
 
-/* The worker thread goes on with the jobs that are not idle, or are due soon. */
+/* Ends the follower's lead. The worker thread is woken if a job is not idle, or is due before that
+ * thread looks itself. */
 static void stop_driving(void) {
     leads = false;
     plock__enter();
@@ -190,7 +193,7 @@ static bool goes_on(void) {
     return yes;
 }
 
-/* Has the follower's own wait ended? The wakes come to the leader's waker. PLOCK_AGAIN: not yet. */
+/* Returns the result of the follower's own wait; PLOCK_AGAIN: it has not ended yet. */
 static plock_status look(const plock_interest *interest, const plock_waker *interrupt) {
     if (interrupt && plock__waker_woken(interrupt)) return PLOCK_INTERRUPTED;
     if (plock__waker_woken(interest->waker)) return PLOCK_OK;
@@ -226,7 +229,8 @@ static plock_status drive(const plock_interest *interest, plock_waker *interrupt
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
-/* A thread that rests keeps no descriptor: hundreds may rest for long. */
+/* A thread that waits without a descriptor closes that of its interrupt, because hundreds of
+ * threads may wait for long. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt) {
     plock_status status;
     if (interest->fd >= 0) return plock__await_descriptor(interest, interrupt);
@@ -257,7 +261,7 @@ void plock__worker_wake(plock_waker *waker) {
 
 /* With the lock held. */
 static bool start(void) {
-    /* the thread has set `running` to false, and does not take the lock any more */
+    /* the earlier thread has set `running` to false, and does not take the lock any more */
     if (joinable) (void)pthread_join(thread, NULL);
     joinable = false;
     running = leader_waker && parking && plock__start_thread(&thread, work, NULL) == 0;
@@ -288,7 +292,7 @@ void plock__worker_submit(plock_job *job) {
     inherited = NULL;
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    /* a job that is being ended submitted it: no thread is there to do it */
+    /* another job submitted this one while a drain ended it: no thread will do this one */
     const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         append(&submitted, job);
@@ -307,7 +311,7 @@ void plock__worker_schedule(plock_job *job) {
     wake();
 }
 
-/* With the lock held, which other threads may take while this one sleeps. */
+/* Waits until no owed job is left. With the lock held, but not while this thread sleeps. */
 static void await_owed(plock_waker *waker, plock_ns deadline) {
     ended = waker;
     while (running && owed && waker && plock_now() < deadline) {
@@ -337,7 +341,7 @@ void plock__worker_drain(plock_ns deadline) {
     }
     await_owed(waker, deadline);
     stopping = true;
-    /* the deadline has passed; jobs submitted while the thread ends are for the next one */
+    /* these jobs come too late; jobs that are submitted from now on are for the next thread */
     plock_job *dropped = submitted;
     submitted = NULL;
     forgive(dropped);
@@ -349,7 +353,7 @@ void plock__worker_drain(plock_ns deadline) {
     const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    /* It blocks only where it listens, and has just been woken there. */
+    /* The thread blocks only where it listens, and has just been woken there. */
     if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;
@@ -372,7 +376,8 @@ void plock__worker_drain(plock_ns deadline) {
     plock__end_step();
 }
 
-/* A child has no worker thread. The jobs are the parent's: the next submit or drain frees them. */
+/* A child has no worker thread. The jobs belong to the parent, and the next submit or drain frees
+ * the child's copies. */
 void plock__worker_in_child(void) {
     append(&inherited, submitted);
     append(&inherited, active);

@@ -20,13 +20,13 @@ struct plock_job {
     plock_job *next;
     plock_status (*step)(plock_job *, plock_interest *); /* any but PLOCK_AGAIN: done */
     void (*destroy)(plock_job *);
-    bool lingers;            /* it ends when other jobs no longer need it, so a drain does not wait
-                              * for its end */
-    atomic_bool due;         /* step it, whatever it waits for */
-    bool ready;              /* poll(2) has just reported the descriptor that it waits for */
-    plock_interest interest; /* the interest of its last step … */
-    unsigned place; /* … and the index of its descriptor in the polled ones; 0: it has none */
-    /* may it wait for a while without a step? Called with the lock held; NULL: it may not */
+    bool lingers;            /* the job ends when no other job needs it any more, so a drain does
+                              * not wait for its end */
+    atomic_bool due;         /* the job must be stepped, whatever it waits for */
+    bool ready;              /* poll(2) has just reported the descriptor that the job waits for */
+    plock_interest interest; /* the interest that the last step returned … */
+    unsigned place; /* … and the index of its descriptor among the polled ones; 0: it has none */
+    /* may the job wait for a while without a step? Called with the lock held; NULL: it may not */
     bool (*idle)(const plock_job *);
 };
 
@@ -41,10 +41,11 @@ void plock__worker_schedule(plock_job *job);
 /* Returns the job that this thread is stepping; NULL: none. */
 plock_job *plock__worker_stepping(void);
 
-/* Wakes it, unless this thread waits for it as a follower: then the thread only has to look. */
+/* Wakes the waker, unless this thread itself waits for it, as a follower. Then the thread only has
+ * to look at its own wait. */
 void plock__worker_wake(plock_waker *waker);
 
-/* Waits until the jobs that do not linger are done, until the deadline at most … */
+/* Waits until the jobs that do not linger are done, but not beyond the deadline … */
 void plock__worker_await(plock_ns deadline);
 /* … and ends the worker thread. */
 void plock__worker_drain(plock_ns deadline);
