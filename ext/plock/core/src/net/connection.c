@@ -237,15 +237,15 @@ static plock_status judge_server(const plock_value *answer, plock_error *error) 
     return PLOCK_OK;
 }
 
-/* The client works without these: the name is only for CLIENT LIST, and not every proxy knows
- * HELLO. */
+/* The client works without these two: SETNAME only names it in CLIENT LIST, and not every proxy
+ * knows HELLO. */
 static bool may_be_refused(unsigned command, plock_status status) {
     return (command == SETNAME || command == HELLO) &&
            (status == PLOCK_NOPERM || status == PLOCK_SERVER);
 }
 
-/* Reports that AUTH was refused, after the answer to HELLO. A Sentinel refuses a password, too, and
- * then only HELLO shows that it is a Sentinel. */
+/* Reports a refused AUTH, but only after the answer to HELLO: a Sentinel refuses a password, too,
+ * and only HELLO shows that it is a Sentinel. */
 static plock_status take_refusal(plock_connection *connection, plock_error *error) {
     if (!connection->refusal.status) return PLOCK_OK;
     *error = connection->refusal;

@@ -120,7 +120,7 @@ static bool take_room(plock_pool *pool) {
     return room;
 }
 
-/* Prepares for the turn how hand_over wakes the caller. */
+/* Sets how hand_over will wake the caller. */
 static void prepare(plock_turn *turn) {
     turn->job = plock__worker_stepping();
     if (!turn->job) turn->waker = plock_waker_take();

@@ -207,7 +207,7 @@ bool plock__reader_empty(const plock_reader *reader) { return reader->fed == 0; 
 
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type) {
     if (array->type != PLOCK__ARRAY || i >= array->length) return NULL;
-    for (size_t before = 0; before <= i; before++) /* an array would shift the later ones */
+    for (size_t before = 0; before <= i; before++) /* an array shifts what follows it */
         if (array[1 + before].type == PLOCK__ARRAY) return NULL;
     return array[1 + i].type == type ? &array[1 + i] : NULL;
 }

@@ -243,7 +243,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     if (lease->outage && now >= at) return plock__lease_finish(lease, given_up(lease, status));
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
-    if (now < at && at < lease->resume_at) lease->resume_at = at; /* for the last attempt */
+    if (now < at && at < lease->resume_at) lease->resume_at = at; /* in time for the last one */
     return PLOCK_TRY_FAILED;
 }
 

@@ -25,7 +25,7 @@ typedef struct plock_call {
     /* the connection was used before, so the server may have closed it since */
     bool reused;
     bool loads;                  /* SCRIPT LOAD was sent before the request */
-    plock_status loading_failed; /* the error in that reply, if any */
+    plock_status loading_failed; /* the error in the reply to SCRIPT LOAD, if any */
 } plock_call;
 
 void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,

@@ -141,7 +141,7 @@ static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest
     const bool over = unneeded && (unused || now >= coordinator->idle_since + IDLE);
     if (over) atomic_store(&coordinator->node->coordinator, NULL);
     plock__leave();
-    /* nothing schedules the job when the last waiter or watch leaves, so it looks by itself */
+    /* nothing schedules the job when the last waiter or watch leaves, so set a deadline */
     const plock_ns again = (unneeded ? coordinator->idle_since : now) + IDLE;
     if (again < interest->deadline) interest->deadline = again;
     return over;

@@ -11,7 +11,7 @@
 enum {
     DEBTS_MAX = 10000,  /* of one store: 20 MB of leases */
     COLLECTORS_MAX = 4, /* at most this many collectors at the same time … */
-    POOL_SHARE = 4      /* … and one for each so many connections of the pool, but at least one */
+    POOL_SHARE = 4      /* … on at most 1 / POOL_SHARE of the pool's connections, or on one */
 };
 
 /* A job of the worker thread that settles one debt after the other. While the server cannot be
@@ -151,8 +151,8 @@ static void conclude(plock_collector *collector, plock_status status) {
     const plock_ns now = plock_now();
     const bool unfinished = status == PLOCK_AGAIN; /* the server has executed a part */
     const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
-    /* If the server closed an idle connection, that is no failure. It does not come twice in a row,
-     * because the pool then closes its other idle connections. */
+    /* If the server closed an idle connection, that is no failure. This does not happen twice in a
+     * row, because the pool then closes its other idle connections. */
     const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
     const bool kept =

@@ -13,7 +13,7 @@ typedef struct plock_collector plock_collector;
 
 struct plock_debt {
     plock_debt *next;
-    plock_ns until; /* the thing has expired by then, so a failure after that ends the debt */
+    plock_ns until; /* the lease or place has expired by then: a later failure ends the debt */
     /* Makes the request. The worker thread calls this once for each try. */
     plock_request (*request)(plock_debt *, plock_ns now);
     /* Called once, when the debt ends: with PLOCK_OK, PLOCK_NOT_OWNER, or the last failure. */

@@ -21,7 +21,7 @@ struct plock_node {
     _Atomic(plock_coordinator *) coordinator; /* NULL: none; changed under the lock */
     /* when a lock was last held by a process that does not notify waiters; 0: never */
     _Atomic plock_ns older_seen_at;
-    _Atomic plock_ns reached_at; /* when a request left that was answered; 0: never */
+    _Atomic plock_ns reached_at; /* about when the last answered request left; 0: never */
 #ifdef PLOCK_TESTING
     plock_transport *(*make_transport)(plock_node *); /* NULL: as the config says */
 #endif

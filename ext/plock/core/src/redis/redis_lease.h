@@ -40,7 +40,7 @@ struct plock_redis_lease {
         LEAVING
     } doing;
     plock_ns new_ttl;
-    /* an extension lets a renewal that is under way end first, but no longer than until then */
+    /* an extension lets a renewal under way end first, but waits no longer than until this time */
     plock_ns yields_until;
     plock_retry retry; /* of a release, an extension, a downgrade or an adoption */
     plock_text left;   /* the value of the lease that is adopted; its bytes are … */
@@ -154,8 +154,8 @@ PLOCK_MUST_USE plock_status plock__acquire_step(plock_redis_lease *lease, plock_
 /* Prepares an attempt: makes a watch if the lease needs one, and a fresh token or record. */
 PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_redis_lease *lease);
 
-/* Makes the lease held, because the server has granted it. Returns PLOCK_SILENT if it has already
- * expired. */
+/* Marks the lease as held, because the server has granted it. Returns PLOCK_SILENT if the lease has
+ * already expired. */
 PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease,
                                                    const plock_grant *grant);
 

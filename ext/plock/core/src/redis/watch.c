@@ -49,7 +49,8 @@ static void begin_watching(plock_later *later) {
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(watch->node);
-    /* No message has reported an earlier break, so check. A channel that opens later also does. */
+    /* An earlier break was not reported, so check. A channel that opens later starts a check, too.
+     */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);

@@ -58,8 +58,8 @@ typedef struct plock_watching {
     bool automatic; /* it renews, but does nothing while the lease is young */
 } plock_watching;
 
-/* Makes a watch with one reference. Its owner is set when it starts. Returns NULL if there is no
- * memory. */
+/* Makes a watch with one reference. A fresh owner is set when the watch starts. Returns NULL if
+ * there is no memory. */
 plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
                               const plock_watching *wanted);
 plock_watch *plock__watch_retain(plock_watch *watch);
