@@ -20,7 +20,7 @@ static bool fits(const plock_command *command, unsigned count, const plock_text 
     return true;
 }
 
-/* "*COUNT\r\n", and for each word "$LENGTH\r\n", the word and "\r\n"
+/* A command is "*COUNT\r\n", and then for each word "$LENGTH\r\n", the word and "\r\n"
  * (https://redis.io/docs/latest/develop/reference/protocol-spec). */
 static void find_places(plock_command *command) {
     const char *at = strchr(command->bytes, '\n') + 1;

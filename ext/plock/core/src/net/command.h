@@ -1,6 +1,6 @@
-/* Commands in the form of the protocol, made by the formatter of hiredis. It is called only for a
- * new shape: a command with as many words, each as long as an earlier one's, differs from that
- * command in the words alone. */
+/* Commands in the form of the protocol, made by the formatter of hiredis. Commands with the same
+ * number of words, of the same lengths, have one shape, and differ only in the bytes of the words.
+ * So the formatter is called only for a new shape. */
 #ifndef PLOCK__COMMAND_H
 #define PLOCK__COMMAND_H
 
@@ -8,9 +8,9 @@
 #include "plock/status.h"
 
 enum {
-    PLOCK__WORDS_MAX = 11, /* of a command about one key */
-    PLOCK__LIST_MAX = 336, /* of a command about several keys */
-    PLOCK__SHAPE_MAX = 54, /* words, for about ten keys; each larger command is formatted again */
+    PLOCK__WORDS_MAX = 11, /* words of a command about one key */
+    PLOCK__LIST_MAX = 336, /* words of a command about several keys */
+    PLOCK__SHAPE_MAX = 54, /* words in a shape (about ten keys); longer commands have none */
     PLOCK__SHAPES = 6 /* the commands that alternate on a connection: acquire, acquire of a waiter,
                        * release, leave, and those for several keys */
 };
@@ -19,7 +19,7 @@ typedef struct plock_command {
     char *bytes;
     size_t length;
     unsigned count;
-    size_t lengths[PLOCK__SHAPE_MAX], places[PLOCK__SHAPE_MAX]; /* of the words, in bytes */
+    size_t lengths[PLOCK__SHAPE_MAX], places[PLOCK__SHAPE_MAX]; /* of each word, in bytes */
 } plock_command;
 
 typedef struct plock_commands {

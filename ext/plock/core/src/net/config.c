@@ -16,7 +16,7 @@ enum { TEXT_MAX = 4096, POOL_MAX = 1024 };
 static plock_status make_display(plock_config *config) {
     const char *parts[8] = {0};
     const bool v6 = config->host && strchr(config->host, ':');
-    if (!config->path && !config->host) return PLOCK_OK; /* still being read */
+    if (!config->path && !config->host) return PLOCK_OK; /* the URL is still being read */
     size_t length = 0, n = 0;
     parts[n++] = config->scheme == PLOCK_UNIX  ? "unix://"
                  : config->scheme == PLOCK_TCP ? "redis://"
@@ -321,7 +321,7 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
     if (query) *query++ = 0;
     plock_status status = query ? parse_query(config, query, error) : PLOCK_OK;
     if (status) return status;
-    /* User and password end at an @ before the first slash. */
+    /* If there is an @ before the first slash, user and password stand before it. */
     char *at = rest + strcspn(rest, "@/");
     if (*at == '@') {
         *at++ = 0;
@@ -339,7 +339,7 @@ static plock_status parse(plock_config *config, char *url, plock_error *error) {
 plock_status plock_config_new(plock_config **out, const char *url, plock_error *error) {
     *out = NULL;
     plock_config *config = plock__allocate(sizeof *config);
-    /* parsed in place, then wiped: it has the password */
+    /* a copy that is parsed in place and then wiped, because it has the password */
     char *scratch = config ? plock__copy(url, strlen(url)) : NULL;
     if (!scratch) {
         plock__free(config);

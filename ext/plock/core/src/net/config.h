@@ -9,9 +9,9 @@ typedef enum plock_encoding { PLOCK_PLAIN, PLOCK_MARSHAL } plock_encoding;
 
 struct plock_config {
     plock_scheme scheme;
-    char *host;                           /* TCP; an IPv6 literal without its brackets */
+    char *host;                           /* for TCP; an IPv6 literal has no brackets */
     char port[6];                         /* as text, for getaddrinfo */
-    char *path;                           /* Unix socket */
+    char *path;                           /* of the Unix socket */
     char *username, *password, *database; /* NULL: not given */
     char *ca_file, *ca_path, *cert, *key, *server_name;
     bool unverified;

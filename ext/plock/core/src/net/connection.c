@@ -27,7 +27,7 @@ void plock__connection_free(plock_connection *connection) {
     connection->transport->does->destroy(connection->transport);
     plock__reader_free(connection->reader);
     plock__commands_clear(&connection->commands);
-    /* it held the password of AUTH */
+    /* it may have held the password of AUTH */
     if (connection->out) plock__wipe(connection->out, connection->out_room);
     plock__free(connection->out);
     plock__free(connection);
@@ -86,7 +86,7 @@ static plock_status queue(plock_connection *connection, const char *bytes, size_
     return PLOCK_OK;
 }
 
-/* The next send or receive writes it to the socket. */
+/* Only queues the command: the next send or receive writes it to the socket. */
 static plock_status queue_command(plock_connection *connection, unsigned count,
                                   const plock_text *words, plock_error *error) {
     plock_status status = check_usable(connection, error);
@@ -136,7 +136,7 @@ plock_status plock__connection_hear(plock_connection *connection, bool reads,
         const plock_status status = plock__reader_next(connection->reader, value, error);
         return die(connection, status);
     }
-    connection->awaited = 1; /* a push has no request */
+    connection->awaited = 1; /* no request counted it, because a push answers none */
     return plock__connection_receive(connection, value, interest, error);
 }
 
@@ -165,7 +165,7 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
         if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
         if (status) break;
     }
-    /* no reply arrives before the command has left */
+    /* no reply can arrive before the command has left, so wait for that */
     if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) {
         interest->fd = for_writing.fd;
         interest->events = for_writing.events;
@@ -180,8 +180,8 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
 
 /* --- the greeting ---
  *
- * AUTH, HELLO, SELECT and CLIENT SETNAME leave together. A server that refuses us may have closed
- * the connection before a second write, and that write's failure would hide the server's message.
+ * AUTH, HELLO, SELECT and CLIENT SETNAME leave in one write. A server that refuses us may close the
+ * connection at once: a second write would fail, and hide the server's message.
  */
 
 enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8 };
@@ -225,7 +225,7 @@ static bool says(const plock_value *value, const char *text) {
            !memcmp(value->text, text, value->length);
 }
 
-/* HELLO answers with a list of names and values. A server without a mode is accepted. */
+/* The answer to HELLO is a list of names and values. A server that names no mode is accepted. */
 static plock_status judge_server(const plock_value *answer, plock_error *error) {
     for (size_t i = 0; answer->type == PLOCK__ARRAY && i + 1 < answer->length; i += 2) {
         const plock_value *name = plock__element(answer, i, PLOCK__STRING);
@@ -237,14 +237,15 @@ static plock_status judge_server(const plock_value *answer, plock_error *error) 
     return PLOCK_OK;
 }
 
-/* The client works without these: the name is only for CLIENT LIST, and not every proxy knows
- * HELLO. */
+/* The client works without these two: SETNAME only names it in CLIENT LIST, and not every proxy
+ * knows HELLO. */
 static bool may_be_refused(unsigned command, plock_status status) {
     return (command == SETNAME || command == HELLO) &&
            (status == PLOCK_NOPERM || status == PLOCK_SERVER);
 }
 
-/* A Sentinel refuses a password, too, so the answer to HELLO takes precedence. */
+/* Reports a refused AUTH, but only after the answer to HELLO: a Sentinel refuses a password, too,
+ * and only HELLO shows that it is a Sentinel. */
 static plock_status take_refusal(plock_connection *connection, plock_error *error) {
     if (!connection->refusal.status) return PLOCK_OK;
     *error = connection->refusal;
@@ -259,7 +260,7 @@ static bool has(const plock_value *value, const char *words) {
     return strstr(text, words);
 }
 
-/* The message of Redis before 6, and since. */
+/* The message of Redis before version 6, and the message since. */
 static bool has_no_password(const plock_value *value) {
     return has(value, "Client sent AUTH, but no password is set") ||
            has(value, "called without any password configured");
@@ -276,7 +277,7 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     }
     const plock_status status = plock__server_error(value, error);
     if (answered == AUTH) {
-        /* Some servers repeat an unknown command, and AUTH holds the password. */
+        /* not the server's words: some servers repeat an unknown command, here with the password */
         const char *why =
             has_no_password(value)
                 ? "the server has no password set: remove it from the URL, or set requirepass"
@@ -310,8 +311,8 @@ plock_status plock__connection_open(plock_connection *connection, plock_ns deadl
     return die(connection, status);
 }
 
-/* A Redis without TLS waits for a line end when it receives a handshake. The transport itself
- * reports that it could not connect. */
+/* A Redis without TLS takes a TLS handshake for the beginning of a line, and waits for its end. The
+ * transport itself reports a failure to connect, so here TCP is connected. */
 plock_status plock__connection_silent(const plock_connection *connection, plock_error *error) {
     const bool handshakes =
         connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;

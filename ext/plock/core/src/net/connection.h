@@ -1,5 +1,5 @@
-/* One connection to Redis: a state machine that opens it, and commands and replies on it. The pool
- * knows whether it is idle or in use. */
+/* One connection to Redis: a state machine opens it, and then sends commands and receives replies.
+ * The pool knows whether the connection is idle or in use. */
 #ifndef PLOCK__CONNECTION_H
 #define PLOCK__CONNECTION_H
 
@@ -11,10 +11,10 @@ typedef struct plock_connection plock_connection;
 
 struct plock_connection {
     plock_connection *next_idle, *next, *previous; /* of the pool's lists */
-    /* those of the process and of the pool at its creation */
+    /* the process's generation and the pool's epoch when the connection was made */
     unsigned generation, epoch;
     plock_ns idle_since;
-    bool beside; /* the pool's bound does not count it */
+    bool beside; /* it does not count for the pool's limit */
 
     enum { PLOCK__CONNECTING, PLOCK__GREETING, PLOCK__READY, PLOCK__DEAD } state;
     plock_transport *transport;
@@ -23,12 +23,13 @@ struct plock_connection {
     plock_commands commands;
     char *out; /* the bytes that the socket has not taken yet */
     size_t out_length, out_sent, out_room;
-    unsigned awaited;    /* replies still to come */
-    unsigned greeting;   /* which commands of the greeting are awaited, one bit each */
-    plock_error refusal; /* of AUTH, until HELLO tells which server this is */
+    unsigned awaited;    /* the number of replies still to come */
+    unsigned greeting;   /* a bit for each command of the greeting without a reply yet */
+    plock_error refusal; /* the error reply to AUTH, kept until the reply to HELLO */
 };
 
-/* Takes the transport over. Returns NULL if there is no memory. */
+/* The connection owns the transport from now on. Returns NULL if there is no memory: then the
+ * transport is destroyed. */
 plock_connection *plock__connection_new(const plock_config *config, plock_transport *transport);
 void plock__connection_free(plock_connection *connection);
 
@@ -37,7 +38,7 @@ void plock__connection_free(plock_connection *connection);
 PLOCK_MUST_USE plock_status plock__connection_open(plock_connection *connection, plock_ns deadline,
                                                    plock_interest *interest, plock_error *error);
 
-/* Says that the server did not answer in time, and what the reason may be. Returns PLOCK_SILENT. */
+/* Reports that the server did not answer in time, and a possible reason. Returns PLOCK_SILENT. */
 plock_status plock__connection_silent(const plock_connection *connection, plock_error *error);
 
 /* Queues one command, and sends as much as the socket takes. Returns PLOCK_OK (even if some bytes
@@ -51,24 +52,24 @@ PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connecti
                                                       const plock_value **value,
                                                       plock_interest *interest, plock_error *error);
 
-/* The same for the pushes of a subscription. Without `reads` it takes only bytes that have left the
- * descriptor already; then PLOCK_AGAIN waits for more. */
+/* The same for the pushes of a subscription. Without `reads` it does not read from the descriptor,
+ * but uses only the bytes that were read before. */
 PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads,
                                                    const plock_value **value,
                                                    plock_interest *interest, plock_error *error);
 
-/* True if all output has left, all input has been read, and a descriptor reports the next reply.
- * Then interest waits for that descriptor. */
+/* Returns true if all output has left, the transport holds no bytes that poll(2) cannot see, and a
+ * descriptor reports the next reply. Then interest waits for that descriptor. */
 bool plock__connection_expects(const plock_connection *connection, plock_interest *interest);
 
 /* Has all output left for the server? */
 bool plock__connection_flushed(const plock_connection *connection);
 
-/* Is it ready and this process's own, with nothing under way in either direction, not even
- * unexpected bytes? */
+/* Is the connection ready and this process's own, with nothing under way in either direction, not
+ * even unexpected bytes? */
 bool plock__connection_at_rest(const plock_connection *connection);
 
-/* In a forked child: closes the descriptor and sends nothing. */
+/* In a forked child: closes the descriptor, and sends nothing. */
 void plock__connection_abandon(plock_connection *connection);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "base/process.h"
 
-/* The server may have closed a connection that has been idle for this long, so it is checked before
- * its next use. */
+/* A connection that has been idle for this long is checked before its next use, because the server
+ * may have closed it. */
 static const plock_ns RESTED = 5 * PLOCK_MILLISECOND;
 
 /* Without memory for a waker, a caller checks this often whether it has received a connection. */
@@ -67,7 +67,8 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
 }
 
 /* Hands a returned connection, or the room of a closed one (NULL), to the first caller in the
- * queue. It wakes that caller with the lock held, because the turn may be gone right after. */
+ * queue. Wakes that caller with the lock held, because its turn may be gone after that. Returns
+ * false if the queue is empty. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
     if (!turn) return false;
@@ -119,7 +120,7 @@ static bool take_room(plock_pool *pool) {
     return room;
 }
 
-/* Prepares the wake that reports the turn. */
+/* Sets how hand_over will wake the caller. */
 static void prepare(plock_turn *turn) {
     turn->job = plock__worker_stepping();
     if (!turn->job) turn->waker = plock_waker_take();
@@ -131,7 +132,7 @@ static void put_waker_away(plock_turn *turn) {
     turn->job = NULL;
 }
 
-/* Returns false if a connection or room has become free in the meantime. */
+/* Puts the turn in the queue, unless a connection or room has become free: then returns false. */
 static bool get_in_line(plock_pool *pool, plock_turn *turn) {
     plock__enter();
     const bool queues = !pool->idle && pool->open >= pool->limit;
@@ -192,7 +193,7 @@ void plock__pool_add_beside(plock_pool *pool, plock_connection *connection) {
 void plock__pool_leave(plock_pool *pool, plock_turn *turn) {
     if (!turn->waits) return;
     plock__enter();
-    /* a forked child has an empty queue */
+    /* in a forked child the queue has been emptied */
     const bool own = turn->generation == plock__generation();
     plock_connection *unused = turn->connection;
     if (own && !turn->served) remove_turn(pool, turn);
@@ -242,7 +243,7 @@ void plock__pool_use(plock_pool *pool) {
         atomic_store(&pool->closed, false);
 }
 
-/* The callers in the queue are threads of the parent. */
+/* In a forked child: empties the queue, because its callers are threads of the parent. */
 static void forget(plock_turns *queue) {
     for (plock_turn *turn = queue->first; turn; turn = turn->next) {
         turn->waits = false;
@@ -252,8 +253,8 @@ static void forget(plock_turns *queue) {
     *queue = (plock_turns){0};
 }
 
-/* The child keeps the structures and no descriptors. It closes the idle connections. Those in use
- * are dead, because their threads do not exist in the child. */
+/* The child closes the descriptors of all connections, and keeps the structures. plock__pool_take
+ * frees the idle ones. Those in use remain, because their threads do not exist in the child. */
 void plock__pools_in_child(void) {
     for (plock_pool *pool = pools; pool; pool = pool->next) {
         for (plock_connection *connection = pool->all; connection; connection = connection->next)

@@ -11,7 +11,7 @@ struct plock_reader {
     redisReader *hiredis;
     size_t fed;            /* bytes since the last whole reply */
     const char *refused;   /* why a value was refused; NULL: none was */
-    bool no_memory, whole; /* whole: the values are a reply that the reader has returned */
+    bool no_memory, whole; /* whole: the reader has returned the values as a reply */
     size_t count, text_used;
     plock_value values[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
@@ -19,13 +19,13 @@ struct plock_reader {
 
 /* --- the callbacks of hiredis ---
  *
- * hiredis calls one for each value, parents before children; NULL stops it. Our objects are
- * indexes, counted from 1. */
+ * hiredis calls one of these for each value, parents before children. If a callback returns NULL,
+ * hiredis stops reading. */
 
 static const char NOT_RESP2[] = "a type that RESP2 does not have";
 
-/* hiredis numbers the types of RESP3 after those of RESP2, and a client on RESP2 never receives
- * them. */
+/* hiredis numbers the types of RESP3 after those of RESP2. A server must not send them to a client
+ * on RESP2. */
 static bool beyond_resp2(int type) { return type > REDIS_REPLY_ERROR; }
 
 static plock_value *add(const redisReadTask *task, plock_type type) {
@@ -125,8 +125,8 @@ plock_reader *plock__reader_new(void) {
         return NULL;
     }
     reader->hiredis->privdata = reader;
-    /* the reader keeps its buffer, which we bound; hiredis 0.14 aborts if it cannot get a smaller
-     * one */
+    /* 0: hiredis never replaces its buffer by a smaller one; version 0.14 aborts if it cannot get
+     * one. plock__reader_feed bounds the buffer */
     reader->hiredis->maxbuf = 0;
     return reader;
 }
@@ -153,9 +153,9 @@ plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t 
 #define TASK(hiredis) (&(hiredis)->rstack[(hiredis)->ridx])
 #endif
 
-/* hiredis reports a bulk string only when it has all of it. So we refuse one that announces too
- * many bytes at once, not at the deadline. The task's type is known when hiredis has read the '$';
- * then the length follows. */
+/* Has a bulk string begun that is longer than a reply may be? hiredis reports a bulk string only
+ * when all of it has arrived, but this need not wait for that. The task's type is known as soon as
+ * hiredis has read the '$'; then the length follows. */
 static bool announces_too_much(const redisReader *hiredis) {
     if (hiredis->ridx < 0 || TASK(hiredis)->type != REDIS_REPLY_STRING) return false;
     size_t announced = 0;
@@ -167,7 +167,7 @@ static bool announces_too_much(const redisReader *hiredis) {
     return false;
 }
 
-/* hiredis reports a type, too, only when it has all of the value. */
+/* Has a value begun that RESP2 does not have? hiredis reports it, too, only when it is complete. */
 static bool awaits_beyond_resp2(const redisReader *hiredis) {
     return hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type);
 }
@@ -207,7 +207,7 @@ bool plock__reader_empty(const plock_reader *reader) { return reader->fed == 0; 
 
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type) {
     if (array->type != PLOCK__ARRAY || i >= array->length) return NULL;
-    for (size_t before = 0; before <= i; before++) /* otherwise indexes would not be positions */
+    for (size_t before = 0; before <= i; before++) /* an array shifts what follows it */
         if (array[1 + before].type == PLOCK__ARRAY) return NULL;
     return array[1 + i].type == type ? &array[1 + i] : NULL;
 }
@@ -236,15 +236,15 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"DENIED", PLOCK_NOAUTH},
         {"MISCONF", PLOCK_MISCONF},
         {"NOREPLICAS", PLOCK_MISCONF},
-        /* Redis begins these messages with ERR: a password although none is set, a wrong password
-         * (before 6), a script that may not do this (7), … */
+        /* Redis begins these messages with ERR. A password although none is set; a wrong password,
+         * before version 6; a command that the user may not run in a script, since version 7; … */
         {"ERR AUTH ", PLOCK_WRONGPASS},
         {"ERR Client sent AUTH", PLOCK_WRONGPASS},
         {"ERR invalid password", PLOCK_WRONGPASS},
         {"ERR wrong number of arguments for 'auth'", PLOCK_WRONGPASS},
         {"ERR ACL failure in script", PLOCK_NOPERM},
         {"ERR The user executing the script can't ", PLOCK_NOPERM},
-        /* … a connection over the limit, a missing database, databases on a cluster. */
+        /* … too many connections; no such database; a database other than 0 on a cluster. */
         {"ERR max number of clients", PLOCK_FULL},
         {"ERR DB index", PLOCK_BAD_CONFIG},
         {"ERR invalid DB index", PLOCK_BAD_CONFIG},
@@ -256,11 +256,11 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
     text[length] = 0;
     for (char *c = text; *c; c++)
         if (*c < ' ' || *c > '~') *c = ' ';
-    /* "unknown command 'AUTH', with args beginning with: …": the arguments are secret */
+    /* "unknown command 'AUTH', with args beginning with: …": the arguments are secret, so cut */
     char *quoted = strstr(text, ", with args");
     if (quoted) *quoted = 0;
     /* Redis 6 wraps an error inside a script: "ERR Error running script (…): @user_script: 3:
-     * -READONLY …". It has its own messages for missing permissions inside a script. */
+     * -READONLY …". For a missing permission inside a script it has a message of its own. */
     const bool wrapped = !strncmp(text, "ERR Error running script", 24);
     const char *inner = wrapped ? strstr(text, ": -") : NULL, *start = inner ? inner + 3 : text;
     plock_status status = wrapped && strstr(text, ": The user executing the script can't ")

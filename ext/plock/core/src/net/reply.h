@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 enum {
-    /* of one reply, headers included; our scripts answer with less than 1 KiB */
+    /* bytes in one reply, headers included */
     PLOCK__REPLY_BYTES_MAX = 16 * 1024,
-    PLOCK__REPLY_VALUES_MAX = 256, /* in one reply */
+    PLOCK__REPLY_VALUES_MAX = 256, /* values in one reply */
     PLOCK__REPLY_DEPTH_MAX = 4,    /* arrays in arrays */
 };
 
@@ -26,10 +26,11 @@ typedef enum plock_type {
 
 typedef struct plock_value {
     plock_type type;
-    int64_t integer; /* INTEGER */
-    /* STRING, DONE ("+OK"), ERROR: bytes; ARRAY: elements, which follow it in the list */
+    int64_t integer; /* of an INTEGER */
+    /* of a STRING, a DONE ("+OK") or an ERROR the number of bytes; of an ARRAY the number of
+     * elements, which follow it in the list */
     size_t length;
-    const char *text; /* STRING, DONE, ERROR: not terminated; good until the next reply is read */
+    const char *text; /* of a STRING, DONE or ERROR: without a NUL; valid until the next reply */
 } plock_value;
 
 typedef struct plock_reader plock_reader;
@@ -38,7 +39,7 @@ typedef struct plock_reader plock_reader;
 plock_reader *plock__reader_new(void);
 void plock__reader_free(plock_reader *reader); /* NULL is allowed */
 
-/* Returns PLOCK_OK, PLOCK_PROTOCOL (over the bounds of a reply) or PLOCK_NO_MEMORY. */
+/* Returns PLOCK_OK, PLOCK_PROTOCOL (the reply has too many bytes) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__reader_feed(plock_reader *reader, const char *bytes,
                                                size_t length, plock_error *error);
 
@@ -50,10 +51,11 @@ PLOCK_MUST_USE plock_status plock__reader_next(plock_reader *reader, const plock
 /* Has the reader returned a reply for every byte that it was fed? */
 bool plock__reader_empty(const plock_reader *reader);
 
-/* Returns the i-th element of an array of plain values; NULL if there is none. */
+/* Returns the i-th element of an array of plain values, counted from 0. Returns NULL if there is
+ * none, or if it is not of this type. */
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type);
 
-/* Returns the status that an error reply means, and copies the server's words into error. */
+/* Returns the status for an error reply, and copies the server's words into error. */
 plock_status plock__server_error(const plock_value *value, plock_error *error);
 
 #endif

@@ -16,15 +16,16 @@
 typedef int name_service(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static name_service *service = getaddrinfo;
 
-/* Shared by the resolver thread and all callers that wait for it; counted, under the lock. */
+/* One call of getaddrinfo. The resolver thread and all callers that wait for it share the lookup.
+ * They change it, and count their references, under the lock. */
 struct plock_lookup {
     unsigned references, generation;
     bool done;
     int failure,
-        error_number; /* of getaddrinfo; error_number is the errno if failure is EAI_SYSTEM */
+        error_number; /* failure: of getaddrinfo; error_number: errno, if failure is EAI_SYSTEM */
     plock_addresses found;
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
-    plock_resolver *resolver; /* the resolver to update, for the thread; NULL: the store is gone */
+    plock_resolver *resolver; /* in which the thread clears `running`; NULL: the store is gone */
     char *host, *port;
 };
 
@@ -97,7 +98,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* Returns a lookup with one reference, the caller's; NULL with error. */
+/* Returns a lookup with one reference, which is the caller's, or NULL and the error. */
 static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     plock_lookup *lookup = plock__allocate(sizeof *lookup);
     if (lookup) {
@@ -123,7 +124,7 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
 
 static plock_lookup *join(plock_resolver *resolver) {
     plock_lookup *lookup = resolver->running;
-    /* its thread exists only in the parent, so that thread's reference is abandoned */
+    /* its thread exists only in the parent, so in this child it never ends, and is forgotten */
     if (lookup && lookup->generation != plock__generation()) {
         resolver->running = NULL;
         lookup = NULL;
@@ -132,8 +133,8 @@ static plock_lookup *join(plock_resolver *resolver) {
     return lookup;
 }
 
-/* Returns the lookup that runs for this endpoint, or publishes and returns `made`; *joins says
- * which. */
+/* Returns the lookup that runs for this endpoint, and sets *joins to true. If none runs, publishes
+ * `made` and returns it. */
 static plock_lookup *join_or_publish(plock_resolver *resolver, plock_lookup *made, bool *joins) {
     plock__enter();
     plock_lookup *lookup = join(resolver);
@@ -146,7 +147,8 @@ static plock_lookup *join_or_publish(plock_resolver *resolver, plock_lookup *mad
     return lookup;
 }
 
-/* Joins the lookup that runs for this endpoint, or starts one. Returns NULL with error. */
+/* Joins the lookup that runs for this endpoint, or starts one. Returns NULL and the error if that
+ * fails. */
 static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
     bool joins;
     plock_lookup *lookup = join_or_publish(resolver, NULL, &joins);

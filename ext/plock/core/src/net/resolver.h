@@ -1,5 +1,5 @@
-/* Host names. getaddrinfo(3) has no deadline, so it runs on a thread of its own, which is abandoned
- * at the caller's deadline. All callers that ask for the same endpoint share one such thread. */
+/* Resolves host names. getaddrinfo(3) has no deadline, so it runs on a thread of its own. At the
+ * caller's deadline that thread is abandoned. All callers of one resolver share one such thread. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
@@ -22,27 +22,28 @@ typedef struct plock_addresses {
 
 typedef struct plock_lookup plock_lookup;
 
-/* The name of one endpoint. It lives as long as its store. Both texts must outlive it. */
+/* The name of one endpoint. Lives as long as its store. Both texts must outlive the resolver. */
 typedef struct plock_resolver {
     const char *host, *port;
     plock_lookup *running;
 } plock_resolver;
 
-/* Call it with *lookup NULL first, and again as interest says. An address literal is answered at
- * once. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY; after
- * any but PLOCK_AGAIN *lookup is NULL. */
+/* *lookup is NULL at the first call. After PLOCK_AGAIN, call again as interest says. An address
+ * literal needs no lookup. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or
+ * PLOCK_NO_MEMORY; except after PLOCK_AGAIN, *lookup is NULL then. */
 PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup,
                                            plock_addresses *found, plock_interest *interest,
                                            plock_error *error);
 
-/* The caller no longer waits. */
+/* For a caller that no longer waits. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);
 
 void plock__resolver_clear(plock_resolver *resolver);
 
 #ifdef PLOCK_TESTING
 struct addrinfo;
-/* Replaces getaddrinfo; NULL restores it. freeaddrinfo frees the lists that it returns. */
+/* Replaces getaddrinfo; NULL restores it. The lists that `service` returns are freed with
+ * freeaddrinfo. */
 void plock__replace_name_service(int (*service)(const char *, const char *, const struct addrinfo *,
                                                 struct addrinfo **));
 #endif

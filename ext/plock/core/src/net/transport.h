@@ -1,5 +1,5 @@
-/* A byte stream to a server: TCP, Unix socket or TLS, and a fake in the tests. It never blocks:
- * PLOCK_AGAIN comes with an interest (descriptor and events; the caller sets the deadline). */
+/* A byte stream to a server: TCP, Unix socket, TLS, or a fake in the tests. It never blocks: with
+ * PLOCK_AGAIN it returns an interest (descriptor and events; the caller sets the deadline). */
 #ifndef PLOCK__TRANSPORT_H
 #define PLOCK__TRANSPORT_H
 
@@ -10,24 +10,24 @@
 typedef struct plock_transport plock_transport;
 
 typedef struct plock_transport_operations {
-    /* Does everything before the first byte of the protocol, by the deadline. May set an earlier
-     * deadline in the interest. Returns PLOCK_OK, AGAIN, RESOLVE, CONNECT, DESCRIPTORS,
-     * DISCONNECTED, TLS, TLS_VERIFY, NO_MEMORY. */
+    /* Does everything that comes before the first byte of the protocol, by the deadline. May set an
+     * earlier deadline in the interest. Returns PLOCK_OK, AGAIN, RESOLVE, CONNECT, DESCRIPTORS,
+     * DISCONNECTED, TLS, TLS_VERIFY, NO_MEMORY or BAD_CONFIG. */
     plock_status (*connect)(plock_transport *, plock_ns deadline, plock_interest *, plock_error *);
-    /* Reads at least one byte, or returns AGAIN, DISCONNECTED, TLS. */
+    /* Reads at least one byte, or returns PLOCK_AGAIN, DISCONNECTED or TLS. */
     plock_status (*read)(plock_transport *, char *, size_t, size_t *got, plock_interest *,
                          plock_error *);
     plock_status (*write)(plock_transport *, const char *, size_t, size_t *sent, plock_interest *,
                           plock_error *);
-    /* A descriptor that is readable when there are bytes to read; -1: only a read tells. */
+    /* A descriptor that is readable when there are bytes to read; -1: there is none. */
     int (*descriptor)(const plock_transport *);
-    /* The number of bytes that have left the descriptor and that read has not returned yet. poll(2)
-     * does not report them, so read before you wait. NULL: there are never any. */
+    /* The number of bytes that the transport has read from the descriptor but not returned yet.
+     * poll(2) does not report them, so read before you wait. NULL: there are never any. */
     size_t (*pending)(const plock_transport *);
     /* Returns false if the other side has closed an idle connection, or if there are unexpected
      * bytes. */
     bool (*alive)(plock_transport *);
-    /* Closes the descriptor and nothing else: it sends no byte and touches no memory. Safe in a
+    /* Closes the descriptor and does nothing else: it sends no byte, and frees no memory. Safe in a
      * forked child. */
     void (*abandon)(plock_transport *);
     void (*destroy)(plock_transport *);
@@ -50,7 +50,8 @@ PLOCK_MUST_USE plock_status plock__tls_context(struct ssl_ctx_st **context,
                                                const plock_config *config, plock_error *error);
 void plock__tls_context_free(struct ssl_ctx_st *context);
 
-/* For the TLS transport, which reads and writes on the socket below it; -1: no socket is open. */
+/* For the TLS transport, which reads and writes on the socket of the transport below it. Returns -1
+ * if no socket is open. */
 int plock__socket_descriptor(const plock_transport *socket);
 
 #endif

@@ -27,8 +27,8 @@ typedef struct socket_transport {
     plock_lookup *lookup;
     bool resolved;
     plock_addresses addresses;
-    unsigned next; /* the address to try */
-    int fd;        /* -1: none */
+    unsigned next; /* the index of the address to try */
+    int fd;        /* -1: no socket is open */
     plock_ns address_deadline;
 } socket_transport;
 
@@ -64,7 +64,7 @@ static plock_status find_addresses(socket_transport *s, plock_interest *interest
 
 static void set_options(int fd, int family) {
     const int on = 1;
-    /* No failure of these options matters: they only make a connection faster or its loss noticed
+    /* No failure of these options matters: they only make the connection faster, or show its loss
      * sooner. */
     if (family != AF_UNIX) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -151,7 +151,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
     return failure;
 }
 
-/* Judges a failed send or recv. */
+/* Returns the status of a failed send or recv. */
 static plock_status broken(socket_transport *s, short events, int code, plock_interest *interest,
                            plock_error *error) {
     if (code == EAGAIN || code == EWOULDBLOCK) {

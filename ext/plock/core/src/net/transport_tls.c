@@ -31,9 +31,9 @@ static tls_transport *of(plock_transport *transport) { return (tls_transport *)(
 
 /* OpenSSL keeps state for every thread that calls it. If such a thread ends while exit() runs,
  * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps
- * threads for seconds, so no step leaves any state behind. Functions that free do not come here:
- * they create no state. They may also run in a garbage collection in the middle of another
- * library's use of OpenSSL. */
+ * threads for seconds, so each step frees this state at its end. The functions that free a
+ * transport do not call this: they create no state, and they may run in a garbage collection while
+ * another library uses OpenSSL on this thread. */
 static plock_status leave(plock_status status) {
     OPENSSL_thread_stop();
     return status;
@@ -103,7 +103,7 @@ static plock_status bad_file(plock_error *error, const char *option) {
     return plock__fail(error, PLOCK_BAD_CONFIG, "%s: %s", option, reason(text, sizeof text));
 }
 
-/* OpenSSL does not name the file, and does not always say that it is missing. */
+/* OpenSSL's messages do not name the file, and do not always say that it is missing. */
 static plock_status bad_path(plock_error *error, const char *option, const char *path, int mode) {
     char named[160], text[80];
     (void)snprintf(named, sizeof named, "%s: %.120s", option, path);
@@ -156,7 +156,7 @@ plock_status plock__tls_context(SSL_CTX **out, const plock_config *config, plock
     if (!context) return leave(plock__fail_plainly(error, PLOCK_NO_MEMORY));
     (void)SSL_CTX_set_mode(context,
                            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    /* a handshake in the middle of a command would need its own states */
+    /* a new handshake in the middle of a command would need states of its own */
     (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_verify(context, config->unverified ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     plock_status status = PLOCK_OK;
@@ -199,11 +199,11 @@ static plock_status start(tls_transport *t, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* The answer is not TLS: most often it comes from the plain port of a Redis. */
+/* For an answer that is not TLS. Most often it comes from a port of Redis without TLS. */
 static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on this port "
                                    "(use redis://, or the port that tls-port names)";
 
-/* Judges an unsuccessful call of OpenSSL. */
+/* Returns the status of an unsuccessful call of OpenSSL. */
 static plock_status judge(tls_transport *t, int result, plock_interest *interest,
                           plock_error *error) {
     const int system = errno, kind = SSL_get_error(t->ssl, result);
@@ -273,7 +273,7 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     const plock_status status = judge(t, result, interest, error);
     if (status != PLOCK_DISCONNECTED) return leave(status);
     /* The server may have sent an alert with the reason before it closed the connection. In TLS 1.3
-     * it notices a missing client certificate only after our handshake is done. */
+     * the server notices a missing client certificate only after our handshake is done. */
     char byte;
     size_t got;
     plock_error alert;
@@ -288,14 +288,14 @@ static int descriptor(const plock_transport *transport) {
     return plock__socket_descriptor(((const tls_transport *)(const void *)transport)->socket);
 }
 
-/* The rest of a record: OpenSSL reads whole records from the socket, and never ahead. */
+/* The unread rest of a record. OpenSSL reads whole records from the socket, one at a time. */
 static size_t pending(const plock_transport *transport) {
     const int bytes = SSL_pending(((const tls_transport *)(const void *)transport)->ssl);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* The waiting bytes may be a session ticket, or an alert that the server closes the connection.
- * OpenSSL distinguishes them, and takes tickets off the socket. */
+/* Bytes on the socket may be a session ticket, or an alert that the server closes the connection.
+ * SSL_peek_ex distinguishes them, and takes a ticket off the socket. */
 static bool alive(plock_transport *transport) {
     tls_transport *t = of(transport);
     char byte;

@@ -1,6 +1,6 @@
-/* Acquiring: attempts until the lock is held or the patience ends. An attempt asks the server. If
- * it is refused and has patience, the lease joins the wait queue (waiter.h) and rests there. After
- * a failure there is a pause. */
+/* Acquiring: makes attempts until the lock is held or the patience ends. An attempt asks the
+ * server. If the server refuses and patience is left, the lease joins the wait queue (waiter.h) and
+ * rests there. After a failure there is a pause. */
 #include "redis/redis_lease.h"
 
 #include "base/expiry.h"
@@ -10,19 +10,19 @@
 
 #include <string.h>
 
-/* An attempt that begins shortly before the patience ends may take this much longer: cutting it off
- * would cost the connection and a release in the background. */
+/* Each request gets at least this much time, even beyond the patience: to cut it off would cost the
+ * connection and a release in the background. */
 static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
-/* For how long a waiter whose patience is over waits until it is out of the queue, so that later
- * readers do not find it there. */
+/* When its patience is over, a waiter waits this long at most to be removed from the queue, so that
+ * later readers do not find it there. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
 /* --- other requests of this process for the same key --- */
 
 /* Most keys are digests, so their bytes are close to random. */
 static uint64_t hash(plock_text key) {
-    /* a parent's notes do not count in its child */
+    /* with the generation, so that the parent's marks do not count in a forked child */
     uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;
     for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
         uint64_t word;
@@ -33,9 +33,9 @@ static uint64_t hash(plock_text key) {
     return value | 1;
 }
 
-/* False: another request of this process for the same key has no answer yet. A second one would
- * only need another connection, and might overtake the first. Shares can be held together, so they
- * always ask. */
+/* Returns false if another request of this process for the same key has no answer yet: a second one
+ * would only need another connection, and might overtake the first. Shares can be held together, so
+ * they always ask. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     const uint64_t key = hash(lease->subject.key);
@@ -73,7 +73,8 @@ void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
 /* --- a server that cannot be reached --- */
 
 /* The time at which a lease that does not endure an outage gives up: unavailable_timeout after the
- * last sign of the server. The first attempt still has its full time. */
+ * server began to owe an answer, or after the last answered request left. But the first attempt has
+ * its full time. */
 static plock_ns gives_up_at(const plock_redis_lease *lease) {
     const plock_config *config = lease->store->config;
     const plock_ns first = plock_after(lease->began_at, config->attempt_timeout);
@@ -84,7 +85,7 @@ static plock_ns gives_up_at(const plock_redis_lease *lease) {
     return at > first ? at : first;
 }
 
-/* Adds the time to the message, and cuts a long message. */
+/* Adds unavailable_timeout to the message, and cuts a long message. */
 static plock_status given_up(plock_redis_lease *lease, plock_status status) {
     const plock_ns span = lease->store->config->unavailable_timeout;
     const plock_error cause = lease->base.error;
@@ -105,8 +106,7 @@ static void answered(plock_redis_lease *lease) {
     lease->outage = PLOCK_OK;
 }
 
-/* Has the wait for the server lasted too long? An attempt that has just begun gets a moment to end.
- */
+/* Has the wait for the server lasted too long? A request that has just begun gets LAST_ATTEMPT. */
 static bool waits_too_long(const plock_redis_lease *lease, plock_interest *interest) {
     plock_ns at = gives_up_at(lease);
     if (at == PLOCK_NEVER) return false;
@@ -126,7 +126,7 @@ static plock_status renew_owner(plock_redis_lease *lease) {
             plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
-    /* one number for all attempts, because any of them may need the undo */
+    /* all attempts have one number, so that one undo matches each of them */
     if (!lease->undoes) plock__owner_number(&lease->subject.owner);
     lease->undoes = true;
     return PLOCK_OK;
@@ -145,7 +145,7 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
                       lease->deadline > least ? lease->deadline : least);
 }
 
-/* Joins the wait queue, if the lock is acquired in that way. */
+/* Joins the wait queue if necessary. *asks: this thread must ask at once (plock__waiter_join). */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
     const plock_wait_request wait_request = {.subject = &lease->subject,
@@ -180,7 +180,7 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
-/* After a suspend of the machine or a long stall of this thread, the lease may have expired. */
+/* Has the lease expired? That happens after a suspend of the machine or a stall of this thread. */
 static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
     const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
@@ -204,8 +204,8 @@ plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant 
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-/* The server went away while the lease rested. Returns since when an answer was due, if that is
- * known, else now. */
+/* For a server that went away while the lease rested: returns since when it has owed an answer, or
+ * now if that is not known. */
 static plock_ns unanswered_in_line(const plock_redis_lease *lease, plock_ns now) {
     const plock_ns since = lease->waiter ? plock__waiter_unanswered_since(lease->waiter) : 0;
     return since ? since : now;
@@ -223,8 +223,8 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
                             lease->call.reused && !lease->reconnected && now < lease->deadline;
     if (!lease->unanswered_since) lease->unanswered_since = unanswered_in_line(lease, now);
     lease->doubt = lease->doubt || doubt;
-    plock__lease_drop_watch(lease); /* the next attempt has another token */
-    /* all attempts have one owner, so any of them may hold the lock */
+    plock__lease_drop_watch(lease); /* the next attempt may have another token */
+    /* all attempts have the same brought owner, so an earlier one may hold the lock */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
     if (reconnects) {
@@ -233,8 +233,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return PLOCK_AGAIN;
     }
     const bool late = now >= lease->patience_ends;
-    /* The server works and has refused the request. Only a connection for another one was missing.
-     */
+    /* The server works and has refused a request. Only a connection for the next was missing. */
     if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended)
         return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late)
@@ -244,7 +243,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     if (lease->outage && now >= at) return plock__lease_finish(lease, given_up(lease, status));
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
-    if (now < at && at < lease->resume_at) lease->resume_at = at; /* the last attempt */
+    if (now < at && at < lease->resume_at) lease->resume_at = at; /* in time for the last one */
     return PLOCK_TRY_FAILED;
 }
 
@@ -253,7 +252,7 @@ static plock_status end_of_patience(plock_redis_lease *lease, plock_status statu
     return plock__lease_finish(lease, status);
 }
 
-/* Ends the wait: in a moment, or at once if there is no queue to leave. */
+/* Begins to leave the queue, or ends the wait at once if there is no queue to leave. */
 static plock_status part(plock_redis_lease *lease, plock_ns now) {
     const bool asked = plock__acquire_asked(lease);
     plock__lease_drop_watch(lease);
@@ -332,7 +331,7 @@ static plock_status out_of_patience(plock_redis_lease *lease) {
     return end_of_patience(lease, PLOCK_TIMED_OUT);
 }
 
-/* Has the waiter waited for the server for so long that it gives up? */
+/* Has the server owed the waiter an answer for so long that it gives up? */
 static bool rests_too_long(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns since = plock__waiter_unanswered_since(lease->waiter);
     if (!since)

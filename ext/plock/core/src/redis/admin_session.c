@@ -29,7 +29,7 @@ plock_status plock_admin_session_new(plock_admin_session **out, plock_store *sto
     return PLOCK_OK;
 }
 
-/* Closes the connection, because an answer may still come, and no other caller may read it. */
+/* Closes the connection, because a late answer would be taken for that to the next question. */
 static void hang_up(plock_admin_session *admin_session) {
     if (admin_session->connection)
         plock__pool_give(&admin_session->node->pool, admin_session->connection, false);

@@ -65,8 +65,8 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
 
 /* --- the steps; each moves the state on, or returns why it cannot --- */
 
-/* A request for a held lease or a reserved turn goes before an acquire. Its time runs, and other
- * callers wait for it. */
+/* A request for a held lease or a reserved turn goes before an acquire: the lease or the turn may
+ * expire, and other callers wait for the lock. */
 static bool is_urgent(const plock_request *request) {
     if (request->irreplaceable) return true;
     switch (request->script) {
@@ -130,14 +130,15 @@ static plock_status ask(plock_call *call, plock_error *error) {
     return send_script(call->connection, &call->request, BY_NAME, error);
 }
 
-/* The server does not know the script, so SCRIPT LOAD and the same call are sent together. */
+/* The server does not know the script, so SCRIPT LOAD and the request are sent together. */
 static plock_status ask_again(plock_call *call, plock_error *error) {
     call->loads = true;
     const plock_status status = load_script(call->connection, call->request.script, error);
     return status ? status : ask(call, error);
 }
 
-/* Adds the script's commands to the server's message, which does not say which one it forbids. */
+/* The server's message names only the line of the script that has the forbidden command. This adds
+ * the commands of that line. */
 static void name_the_command(const plock_call *call, plock_error *error) {
     const plock_script *script = plock__script(call->request.script);
     char commands[PLOCK__COMMANDS_MAX] = "";
@@ -154,8 +155,8 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
         plock_status status = plock__connection_receive(call->connection, value, interest, error);
         if (status) return status;
         plock__node_reached(call->node, call->left_at);
-        /* else this reply is SCRIPT LOAD's. Its error gives the reason; the call's gives the status
-         */
+        /* otherwise this is the reply to SCRIPT LOAD. If it is an error and the script is still
+         * unknown, the call ends with this error */
         const bool last = call->connection->awaited == 0;
         if ((*value)->type != PLOCK__ERROR) {
             if (last) return PLOCK_OK;
@@ -185,7 +186,7 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
     if (!status && call->state == PLOCK__OPENING) status = open_connection(call, interest, error);
     if (!status && call->state == PLOCK__ASKING) {
         status = ask(call, error);
-        /* The answer cannot be there yet, and a read would cost a system call. */
+        /* The answer cannot have arrived yet, so a read would only cost a system call. */
         if (!status && plock__connection_expects(call->connection, interest)) status = PLOCK_AGAIN;
     }
     if (!status) status = read_answer(call, value, interest, error);
@@ -198,8 +199,8 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
         const plock_ns deadline = current_deadline(call);
         if (interest->deadline > deadline) interest->deadline = deadline;
         if (plock_now() < deadline) return PLOCK_AGAIN;
-        /* The transport itself reports a failure to connect. So here the server, or TLS in front of
-         * it, does not answer. */
+        /* The transport itself reports a failure to connect. So here it is connected, and the
+         * server, or the TLS in front of it, does not answer. */
         status = call->state == PLOCK__TAKING ? plock__fail_plainly(error, PLOCK_SATURATED)
                                               : plock__connection_silent(call->connection, error);
     }
@@ -221,8 +222,8 @@ void plock__call_cancel(plock_call *call, const plock_request *undo) {
     if (undo && call->state == PLOCK__LISTENING && connection &&
         call->generation == plock__generation() && plock__connection_flushed(connection)) {
         plock_error ignored;
-        /* No one reads the reply, so the script is sent by text. If this fails, the release on
-         * another connection does the work. */
+        /* By text, because nothing reads the reply, which might be that the script is unknown. If
+         * this fails, the release on another connection does the work. */
         (void)send_script(connection, undo, BY_TEXT, &ignored);
     }
     let_go(call, false);

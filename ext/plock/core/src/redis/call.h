@@ -1,12 +1,12 @@
-/* A call: runs one script once on one connection of the pool. It waits for a connection, opens one,
- * or loads the script, if that is necessary. */
+/* A call: runs one script once on one connection of the pool. If necessary, the call waits for a
+ * connection, opens one, or loads the script. */
 #ifndef PLOCK__CALL_H
 #define PLOCK__CALL_H
 
 #include "redis/request.h"
 #include "redis/node.h"
 
-/* Called each time that the request leaves, with the time. */
+/* Called each time right before the request is sent, with the time. */
 typedef void plock__leaver(void *context, plock_ns at);
 
 typedef struct plock_call {
@@ -15,34 +15,34 @@ typedef struct plock_call {
     plock_connection *connection;
     plock_request request;
     plock_ns deadline, open_deadline;
-    /* when the request left, for the lease's dates; 0: it has not left */
+    /* when the request was sent last, from which a lease counts; 0: never */
     plock_ns left_at;
     unsigned generation;
-    plock_turn turn;       /* while every connection of the pool is in use */
+    plock_turn turn;       /* the place in the pool's queue */
     plock__leaver *leaves; /* may be NULL */
-    void *context;
-    bool halves; /* with a connection, it may use half of the time that is left */
+    void *context;         /* for `leaves` */
+    bool halves; /* once it has a connection, it may use only half of the time that is left */
     /* the connection was used before, so the server may have closed it since */
     bool reused;
-    bool loads;                  /* SCRIPT LOAD was sent, too, and its reply comes first */
-    plock_status loading_failed; /* the error in that reply, if any */
+    bool loads;                  /* SCRIPT LOAD was sent before the request */
+    plock_status loading_failed; /* the error in the reply to SCRIPT LOAD, if any */
 } plock_call;
 
 void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,
                        plock_ns deadline);
 
-/* Returns PLOCK_OK and the script's answer in *value. The caller reads it before any other step on
- * the same thread, and calls plock__call_finish. Otherwise returns PLOCK_AGAIN and the interest, or
- * the failure that ends the call. */
+/* Returns PLOCK_OK and the script's answer in *value: the caller reads it before any other step on
+ * the same thread, and then calls plock__call_finish. Otherwise returns PLOCK_AGAIN and the
+ * interest, or the failure that ends the call. */
 PLOCK_MUST_USE plock_status plock__call_step(plock_call *call, const plock_value **value,
                                              plock_interest *interest, plock_error *error);
 
 /* Returns the connection to the pool, after the answer has been read. */
 void plock__call_finish(plock_call *call);
 
-/* Cancels the call under way. The connection is closed, because a reply may still come. If the
- * request has left and undo is not NULL, undo is sent behind it on the same connection first. If
- * the server executes the request later, it then undoes it at once. */
+/* Cancels the call under way, and closes its connection, because a reply may still come. If the
+ * request has left and undo is not NULL, first sends undo behind the request on the same
+ * connection. If the server executes the request later, undo then follows at once. */
 void plock__call_cancel(plock_call *call, const plock_request *undo);
 
 /* Returns true if the server may have executed the request. Valid when the call is over, or before

@@ -54,8 +54,8 @@ static plock_text cut(plock_text *rest) {
     return word;
 }
 
-/* Reads "KIND VALUE KEY". The kind is '=', '+', '~' and a number of ms, or '!' and the length of
- * the value, because a holder's value may have blanks. */
+/* Reads "KIND VALUE KEY". KIND is "=", "+", "~" with a number of ms, or "!" with the length of
+ * VALUE, because the value of a holder may have blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
     if (!says(pushed, "message") || !payload || !payload->length) return false;

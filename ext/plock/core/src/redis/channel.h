@@ -1,5 +1,5 @@
-/* The channel: a subscribed connection on which the server tells this process of its turns. It
- * belongs to the worker thread. */
+/* The channel: a subscribed connection on which the server notifies this process of its turns and
+ * its broken leases. Only the worker thread uses the channel. */
 #ifndef PLOCK__CHANNEL_H
 #define PLOCK__CHANNEL_H
 
@@ -19,8 +19,8 @@ typedef struct plock_channel {
 } plock_channel;
 
 typedef struct plock_message {
-    /* '=': your turn; '+': your turn on a lock with several holders; '~': look again in `ms`; '!':
-     * the lease was broken */
+    /* '=': the waiter with this value has its turn; '+': the same for a lock with several holders;
+     * '~': the waiter must look again in `ms`; '!': the lease with this value was broken */
     char kind;
     unsigned ms;
     plock_text value, key; /* valid until the next step */
@@ -30,9 +30,9 @@ typedef struct plock_message {
 PLOCK_MUST_USE plock_status plock__channel_name(plock_channel *channel);
 
 /* Connects and subscribes if the channel is closed. Returns PLOCK_OK and a message, whose kind is 0
- * if the subscription has just been confirmed. The caller then calls again at once without `reads`,
- * so that a message costs one read. Otherwise returns PLOCK_AGAIN and the interest, or the failure
- * that has closed the channel. */
+ * if the subscription has just been confirmed. After PLOCK_OK the caller calls again at once,
+ * without `reads`, so that one read is enough for all messages that have arrived. Otherwise returns
+ * PLOCK_AGAIN and the interest, or the failure that has closed the channel. */
 PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_node *node,
                                                 bool reads, plock_message *message,
                                                 plock_interest *interest, plock_error *error);

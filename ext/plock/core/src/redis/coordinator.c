@@ -5,7 +5,8 @@
 #include "base/pause.h"
 #include "base/process.h"
 
-/* An idle coordinator costs a connection and a sleeping thread, but other waiters may come soon. */
+/* For how long an idle coordinator stays. It costs a connection and a sleeping thread, but other
+ * waiters may come soon. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 static plock_coordinator *coordinators; /* of this process; under the lock */
@@ -17,8 +18,8 @@ static plock_waiter *find(const plock_coordinator *coordinator, const plock_mess
                                     message->value);
 }
 
-/* All waiters ask again. One that could not be called has lost its place, perhaps also one whose
- * refusal is still under way. */
+/* All waiters ask again, because the server removes a waiter from the queue if it cannot be called.
+ * This may also have happened to a waiter whose refusal is still under way. */
 static void channel_opened(plock_coordinator *coordinator) {
     coordinator->open = true;
     for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next)
@@ -64,7 +65,8 @@ static void understand(plock_coordinator *coordinator, const plock_message *mess
 static void channel_failed(plock_coordinator *coordinator, const plock_error *error) {
     coordinator->retry_at = plock_now() + plock__pause_before_trying(coordinator->failures++);
     plock__enter();
-    /* A channel that was open comes back, and the tickets keep the places in the queue. */
+    /* If the channel was open, it will be opened again, and the tickets keep the places in the
+     * queue: so the waiters go on. */
     if (!coordinator->open) fail_all(coordinator, error);
     coordinator->open = false;
     plock__leave();
@@ -110,8 +112,8 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* An earlier date is kept. Wait queues come and go, and it costs less to wake this thread
-         * once for nothing than to wake it for each. */
+        /* An earlier date is kept, though its wait queue may be gone. To wake this thread once for
+         * nothing costs less than to wake it for each new wait queue. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();
@@ -120,13 +122,13 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
     }
 }
 
-/* Without waiters and watches no message on the channel matters. */
+/* May the job wait without a step? Without waiters and watches no message matters. */
 static bool idle(const plock_job *job) {
     const plock_coordinator *coordinator = (const plock_coordinator *)(const void *)job;
     return !needed(coordinator) && coordinator->channel.state == PLOCK__CHANNEL_OPEN;
 }
 
-/* Has no waiter and no watch needed it for a while? */
+/* Has no waiter and no watch needed the coordinator for a while? Then it ends. */
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     plock__enter();
     const bool unneeded = !needed(coordinator);
@@ -139,7 +141,7 @@ static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest
     const bool over = unneeded && (unused || now >= coordinator->idle_since + IDLE);
     if (over) atomic_store(&coordinator->node->coordinator, NULL);
     plock__leave();
-    /* nothing schedules it when the last one leaves */
+    /* nothing schedules the job when the last waiter or watch leaves, so set a deadline */
     const plock_ns again = (unneeded ? coordinator->idle_since : now) + IDLE;
     if (again < interest->deadline) interest->deadline = again;
     return over;
@@ -177,7 +179,7 @@ static void unlink_coordinator(plock_coordinator *coordinator) {
         atomic_store(&coordinator->node->coordinator, NULL);
 }
 
-/* In a child the waiters are the parent's, and the child does not touch them. */
+/* In a forked child the waiters belong to the parent, and the child does not touch them. */
 static void destroy(plock_job *job) {
     plock_coordinator *coordinator = (plock_coordinator *)(void *)job;
     const plock_error ended = {.status = PLOCK_DISCONNECTED,
@@ -266,7 +268,7 @@ void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by) {
     plock__worker_schedule(&coordinator->job);
 }
 
-/* The worker thread and the waiters are the parent's. */
+/* In a forked child: forgets the coordinators, whose thread and waiters belong to the parent. */
 void plock__coordinators_in_child(void) {
     for (plock_coordinator *coordinator = coordinators; coordinator;
          coordinator = coordinator->next)

@@ -1,6 +1,6 @@
-/* The coordinator: a job of the worker thread for a store that has waiters, or leases that are
- * watched. It listens on the channel, calls the waiters whose turn comes, and tells the watches of
- * leases that were broken. When it is time, it sends one waiter of each wait queue to look. */
+/* The coordinator: a job of the worker thread for a store that has waiters or watched leases. It
+ * listens on the channel, calls the waiters whose turn comes, and notifies the watches of broken
+ * leases. When a look is due in a wait queue, the coordinator makes one of its waiters look. */
 #ifndef PLOCK__COORDINATOR_H
 #define PLOCK__COORDINATOR_H
 
@@ -17,32 +17,32 @@ struct plock_coordinator {
     plock_channel channel; /* only the worker thread uses it, except for the id */
     plock_ns retry_at;
     unsigned failures;
-    plock_ns idle_since; /* PLOCK_NEVER: it is not */
+    plock_ns idle_since; /* PLOCK_NEVER: it is not idle */
 
     /* Under the lock. */
-    plock_coordinator *next; /* all of the process */
+    plock_coordinator *next; /* in the list of this process */
     plock_wait_queue *queues;
     plock_watch *watches;
-    bool open; /* the channel is, so waiters can queue */
-    /* the worker thread looks at the wait queues by then; it may find nothing due */
+    bool open; /* the channel is open, so waiters can queue on the server */
+    /* the worker thread looks through the wait queues by then, but may find nothing due */
     plock_ns looks_at;
 };
 
-/* The store's coordinator, or NULL if there is none. With the lock held. */
+/* Returns the store's coordinator, or NULL if there is none. With the lock held. */
 plock_coordinator *plock__coordinator_of(plock_node *node);
 
-/* The same, made if there is none: then the caller passes *start to plock__coordinator_start
- * without the lock. PLOCK_OK: the lock is held. Else PLOCK_NO_MEMORY or PLOCK_CRYPTO, and it is
- * not. */
+/* Finds the store's coordinator, or makes one. Returns PLOCK_OK with the lock held, or
+ * PLOCK_NO_MEMORY or PLOCK_CRYPTO without it. If *start is not NULL, the caller passes it to
+ * plock__coordinator_start after releasing the lock. */
 PLOCK_MUST_USE plock_status plock__coordinator_find(plock_node *node,
                                                     plock_coordinator **coordinator,
                                                     plock_coordinator **start, plock_error *error);
 void plock__coordinator_start(plock_coordinator *coordinator);
 
-/* The store is used less, and may no longer need a coordinator. With the lock held. */
+/* Makes the coordinator check whether the store still needs it. With the lock held. */
 void plock__coordinator_review(plock_node *node);
 
-/* The coordinator has something to do: now, or `by` then. With the lock held. */
+/* Makes the coordinator step now, or at `by` at the latest. With the lock held. */
 void plock__coordinator_schedule(plock_coordinator *coordinator);
 void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by);
 

@@ -10,12 +10,12 @@
 
 enum {
     DEBTS_MAX = 10000,  /* of one store: 20 MB of leases */
-    COLLECTORS_MAX = 4, /* at most this many settle debts at once … */
-    POOL_SHARE = 4      /* … and at most this part of the pool's connections, or one */
+    COLLECTORS_MAX = 4, /* at most this many collectors at the same time … */
+    POOL_SHARE = 4      /* … on at most 1 / POOL_SHARE of the pool's connections, or on one */
 };
 
-/* A job of the worker thread that settles one debt after the other. While the server is away, one
- * collector tries it. When the server answers, others join. */
+/* A job of the worker thread that settles one debt after the other. While the server cannot be
+ * reached, only one collector tries. When the server answers, other collectors join. */
 struct plock_collector {
     plock_job job; /* first, so that both are one address */
     plock_collector *next;
@@ -60,7 +60,7 @@ static plock_debt *take_all(plock_debts *debts) {
     return list;
 }
 
-/* Takes the debts that have expired on the server. */
+/* Takes out the debts that have expired on the server, and returns their list. */
 static plock_debt *take_expired(plock_debts *debts, plock_ns now) {
     plock_debt *expired = NULL;
     for (plock_debt *debt = take_all(debts), *next; debt; debt = next) {
@@ -118,7 +118,7 @@ static unsigned most_collectors(const plock_node *node) {
 
 static void begin(plock_collector *collector, plock_ns now) {
     const plock_config *config = collector->node->config;
-    /* time for one try, even if it is late */
+    /* enough time for one try, even if the debt has expired */
     const plock_ns least = plock_after(now, config->release_timeout);
     const plock_ns end = collector->debt->until > least ? collector->debt->until : least;
     const plock_ns all = plock_after(least, config->connect_timeout + config->command_timeout);
@@ -126,8 +126,9 @@ static void begin(plock_collector *collector, plock_ns now) {
     plock__call_begin(&collector->call, collector->node, &request, all < end ? all : end);
 }
 
-/* Takes the next debt. Returns false if there is none and the collector has ended, or if it pauses.
- * One collector is enough to try the server again, so while one pauses the others end. */
+/* Takes the next debt. Returns false if there is none and the collector has ended, or if the
+ * collector pauses. One collector is enough to try the server again, so if several would pause, all
+ * but one end. */
 static bool take_next(plock_collector *collector, plock_interest *interest) {
     plock_debts *debts = &collector->node->debts;
     const plock_ns now = plock_now();
@@ -148,10 +149,10 @@ static void conclude(plock_collector *collector, plock_status status) {
     plock_debts *debts = &collector->node->debts;
     plock_debt *debt = collector->debt, *expired = NULL;
     const plock_ns now = plock_now();
-    const bool unfinished = status == PLOCK_AGAIN; /* the server has done a part of it */
+    const bool unfinished = status == PLOCK_AGAIN; /* the server has executed a part */
     const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
-    /* If the server closed an idle connection, that is no failure. After that the pool trusts no
-     * other idle connection. */
+    /* If the server closed an idle connection, that is no failure. This does not happen twice in a
+     * row, because the pool then closes its other idle connections. */
     const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
     const bool kept =
@@ -163,7 +164,7 @@ static void conclude(plock_collector *collector, plock_status status) {
         debts->failures = 0;
         debts->resume_at = 0;
     } else if (passes && !closed) {
-        const bool first = now >= debts->resume_at; /* of those that tried at the same time */
+        const bool first = now >= debts->resume_at; /* several collectors may fail together */
         if (first) debts->resume_at = now + plock__pause_in_background(debts->failures++);
         expired = take_expired(debts, now);
     }
@@ -195,7 +196,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     }
 }
 
-/* Called when the job has ended, has no thread to step it, or is the parent's. */
+/* Called when the job has ended, when no thread can step it, or when it is the parent's job. */
 static void destroy(plock_job *job) {
     plock_collector *collector = (plock_collector *)(void *)job;
     plock_node *node = collector->node;
@@ -262,7 +263,7 @@ void plock__debts_hurry(void) {
     plock__leave();
 }
 
-/* The jobs and their debts are the parent's. */
+/* In a forked child: the jobs and their debts belong to the parent. */
 void plock__debts_in_child(void) {
     for (plock_debts *debts = indebted, *next; debts; debts = next) {
         next = debts->next;

@@ -1,6 +1,6 @@
-/* A debt: something on the server that must still be released, and that no caller waits for. It is
- * a lease, the lock of an unanswered acquire, or a place in a queue. The worker thread tries until
- * the release is done, or until the lease has expired on the server. */
+/* A debt: something on the server that must still be released, while no caller waits for that: a
+ * lease, the lock of an unanswered acquire, or a place in a queue. The worker thread tries until
+ * the release is done, or until the lease or the place has expired on the server. */
 #ifndef PLOCK__DEBT_H
 #define PLOCK__DEBT_H
 
@@ -13,27 +13,28 @@ typedef struct plock_collector plock_collector;
 
 struct plock_debt {
     plock_debt *next;
-    plock_ns until; /* it has expired on the server by then, so a later failure ends the debt */
-    /* Called by the worker thread, once for each try. */
+    plock_ns until; /* the lease or place has expired by then: a later failure ends the debt */
+    /* Makes the request. The worker thread calls this once for each try. */
     plock_request (*request)(plock_debt *, plock_ns now);
-    /* Called last, with PLOCK_OK or PLOCK_NOT_OWNER, or the failure that ends the debt. */
+    /* Called once, when the debt ends: with PLOCK_OK, PLOCK_NOT_OWNER, or the last failure. */
     void (*settle)(plock_debt *, plock_status status);
 };
 
 /* The debts of one store. Under the lock. */
 typedef struct plock_debts {
-    struct plock_debts *next; /* of another store with collectors */
+    struct plock_debts *next; /* the debts of the next store that has collectors */
     plock_debt *first, *last;
-    plock_debt *inherited; /* the parent's; they are only freed */
+    plock_debt *inherited; /* in a forked child, the parent's debts, which are only freed */
     unsigned count;
     plock_collector *collectors; /* at least one while there are debts */
-    unsigned collecting;         /* how many */
+    unsigned collecting;         /* how many collectors */
     unsigned failures;           /* since the last success */
     plock_ns resume_at;          /* no try before this, after the server could not be reached */
 } plock_debts;
 
-/* Takes over the debt, which keeps the store alive until it is settled. If there are too many debts
- * or no thread, the debt is settled at once. The caller must not hold the lock. */
+/* Takes over the debt, which must keep the store alive until `settle` is called. If there are too
+ * many debts, no memory or no thread, the debt ends at once with a failure, and nothing is sent.
+ * Not with the lock held. */
 void plock__debt_submit(plock_node *node, plock_debt *debt);
 
 /* Ends the current pauses, because the process is about to end. */

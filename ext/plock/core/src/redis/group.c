@@ -13,25 +13,24 @@ _Static_assert(PLOCK_GROUP_MAX < PLOCK__REPLY_VALUES_MAX, "a reply has room for 
 
 struct plock_group {
     enum { NO_OPERATION, ALL_ACQUIRING, ALL_RELEASING } doing;
-    plock_node *node; /* that has all keys */
+    plock_node *node; /* the node that has all keys */
     size_t count;
     unsigned generation;
     size_t free_ones;
     bool reconnected;       /* a connection found closed has been replaced, once */
     plock_ns ttl, deadline; /* of an acquire */
     plock_call call;
-    plock_retry retry; /* a release's */
+    plock_retry retry; /* of a release */
     plock_error error;
 
     plock_subject *subjects[PLOCK_GROUP_MAX]; /* of the leases under release */
-    size_t places[PLOCK_GROUP_MAX];           /* their indexes in leases */
+    size_t places[PLOCK_GROUP_MAX];           /* the indexes of these leases in `leases` */
     size_t releasing;
     plock_ns keep, release_by;
-    /* the keys are on different nodes, so they are released one by one … */
+    /* the server refused one request for all keys (CROSSSLOT), so they are released one by one … */
     bool apart;
-    size_t at; /* … and this one is next */
-    /* the release has less time than it would take by itself */
-    bool hurried;
+    size_t at;    /* … and this one is next */
+    bool hurried; /* the program has made the release's deadline earlier */
     bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
     plock_text *texts; /* of the current request; stored behind the leases */
     plock_redis_lease *leases[];
@@ -64,8 +63,8 @@ static plock_status finish(plock_group *group, plock_status status) {
     return status;
 }
 
-/* The owner was named (plock_lease_own). Such a lease is released by that name, even if another
- * lease acquired it. */
+/* Has the lease only the name of an owner (plock_lease_own)? Then it releases the lock that this
+ * owner holds, even if another lease acquired it. */
 static bool is_named(const plock_redis_lease *lease) {
     return !lease->base.held && lease->subject.owner.brought;
 }
@@ -77,8 +76,8 @@ static size_t list_all(plock_group *group) {
     return group->count;
 }
 
-/* No lease is held. Releases what the server may have granted: behind the request on its
- * connection, and again on other connections. */
+/* Ends an acquire without leases. Releases what the server may have granted: on the connection of
+ * the request, behind it, and if there is doubt also on other connections. */
 static void give_back(plock_group *group, bool doubt) {
     plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
     const plock_request undo =
@@ -132,7 +131,7 @@ static plock_status attempt(plock_group *group) {
     return PLOCK_OK;
 }
 
-/* All leases have the same times, so all have expired or none has. */
+/* The answer grants all leases. They have the same times, so all have expired or none has. */
 static plock_status granted(plock_group *group, const plock_value *answer) {
     plock_grant grants[PLOCK_GROUP_MAX];
     if (answer->type != PLOCK__ARRAY || answer->length != group->count)
@@ -213,8 +212,8 @@ static plock_status read_released(void *context, const plock_value *answer, ploc
         bool *released = &group->released[group->places[i]];
         if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED)
             return plock__not_our_answer(error);
-        /* An earlier release with a lost answer explains why the lease is not ours any more. So
-         * does one that an earlier part of the answer has confirmed. */
+        /* If the lease is no longer ours, an earlier request may have released it: one whose answer
+         * was lost, or one whose answer said so. */
         *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
@@ -272,7 +271,7 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* Releases the remaining leases in the background. False: one of them could not be handed over. */
+/* Releases the remaining leases in the background. Returns false if there was no memory for one. */
 static bool go_on_in_background(plock_group *group, bool tells) {
     bool all = true;
     for (size_t i = 0; i < group->releasing; i++) {
@@ -289,8 +288,8 @@ static bool carries_on(const plock_group *group, plock_status status) {
     return true;
 }
 
-/* Handles a failed release. Returns PLOCK_OK if only a connection was missing, so the program need
- * not know (redis_lease.c). */
+/* Handles a failed release. If only a connection was missing, returns PLOCK_OK, because the program
+ * need not know (redis_lease_release.c). */
 static plock_status failed_to_release(plock_group *group, plock_status status) {
     const bool hides = status == PLOCK_SATURATED && carries_on(group, status);
     if (!group->hurried && !carries_on(group, status)) return status;

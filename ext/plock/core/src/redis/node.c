@@ -25,8 +25,8 @@ void plock__node_release(plock_node *node) { plock__store_release(node->store); 
 
 bool plock__node_used_once(const plock_node *node) { return node->store->references == 1; }
 
-/* Processes that poll do so every 35 to 65 ms. If one was seen lately, the window is longer than
- * that. */
+/* Processes that poll do so every 35 to 65 ms. If such a process was seen lately, the window is
+ * longer than that. */
 static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND,
                       SEEN_LATELY = 600 * PLOCK_SECOND;
 
@@ -36,8 +36,8 @@ plock_ns plock__node_window(const plock_node *node, bool shares) {
     return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
 }
 
-/* Most calls find the time up to date and write nothing, because a cache line that every thread
- * writes to is expensive. */
+/* A cache line that every thread writes is expensive, so the time is written only if it is at least
+ * OUTDATED old. */
 void plock__node_reached(plock_node *node, plock_ns moment) {
     static const plock_ns OUTDATED = 10 * PLOCK_MILLISECOND;
     if (moment - atomic_load_explicit(&node->reached_at, memory_order_relaxed) >= OUTDATED)
@@ -48,8 +48,8 @@ void plock__node_saw_older(plock_node *node, plock_ns now) {
     atomic_store(&node->older_seen_at, now);
 }
 
-/* Reading certificates takes milliseconds, so it happens outside the lock. If two threads do it at
- * once, one result is dropped. */
+/* Reading certificates takes milliseconds, so this does it without the lock. If two threads read
+ * them at the same time, one result is dropped. */
 static plock_status tls_of(plock_node *node, struct ssl_ctx_st **tls, plock_error *error) {
     plock__enter();
     *tls = node->tls;

@@ -42,7 +42,7 @@ static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
         plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token,
                     owner->value.length);
     copy->record = plock__text(copy->written, owner->record.length);
-    copy->channel = copy->label = plock__text(NULL, 0); /* the record has them */
+    copy->channel = copy->label = plock__text(NULL, 0); /* the record contains them already */
 }
 
 plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {
@@ -75,7 +75,7 @@ static size_t append(char *record, size_t length, plock_text word) {
     return length + word.length;
 }
 
-/* The number distinguishes acquires with the same value. 0: the value needs none. */
+/* The number distinguishes acquires with the same value. 0: the record gets none. */
 static void write_record(plock_owner *owner, char *record, unsigned long number, plock_text channel,
                          plock_text label) {
     size_t length;
@@ -96,8 +96,8 @@ void plock__owner_number(plock_owner *owner) {
 
 /* --- fresh tokens --- */
 
-/* Marshal 4.8: a String with the instance variable E (encoding) false, which is US-ASCII, as
- * SecureRandom.uuid has it. A small length is written with 5 added. */
+/* Writes Ruby's Marshal format 4.8: a String whose instance variable E is false, which means
+ * US-ASCII, the encoding of SecureRandom.uuid. A small length is written with 5 added. */
 static plock_text marshal(plock_owner *owner) {
     static const char before[] = {4, 8, 'I', '"', PLOCK_TOKEN_LENGTH + 5},
                       after[] = {6, ':', 6, 'E', 'F'};

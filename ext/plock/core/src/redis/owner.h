@@ -1,5 +1,5 @@
-/* The owner of a lock: the value that the store has for it, and the record beside it, which people
- * read. The value is a fresh random token for each attempt, or the caller brings it. */
+/* The owner of a lock: the value that the store keeps under the key, and the record beside it, for
+ * people to read. The value is a fresh random token for each attempt, or the caller brings it. */
 #ifndef PLOCK__OWNER_H
 #define PLOCK__OWNER_H
 
@@ -15,14 +15,15 @@ enum {
 };
 
 typedef struct plock_owner {
-    plock_text value; /* of the key in the store */
+    plock_text value; /* the value of the key in the store */
     /* "host pid thread channel label value", for companion and queue; '-' stands for a missing
      * channel or label */
     plock_text record;
-    /* for the next record; the owner does not own their bytes. A label has no blanks, and at most
+    /* for the next record; another object owns their bytes. A label has no blanks, and at most
      * PLOCK_LABEL_MAX bytes */
     plock_text channel, label;
-    /* a copy of the caller's value, with room for its record; NULL: fresh tokens */
+    /* a copy of the value that the caller brought, with room for its record; NULL: the owner has
+     * fresh tokens */
     char *brought;
     char token[PLOCK_TOKEN_LENGTH], marshalled[PLOCK__MARSHAL_MAX],
         written[PLOCK__SIGNATURE_MAX + PLOCK__MARSHAL_MAX];
@@ -37,7 +38,7 @@ PLOCK_MUST_USE plock_status plock__owner_copy(plock_owner *copy, const plock_own
 /* Moves an owner to another place in memory, and leaves the old one empty. */
 void plock__owner_move(plock_owner *to, plock_owner *from);
 
-/* Makes a fresh token and its record. Returns PLOCK_OK or PLOCK_CRYPTO. */
+/* Makes a fresh token and writes its record. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding);
 
 /* Writes the record of a value that the caller brought. The caller may bring the same value again,
@@ -47,8 +48,8 @@ void plock__owner_number(plock_owner *owner);
 /* Writes the record of a fresh token again, with this channel and label. */
 void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label);
 
-/* Returns the value as the user knows it, not as the store has it; no bytes if there is none yet.
- */
+/* Returns the value as the user knows it: a token that is not marshalled. Returns no bytes if there
+ * is no value yet. */
 plock_text plock__owner_name(const plock_owner *owner);
 
 void plock__owner_clear(plock_owner *owner);

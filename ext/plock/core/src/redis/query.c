@@ -18,7 +18,7 @@ struct plock_query {
     size_t parts;
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
-    char note[PLOCK_NOTE_MAX]; /* the request refers to it */
+    char note[PLOCK_NOTE_MAX]; /* a copy, which the request refers to */
     char names[];
 };
 

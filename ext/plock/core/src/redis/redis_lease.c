@@ -43,7 +43,7 @@ void plock__lease_drop_watch(plock_redis_lease *lease) {
     plock__watch_end(lease->watch);
     plock__watch_release(lease->watch);
     lease->watch = NULL;
-    lease->subject.owner.channel = plock__text(NULL, 0); /* it was in the watch */
+    lease->subject.owner.channel = plock__text(NULL, 0); /* its bytes were in the watch */
 }
 
 /* --- life --- */
@@ -103,7 +103,7 @@ static void give_up(plock_redis_lease *lease) {
     if (lease->doing == RELEASING && own) (void)plock__lease_release_in_background(lease, false);
     if (lease->doing == EXTENDING)
         plock__lease_doubt_extension(lease, plock__retry_in_doubt(&lease->retry));
-    if (!lease->base.held) plock__lease_drop_watch(lease); /* of a lease that it does not hold */
+    if (!lease->base.held) plock__lease_drop_watch(lease); /* its attempt has ended */
     plock__retry_cancel(&lease->retry);
     lease->doing = NOTHING;
 }
@@ -112,7 +112,7 @@ static void cancel(plock_lease *base) { give_up(plock__redis_lease(base)); }
 
 static void free_lease(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
-    const bool releasing = lease->doing == RELEASING; /* this lease goes on with it */
+    const bool releasing = lease->doing == RELEASING; /* this lease itself goes on with it */
     if (!releasing) give_up(lease);
     const bool owes =
         releasing || (lease->base.held && (lease->watch || plock_now() < lease->gone_by));
@@ -128,7 +128,7 @@ static void free_lease(plock_lease *base) {
 static plock_status step(plock_lease *base, plock_interest *interest) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (!lease->doing) return PLOCK_MISUSE;
-    if (plock_lease_inherited(&lease->base)) { /* the parent of this process began it */
+    if (plock_lease_inherited(&lease->base)) { /* the parent of this process began the operation */
         give_up(lease);
         return plock__fail_plainly(&lease->base.error, PLOCK_FORKED);
     }
@@ -155,7 +155,7 @@ bool plock__lease_reasonable(const plock_acquire_options *patience, bool brought
 void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
                                const plock_acquire_options *patience) {
     plock__lease_begin(lease, doing);
-    /* they are the turns of the parent's threads */
+    /* in a forked child, these turns belong to the parent's threads */
     if (plock_lease_inherited(&lease->base)) lease->base.turns = NULL;
     lease->base.generation = plock__generation();
     lease->lost = lease->undoes = false;
@@ -169,7 +169,7 @@ void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation d
 }
 
 plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience) {
-    /* a healthy server answers by then */
+    /* a healthy server answers within this time */
     static const plock_ns LEAST = 20 * PLOCK_MILLISECOND;
     const plock_ns whole = store->config->attempt_timeout, least = whole < LEAST ? whole : LEAST;
     const plock_ns left = patience->asking < whole - least ? whole - patience->asking : least;
@@ -207,7 +207,7 @@ static bool busy(const plock_lease *base) {
     return plock__known_redis_lease(base)->doing != NOTHING;
 }
 
-/* The scripts read a number without leading zeros as the bound of a mode. */
+/* Is it a share that the scripts understand? The limit of "s" has no leading zeros. */
 static bool is_share(const char *share) {
     if (!strcmp(share, "r") || !strcmp(share, "w")) return true;
     if (*share != 's' || share[1] == '0') return false;
@@ -223,7 +223,7 @@ plock_status plock_lease_share(plock_lease *base, const char *share) {
     return PLOCK_OK;
 }
 
-/* It ends at once, for nothing on the server changes. */
+/* Needs no request, because nothing changes on the server. */
 static plock_status leave(plock_lease *base) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;

@@ -13,13 +13,13 @@ static void begin_asking(plock_redis_lease *lease, const plock_request *request,
                        plock_after(now, lease->store->config->command_timeout), false);
 }
 
-/* The server says that another owner holds the key, or none. */
+/* The server has answered that another owner holds the key, or that none does. */
 static void lose(plock_redis_lease *lease) {
     lease->base.held = !(lease->lost = true);
     plock__lease_drop_watch(lease);
 }
 
-/* A lease that was released in the meantime is not lost. */
+/* Ends an operation on a held lease. A lease that was released in the meantime is not lost. */
 static plock_status finish_of_held(plock_redis_lease *lease, plock_status status) {
     if (status == PLOCK_NOT_OWNER && !lease->base.held)
         return plock__lease_finish(lease, PLOCK_MISUSE);
@@ -31,8 +31,8 @@ static plock_status finish_of_held(plock_redis_lease *lease, plock_status status
 
 static bool shortens(const plock_redis_lease *lease) { return lease->new_ttl < lease->base.ttl; }
 
-/* The server may carry it out after the answer to another extension, which it would shorten. So a
- * request with the old TTL follows it on the same connection. */
+/* The server may execute a cancelled extension late, and so shorten the lease after a newer
+ * extension. So a request with the old TTL follows it on the same connection. */
 static bool undo_extension(void *extending, plock_request *undo) {
     plock_redis_lease *lease = extending;
     if (!shortens(lease)) return false;
@@ -40,7 +40,7 @@ static bool undo_extension(void *extending, plock_request *undo) {
     return true;
 }
 
-/* From now on the lease may be shorter, with or without an answer. */
+/* The request leaves now. From now on the lease may be shorter, with or without an answer. */
 static void shorten(void *extending, plock_ns at) {
     plock_redis_lease *lease = extending;
     const plock_ns until = plock__expiry(at, lease->new_ttl);
@@ -71,8 +71,8 @@ plock_status plock__lease_extend(plock_lease *base, plock_ns ttl) {
     return PLOCK_OK;
 }
 
-/* A renewal never shortens. If the server carried it out after the extension, the key would stay
- * for longer than the extension says. */
+/* Must the extension wait for a renewal under way that has a longer TTL? If the server executed the
+ * renewal after the extension, the key would stay for longer than the extension says. */
 static bool yields_to_renewal(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const bool yields = now < lease->yields_until && lease->watch &&
@@ -117,13 +117,13 @@ plock_status plock__lease_downgrade_step(plock_redis_lease *lease, plock_interes
 
 /* --- adopting --- */
 
-/* An adoption ends, and the server may have carried it out. Only this lease knows the fresh token,
- * so it releases. Others know an owner that was brought, and can adopt the lease. */
+/* An adoption has failed, but the server may have executed it. Only this lease knows a fresh token,
+ * so it releases. If the owner was brought, others know it, and can adopt the lease. */
 static void give_adopted_back(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) (void)plock__lease_release_in_background(lease, false);
 }
 
-/* It follows the adoption, which the server may carry out later. */
+/* The undo follows the adoption, because the server may execute the adoption late. */
 static bool undo_adoption(void *adopting, plock_request *undo) {
     plock_redis_lease *lease = adopting;
     if (lease->subject.owner.brought) return false;

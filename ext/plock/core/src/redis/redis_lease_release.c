@@ -1,4 +1,4 @@
-/* Releasing a lease on Redis: by its own operation, and in the background. */
+/* Releasing a lease on Redis: by an operation of the lease, and in the background. */
 #include "redis/redis_lease.h"
 
 #include "base/expiry.h"
@@ -36,7 +36,8 @@ static void settle(plock_debt *debt, plock_status status) {
     plock__lease_destroy(lease);
 }
 
-/* No request that extends it leaves any more, so it expires within one TTL. */
+/* For how long to try in the background. No request extends the lease any more, so it expires
+ * within one TTL. */
 static plock_ns time_to_release(const plock_redis_lease *lease) {
     if (lease->subject.owner.brought && !lease->undoes)
         return lease->store->config->release_timeout;
@@ -121,11 +122,11 @@ void plock__lease_let_go(plock_lease *base, plock_ns keep) {
 plock_status plock__lease_release_step(plock_redis_lease *lease, plock_interest *interest) {
     const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    /* An earlier release, whose answer was lost, ended it. */
+    /* An earlier attempt has released the lease, but its answer was lost. */
     const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
-    /* If only the pool was too small, the server has not failed. Then a notice reports a failure in
-     * the background, and the operation succeeds. */
+    /* If only the pool was too small, the server has not failed. Then the operation succeeds, and a
+     * notice reports it if the release also fails in the background. */
     const bool hides = status == PLOCK_SATURATED;
     bool goes_on = plock__lease_carries_on(lease, status);
     if (goes_on) goes_on = plock__lease_release_in_background(lease, hides);

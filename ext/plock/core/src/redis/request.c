@@ -15,8 +15,8 @@ static plock_text write_ttl(plock_subject *s, plock_ns ttl) {
     return write_number(s->ttl, sizeof s->ttl, ttl / PLOCK_MILLISECOND);
 }
 
-/* Rounds up and adds a millisecond, because Redis counts from the start of its current one. So the
- * key is never free too early. */
+/* Rounds up to milliseconds, and adds one, because Redis counts from the start of the current
+ * millisecond. So the key is never free too early. */
 static plock_ns kept_for(plock_ns keep) {
     return keep ? ((keep + PLOCK_MILLISECOND - 1) / PLOCK_MILLISECOND + 1) * PLOCK_MILLISECOND : 0;
 }
@@ -29,14 +29,14 @@ static plock_text write_window(plock_subject *s, plock_ns window) {
     return write_number(s->window, sizeof s->window, window / PLOCK_MILLISECOND);
 }
 
-/* A lock with several holders has scripts of its own. */
+/* Locks that can have several holders have scripts of their own. */
 static bool is_shared(const plock_subject *s) { return *s->share != 0; }
 
 static plock_text share_of(const plock_subject *s) {
     return plock__text(s->share, strlen(s->share));
 }
 
-/* The TTL of the companion, in ms, for a lease or a kept place of this span. */
+/* Writes the TTL of the companion, in ms, if the key is taken for this span. */
 static plock_text write_noted_for(plock_subject *s, plock_ns span) {
     return write_number(s->noted_for, sizeof s->noted_for,
                         (span + s->fence_ttl) / PLOCK_MILLISECOND);
@@ -248,7 +248,7 @@ plock_status plock__not_our_answer(plock_error *error) {
 }
 
 bool plock__read_number(const plock_value *value, int64_t *read) {
-    /* more than 16 in three centuries */
+    /* 16 digits until the year 2286 */
     if (value->type != PLOCK__STRING || value->length < 16 || value->length > 18) return false;
     int64_t number = 0;
     for (size_t i = 0; i < value->length; i++) {
@@ -305,7 +305,7 @@ plock_status plock__read_adopted(const plock_value *answer, int64_t *fence, ploc
 
 plock_status plock__read_done(plock_script_id script, const plock_value *answer,
                               plock_error *error) {
-    /* 2: handed over */
+    /* 0: the owner held nothing; 1: done; 2: done, and the lock was handed over to a waiter */
     const int64_t last =
         script == PLOCK__EXTEND || script == PLOCK__SHARED_EXTEND ? 1 : PLOCK__UNFINISHED;
     if (answer->type != PLOCK__INTEGER || answer->integer < 0 || answer->integer > last)

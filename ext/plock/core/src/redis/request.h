@@ -8,18 +8,17 @@
 #include "redis/script.h"
 #include "redis/subject.h"
 
-/* a command has three more words: PLOCK__WORDS_MAX */
+/* a command has three words before these; see PLOCK__WORDS_MAX */
 enum { PLOCK__KEYS_MAX = 3, PLOCK__ARGUMENTS_MAX = 6 };
 
 /* The texts must outlive every call that sends the request. */
 typedef struct plock_request {
     plock_script_id script;
     unsigned keys, arguments;
-    plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* keys, then arguments … */
-    /* … or these instead; NULL: there is no list */
-    const plock_text *list;
-    /* its loss may lose a turn. So it goes before other requests, and never on a connection that is
-     * known to be closed */
+    plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* the keys, then the arguments */
+    const plock_text *list; /* the same for several locks; NULL: `texts` is used */
+    /* If this request is lost, a turn may be lost. So it goes before other requests, and even a
+     * connection that was idle only briefly is checked before its use. */
     bool irreplaceable;
 } plock_request;
 
@@ -27,8 +26,8 @@ typedef struct plock_request {
 typedef struct plock_place {
     int64_t ticket; /* 0: none yet */
     int64_t rank;   /* how many waiters are before this one */
-    /* until the lock can be free; PLOCK_NEVER: unknown; 0: the server has not finished, so ask
-     * again at once */
+    /* the time until the lock can be free; PLOCK_NEVER: unknown; 0: the server has not finished, so
+     * the client asks again at once */
     plock_ns free_in;
     bool notified; /* the holder notifies waiters when it releases */
     bool lost;     /* the waiter was no longer in the queue, and the server has put it back */
@@ -38,24 +37,25 @@ typedef struct plock_place {
 typedef struct plock_grant {
     int64_t fence;
     plock_ns asked_at; /* when the request left */
-    /* until another lease on the lock expires; PLOCK_NEVER: none does before this lease ends */
+    /* the time until the first lease on this lock expires; PLOCK_NEVER: the server did not say */
     plock_ns next_in;
 } plock_grant;
 
-/* again: an earlier request of the same owner may have acquired the lock already. */
+/* Asks for the lock. again: an earlier request of the same owner may have acquired it already. */
 plock_request plock__acquire_request(plock_subject *subject, plock_ns ttl, bool again);
-/* Joins the queue (ticket 0), or looks again with the ticket. window: for how long at the start of
- * each second the lock is left to processes that poll for it. */
+/* Asks for the lock, and joins the queue (ticket 0) or keeps the place with the ticket. window: for
+ * how long at the start of each second the lock is left to processes that poll for it. */
 plock_request plock__queue_request(plock_subject *subject, plock_ns ttl, int64_t ticket,
                                    plock_ns window);
 plock_request plock__extend_request(plock_subject *subject, plock_ns ttl);
-/* The subject's owner takes over the lease that another owner has left under this value. */
+/* Makes the subject's owner the holder of the lease that another owner has left under the value
+ * `left`. */
 plock_request plock__adopt_request(plock_subject *subject, plock_text left, plock_ns ttl);
-/* An extension that never shortens the lease, so a late one does no harm. place: the owner's new
- * "host pid thread channel" for the record; empty: the record stays. */
+/* An extension that never shortens the lease, so it does no harm if it is executed late. place: the
+ * owner's new "host pid thread channel" for the record; empty: the record stays. */
 plock_request plock__renew_request(plock_subject *subject, plock_ns ttl, plock_text place);
 plock_request plock__check_request(const plock_subject *subject);
-/* Makes a writer a reader. */
+/* Turns a write lock into a read lock. */
 plock_request plock__downgrade_request(plock_subject *subject);
 plock_request plock__break_request(plock_subject *subject);
 /* Lists up to PLOCK_WAITERS_TOLD waiters, beginning with rank `first`. */
@@ -64,22 +64,23 @@ plock_request plock__status_request(plock_subject *subject, int64_t first);
 plock_request plock__scan_request(plock_subject *subject, int64_t cursor);
 /* The subject's key is the key of the note. An empty note only reads. */
 plock_request plock__note_request(const plock_subject *subject, plock_text note, bool replace);
-/* keep: for how long the key stays taken after the release. */
+/* window: as above; keep: for how long the key stays taken after the release. */
 plock_request plock__release_request(plock_subject *subject, plock_ns window, plock_ns keep);
-/* Leaves the queue. doubt: the owner may hold the lock. */
+/* Leaves the queue. doubt: the owner may hold the lock, which is then released. */
 plock_request plock__leave_request(plock_subject *subject, bool doubt);
-/* Requests for up to PLOCK_GROUP_MAX locks. They refer to the texts. */
-#define PLOCK__GROUP_TEXTS(count) (5 * (count) + 2) /* at most */
+/* Requests for up to PLOCK_GROUP_MAX locks. They write their words to `texts`, which must outlive
+ * them. */
+#define PLOCK__GROUP_TEXTS(count) (5 * (count) + 2) /* the number of words, at most */
 plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl,
                                          plock_text *texts);
 plock_request plock__release_all_request(plock_subject *const *subjects, size_t count,
                                          plock_ns keep, plock_text *texts);
 
-/* Undoes the acquire with exactly this record. */
+/* Releases the lease of the acquire with exactly this record. */
 plock_request plock__undo_request(const plock_subject *subject);
 
-/* Returns PLOCK_OK and the grant without its asked_at, PLOCK_REFUSED and the place, or
- * PLOCK_PROTOCOL. */
+/* Reads the answer to an acquire. Returns PLOCK_OK and the grant (without asked_at), PLOCK_REFUSED
+ * and the place, or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant,
                                                  plock_place *place, plock_error *error);
 
@@ -90,15 +91,15 @@ plock_status plock__not_our_answer(plock_error *error);
 PLOCK_MUST_USE plock_status plock__read_adopted(const plock_value *answer, int64_t *fence,
                                                 plock_error *error);
 
-/* Reads a fence or a ticket: microseconds, in 16 digits. */
+/* Reads a fence or a ticket: a time in microseconds, as text. Returns false if it is neither. */
 bool plock__read_number(const plock_value *value, int64_t *number);
 
-/* A script answers so if it has reached the limit of one call and must be called again. The second
- * is the answer of acquire_all. */
+/* The answers of a script that has reached the limit of one call and must be called again.
+ * acquire_all gives the second one, all others give the first. */
 enum { PLOCK__UNFINISHED = 3, PLOCK__ASK_AGAIN = -1 };
 
-/* Reads the answer of any other script. Returns PLOCK_OK, PLOCK_NOT_OWNER, PLOCK_AGAIN (unfinished)
- * or PLOCK_PROTOCOL. */
+/* Reads the answer of a script that releases, leaves, extends, checks or downgrades. Returns
+ * PLOCK_OK, PLOCK_NOT_OWNER, PLOCK_AGAIN (unfinished) or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__read_done(plock_script_id script, const plock_value *answer,
                                              plock_error *error);
 

@@ -32,8 +32,8 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
     be_heard(retry);
 }
 
-/* Handles a failed attempt. Returns PLOCK_AGAIN if another one follows, at once or after a pause,
- * or else the final status. */
+/* Handles a failed attempt. Returns PLOCK_AGAIN if another attempt follows, at once or after a
+ * pause. Otherwise returns the final status. */
 static plock_status failed(plock_retry *retry, plock_status status) {
     retry->doubt =
         retry->doubt || (plock__call_left(&retry->call) && plock_status_leaves_doubt(status));
@@ -57,8 +57,8 @@ static plock_status failed(plock_retry *retry, plock_status status) {
     return PLOCK_AGAIN;
 }
 
-/* The server has done a part, so the retry asks again. Returns false if there is no time left; the
- * rest then expires. */
+/* The server has executed a part of the request, so the retry asks again. Returns false if there is
+ * no time left: then the rest expires on the server. */
 static bool go_on(plock_retry *retry) {
     const plock_ns now = plock_now();
     retry->begun = true;

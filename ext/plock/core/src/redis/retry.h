@@ -1,5 +1,5 @@
-/* A retry: repeats one request after failures that may pass, until the answer comes or the deadline
- * passes. */
+/* A retry: repeats one request after failures that may be temporary, until the answer comes or the
+ * deadline passes. */
 #ifndef PLOCK__RETRY_H
 #define PLOCK__RETRY_H
 
@@ -10,23 +10,23 @@
 typedef plock_status plock__retry_reader(void *context, const plock_value *answer,
                                          plock_error *error);
 
-/* Makes the request that undoes a cancelled, unanswered request. It is sent behind that one, on the
- * same connection. Returns false if there is nothing to undo. */
+/* Makes the request that undoes a cancelled, unanswered request. The undo is sent behind that
+ * request, on the same connection. Returns false if there is nothing to undo. */
 typedef bool plock__retry_undoer(void *context, plock_request *undo);
 
 typedef struct plock_retry {
     plock_node *node;
     plock__retry_reader *read; /* NULL: plock__read_done */
     plock__retry_undoer *undo; /* NULL: there is nothing to undo */
-    plock__leaver *leaves;     /* for the calls; may be NULL */
-    void *context;
+    plock__leaver *leaves;     /* for each call; may be NULL */
+    void *context;             /* for these three */
     plock_request request;
     plock_call call;
     plock_ns deadline, resume_at;
     unsigned pauses;
     plock_status failure; /* of the last attempt */
-    bool halves; /* an attempt with a connection may use half of the time that is left, so that a
-                  * silent connection leaves time for another */
+    bool halves; /* an attempt with a connection may use only half of the time that is left, so that
+                  * time for another attempt is left if the connection is silent */
     bool pausing, reconnected; /* reconnected: a connection found closed has been replaced, once */
     bool doubt; /* the server may have executed an earlier attempt whose reply was lost */
     bool begun; /* the server has executed an earlier attempt in part */
@@ -44,7 +44,7 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
 PLOCK_MUST_USE plock_status plock__retry_step(plock_retry *retry, plock_interest *interest,
                                               plock_error *error);
 
-/* Makes the retry end by the deadline. */
+/* Makes the retry end by the deadline, if it is earlier than the present one. */
 void plock__retry_hurry(plock_retry *retry, plock_ns deadline);
 
 void plock__retry_cancel(plock_retry *retry);

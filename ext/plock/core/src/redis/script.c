@@ -38,7 +38,7 @@ static plock_script scripts[PLOCK__SCRIPTS] = {
 static bool named;
 
 /* Redis names a script by the SHA-1 of its text (https://redis.io/commands/evalsha). Security does
- * not depend on it. */
+ * not depend on this SHA-1. */
 static void name(void) {
     static const char DIGITS[] = "0123456789abcdef";
     named = true;

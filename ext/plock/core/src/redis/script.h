@@ -1,4 +1,4 @@
-/* The Lua scripts. The build embeds them from core/scripts, and calls name them by their SHA-1. */
+/* The Lua scripts, which the build embeds from core/scripts. A call names its script by SHA-1. */
 #ifndef PLOCK__SCRIPT_H
 #define PLOCK__SCRIPT_H
 
@@ -39,9 +39,9 @@ typedef struct plock_script {
     char sha1[PLOCK__SHA1_HEX];
 } plock_script;
 
-/* Lists the commands in the line of the script that the server's error message names
- * ("@user_script:12"), separated by commas. The server itself does not say which command the user
- * may not run. "" if the message names no line. */
+/* The server's message about a missing permission names the line of the script
+ * ("@user_script:12"), but not the command that the user may not run. Lists the commands of that
+ * line, separated by commas, or "" if the message names no line. */
 enum { PLOCK__COMMANDS_MAX = 48 };
 void plock__script_commands(const plock_script *script, const char *failure,
                             char commands[PLOCK__COMMANDS_MAX]);

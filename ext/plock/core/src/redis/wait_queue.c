@@ -70,13 +70,14 @@ void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen) 
     }
 }
 
-/* One waiter of each process and key looks at least that often, whatever the server has said. The
- * queue may be lost, and then no holder notifies; or the waiters before this one may be frozen. */
+/* One waiter of each process and key looks at least this often, whatever the server has said. For
+ * the queue may be lost, and then no holder notifies, or the waiters before this one may be frozen.
+ */
 static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 
-/* A waiter of a higher rank looks a little later, so that the first one comes first. Waiters look
- * at a holder that does not notify in jittered, growing intervals: the first one often, the ones
- * behind it more rarely. */
+/* A waiter with more waiters before it looks a little later, so that the first one comes first. If
+ * the holder does not notify, waiters look in jittered, growing intervals: the first one often, the
+ * ones behind it more rarely. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
     plock_ns span = LOOK_EVERY;

@@ -93,7 +93,7 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
             plock__coordinator_schedule(coordinator);
         return queue;
     }
-    if (queue->look_at == PLOCK_NEVER) { /* this one may have been looking */
+    if (queue->look_at == PLOCK_NEVER) { /* this waiter may have been looking */
         queue->look_at = plock_now();
         plock__coordinator_tell(coordinator, queue->look_at);
     }
@@ -102,25 +102,26 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
 
 static bool is_shared(const plock_waiter *waiter) { return *waiter->subject.share != 0; }
 
-/* If several can hold a lock, each answer to a waiter stays true, so the earliest date counts. Nor
- * does the answer to another waiter delay the moment when the first one checks its place. */
+/* Sets the date of the next look after an answer. If several can hold the lock, each earlier answer
+ * is still true, so the earliest date counts. The same is done if the answer is not for the first
+ * waiter, so that the first one checks its place in time. */
 static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
                      const plock_place *place) {
-    /* a waiter that does not queue yet looks often */
+    /* while the waiters look often, an earlier date need not be kept */
     const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at;
     plock__wait_queue_schedule(queue, place, plock_now());
     if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at)
         queue->look_at = before;
 }
 
-/* It holds the lock: until its lease expires, or that of another holder which shares the lock, the
- * other waiters need not look. But if it found the lock without its turn, the queue may have been
- * lost with the lock. Then the next waiter looks at once. */
+/* The waiter holds the lock. The other waiters need not look until its lease expires, or that of
+ * another holder of a shared lock. But if the waiter got the lock without its turn, the queue may
+ * have been lost with the lock. Then the next waiter looks at once. */
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {
         .free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->queue) {
-        /* this date was for the turn of this waiter, or of an earlier one */
+        /* the server sent this date for the turn of this waiter, or of an earlier one */
         if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER;
         schedule(waiter->queue, waiter, &place);
         if (!waiter->turn) waiter->queue->look_at = PLOCK_NEVER;
@@ -174,7 +175,8 @@ static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_nod
     return PLOCK_OK;
 }
 
-/* No waiter of this process is before it, and the channel is not open: it asks without queueing. */
+/* Does the first request ask without queueing? It does if the channel is not open and no waiter of
+ * this process is before it. */
 static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
     return !coordinator->open && !plock__wait_queue_find(coordinator->queues, key);
 }
@@ -198,7 +200,7 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     waiter->due = !waiter->queues;
     if (waiter->due) plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
-    /* it has not asked, so a waiter that was refused goes before it */
+    /* it has not asked yet, so the waiters that were refused go before it */
     waiter->follows = !place && !wait_request->ticket;
     if (place) plock__wait_queue_schedule(queue, place, plock_now());
     plock__wait_queue_insert(queue, waiter);
@@ -249,7 +251,7 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
         plock__waiter_become(waiter, PLOCK__WAITER_ASKS);
     } else if (waiter->queue) {
         plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
-    } else { /* the coordinator has ended meanwhile: nothing would call the waiter */
+    } else { /* the coordinator has ended, so nothing would call the waiter */
         plock__waiter_fail(waiter, &PLOCK__WAITING_ENDED);
     }
     plock__leave();
@@ -335,7 +337,7 @@ void plock__waiter_call_later(plock_waiter *waiter) {
     case PLOCK__WAITER_ASKS: plock__waiter_become(waiter, PLOCK__WAITER_ASKS_CALLED); break;
     case PLOCK__WAITER_ASKED: plock__waiter_become(waiter, PLOCK__WAITER_ASKED_CALLED); break;
     case PLOCK__WAITER_ANSWERED: plock__waiter_become(waiter, PLOCK__WAITER_ANSWERED_CALLED); break;
-    default: break; /* it has been called already, or asks no more */
+    default: break; /* it has been called already, or no longer asks */
     }
 }
 

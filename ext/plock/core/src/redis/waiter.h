@@ -1,6 +1,7 @@
-/* A waiter: it stands in its process's wait queue for a lock, and has a place in the queue on the
- * server. Its own thread asks as long as no other waiter goes first. After that a job in the worker
- * thread asks for it, when its turn has come or it is time to look again. */
+/* A waiter stands in its process's wait queue for a lock, and has a place in the queue on the
+ * server. Its own thread asks first, unless another waiter of this process must ask before it.
+ * After that a job in the worker thread asks for the waiter, when its turn has come or it is time
+ * to look again. */
 #ifndef PLOCK__WAITER_H
 #define PLOCK__WAITER_H
 
@@ -18,15 +19,16 @@ typedef struct plock_wait_request {
     plock_ns ttl;
     int64_t ticket; /* from an earlier place in the queue; 0: none */
     bool shares;    /* with processes of the older implementation */
-    /* another lease of this process has just asked for the key: the waiter goes behind it, and does
-     * not ask at once */
+    /* another lease of this process has just asked for the key, so the waiter goes behind that
+     * lease, and does not ask at once */
     bool follows;
-    struct plock_watch *watch; /* starts as soon as the waiter holds; NULL: none */
-    plock_ns renewed_for;
+    struct plock_watch *watch; /* starts as soon as the waiter holds the lock; NULL: none */
+    plock_ns renewed_for;      /* for how long the watch renews the lease */
 } plock_wait_request;
 
-/* The states of a waiter. "Called" means: it must ask again, because its turn has come, it is time
- * to look, or it may have lost its place in the queue. An event without an entry changes no state.
+/* The states of a waiter, and the events that change them. "Called" means that the waiter must ask
+ * again: its turn has come, it is time to look, or it may have lost its place in the queue. In a
+ * state that is not listed for it, an event does not change the state.
  *
  * event                             from                       to               done
  * --------------------------------  -------------------------  ---------------  -------------------
@@ -50,22 +52,22 @@ typedef struct plock_wait_request {
  *                                   ANSWERED_CALLED            ASKED            submits it again
  *                                   GOING                      PARTED           wakes its thread
  * gives up while its job asks       ASKED, ASKED_CALLED        GOING
- * gives up, and must leave          any other before GOING     LEAVING          submits a debt
- * gives up, and has no place        the same, but not HOLDS    PARTED
- * its job is answered or unasked    GOING                      LEAVING, PARTED  as if it gives up
+ * gives up with a place or a lock   any other before GOING     LEAVING          submits a debt
+ * gives up with neither             the same, but not HOLDS    PARTED
+ * its job has no request any more   GOING                      LEAVING, PARTED  as the two above
  * the debt is settled               LEAVING                    PARTED           wakes its thread
  */
 enum plock_waiter_state {
-    PLOCK__WAITER_ASKS, /* its own thread has a request under way, or is about to; a new waiter */
+    PLOCK__WAITER_ASKS, /* its own thread asks, or is about to; the state of a new waiter */
     PLOCK__WAITER_ASKS_CALLED,
     PLOCK__WAITER_RESTS,
-    PLOCK__WAITER_ASKED, /* its job has a request under way, or is about to */
+    PLOCK__WAITER_ASKED, /* its job asks, or is about to */
     PLOCK__WAITER_ASKED_CALLED,
-    PLOCK__WAITER_ANSWERED, /* it rests, but its job has not ended and cannot be submitted yet */
+    PLOCK__WAITER_ANSWERED, /* it rests, but its job has not ended, so cannot be submitted yet */
     PLOCK__WAITER_ANSWERED_CALLED,
     PLOCK__WAITER_HOLDS,
     PLOCK__WAITER_FAILED,
-    PLOCK__WAITER_GOING, /* it has given up, as in those below; its job is not done */
+    PLOCK__WAITER_GOING, /* from here on it has given up; in this state its job is not done */
     PLOCK__WAITER_LEAVING,
     PLOCK__WAITER_PARTED
 };
@@ -73,7 +75,7 @@ enum plock_waiter_state {
 struct plock_waiter {
     plock_job job;                  /* asks in the worker thread; first: both are one address */
     plock_waiter *next, *previous;  /* in the wait queue */
-    struct plock_wait_queue *queue; /* NULL: it waits no more */
+    struct plock_wait_queue *queue; /* NULL: it is in no wait queue */
     plock_node *node;
     unsigned references, generation;
 
@@ -82,51 +84,52 @@ struct plock_waiter {
 
     /* These are facts and not states: each can be true in several states, and a transition does not
      * change it. They are about the server, a request or another waiter. */
-    bool follows; /* it joined without having asked, so behind a waiter that was refused */
-    bool placed;  /* the server may have it in the queue; true for good */
-    bool known;   /* an answer has said that it is there; true for good */
-    bool doubt;   /* the server may have given it the lock; true for good */
+    bool follows; /* it joined before it asked, so it goes behind the waiters that were refused */
+    bool placed;  /* the server may have it in the queue; stays true */
+    bool known;   /* the server has answered that it is in the queue; stays true */
+    bool doubt;   /* the server may have given it the lock; stays true */
     bool due;     /* it must ask for its place: it has none, or may have lost it */
-    bool turn;    /* its turn has come since its last request; a call during a request counts */
-    bool shaken;  /* another waiter has been lost from the queue, so this one may be … */
-    bool checks;  /* … which is why it asks now: if it is lost, that is no news */
+    bool turn;    /* its turn has come since its last request; any call during a request counts */
+    bool shaken;  /* another waiter was lost from the queue, so this one may be lost, too … */
+    bool checks;  /* … and asks now for that reason; if it is lost, that shakes no others */
     plock_place place;
     plock_grant grant;
     plock_error error;
     plock_waker *waker;        /* woken when the waiter holds, has failed, or has parted */
-    plock_ns unanswered_since; /* 0: the server owes no answer, only the turn */
+    plock_ns unanswered_since; /* when the server began to owe an answer; 0: it owes none */
 
-    /* Of the thread that has the request under way. */
+    /* Only for the thread that has the request under way. */
     plock_call call;
     plock_debt leaving;
     plock_ns ttl;
     bool shares; /* as in plock_wait_request */
-    bool queues; /* the request carries the record, which the server puts in the queue */
+    bool queues; /* the request asks the server for a place in the queue, too */
     struct plock_watch *watch;
     plock_ns renewed_for;
     plock_subject subject;
     char names[];
 };
 
-/* It rests: nothing is under way, so it can be called or fail. */
+/* Does the waiter rest? No request of it is under way, so it can be called or fail. */
 static inline bool plock__waiter_rests(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_RESTS || waiter->state == PLOCK__WAITER_ANSWERED ||
            waiter->state == PLOCK__WAITER_ANSWERED_CALLED;
 }
 
-/* Its own thread asks. */
+/* Does its own thread ask? */
 static inline bool plock__waiter_asks(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_ASKS || waiter->state == PLOCK__WAITER_ASKS_CALLED;
 }
 
-/* Its job asks, and the waiter has not given up. */
+/* Does its job ask, and has the waiter not given up? */
 static inline bool plock__waiter_asked(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_ASKED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
 }
 
-/* Joins the wait queue. place: of an earlier refusal; NULL: this is the first request, and *out is
- * NULL if it need not queue. *asks: the caller must ask at once, with plock__waiter_request; else
- * the waiter rests. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
+/* Joins the wait queue. place: from a refusal, or NULL if nothing has been asked yet. Sets *out to
+ * NULL if the first request need not queue. Sets *asks to true if the caller must ask at once, with
+ * plock__waiter_request if there is a waiter. Otherwise the waiter rests. Returns PLOCK_OK,
+ * PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_node *node,
                                                const plock_wait_request *wait_request,
                                                const plock_place *place, bool *asks,
@@ -135,52 +138,56 @@ PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_node *n
 /* The request by which its own thread asks. */
 plock_request plock__waiter_request(plock_waiter *waiter);
 
-/* Its own thread was refused. False: the waiter was called in the meantime, so ask again. */
+/* Handles a refusal of its own thread. Returns false if the waiter was called in the meantime: then
+ * the thread asks again. */
 bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place);
 
-/* PLOCK_AGAIN with interest while it rests; PLOCK_OK: it holds; else the failure. */
+/* Returns PLOCK_OK and the grant if the waiter holds the lock, PLOCK_AGAIN and the interest while
+ * it waits, or the failure. */
 PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant,
                                                plock_interest *interest, plock_error *error);
 
-/* Since when has the server owed it an answer? 0: it does not. */
+/* Returns since when the server has owed the waiter an answer; 0: the server owes none. */
 plock_ns plock__waiter_unanswered_since(const plock_waiter *waiter);
 
-/* Has the server answered that the waiter is in the queue? Then it owes an answer to the waiter's
- * last request only. */
+/* Has the server answered that the waiter is in the queue? Then the server owes an answer only to
+ * the waiter's last request. */
 bool plock__waiter_known(const plock_waiter *waiter);
 
-/* Has the server owed it an answer for so long? Then it waits for the server, not for a holder. */
+/* Has the server owed the waiter an answer for at least `span`? Then the waiter waits for the
+ * server, not for a holder. */
 bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span);
 
-/* Its own thread holds the lock: the waiter is freed. */
+/* Frees the waiter, because its own thread knows now that it holds the lock. */
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
 
-/* Its patience is over: as plock__waiter_give_up, but the waiter is not freed. The caller must
- * still give it up. True: it has a place in the queue, and plock__waiter_parting tells when it is
- * out. */
+/* Ends the wait as plock__waiter_give_up does, but does not free the waiter: the caller must still
+ * give it up. Returns true if the waiter may still be in the queue: then plock__waiter_parting
+ * reports when it is out. */
 bool plock__waiter_part(plock_waiter *waiter, bool asked);
 
-/* PLOCK_AGAIN with interest until it is out of the queue, or the attempt to leave has failed. */
+/* Returns PLOCK_AGAIN and the interest until the waiter is out of the queue, or the attempt to
+ * leave has failed. Then returns PLOCK_OK. */
 PLOCK_MUST_USE plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interest);
 
-/* It waits no more: it leaves the wait queue and, in the background, the queue on the server.
- * asked: a request of its own thread has left. doubt: the server may have carried that out without
- * an answer. Returns its ticket, 0 for none. The waiter is freed. */
+/* Ends the wait, and frees the waiter. It leaves the wait queue and, in the background, the queue
+ * on the server. asked: a request of its own thread has left. doubt: the server may have executed
+ * this request without an answer. Returns the ticket of the waiter; 0: it has none. */
 int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
 
 /* --- for the coordinator and the wait queue --- */
 
-/* Its turn has come, or it is time to look. With the lock held. True: the caller submits its job
- * when it does not hold the lock any more. */
+/* Calls the waiter. turn: its turn has come. With the lock held. Returns whether the caller must
+ * submit the waiter's job after releasing the lock. */
 bool plock__waiter_call(plock_waiter *waiter, bool turn);
 
-/* Has a waiter that does not rest ask again after the request under way. With the lock held. */
+/* Makes a waiter that does not rest ask again after the request under way. With the lock held. */
 void plock__waiter_call_later(plock_waiter *waiter);
 
-/* Nothing will come of its wait. With the lock held. */
+/* Ends the wait with a failure. With the lock held. */
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);
 
-/* A turn came for a waiter that is not known here: it is passed on. */
+/* Passes on a turn that came for a waiter which this process does not have. */
 void plock__waiter_pass_on(plock_node *node, plock_text key, plock_text value, bool shared);
 
 #endif

@@ -24,11 +24,11 @@ static void begin_asking(plock_waiter *waiter) {
 static void fail(plock_waiter *waiter, const plock_error *error) {
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
-    /* another waiter must look in its place */
+    /* another waiter must look instead of this one */
     if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now());
 }
 
-/* Acts on the answer to a request of the job. True: the job asks again. */
+/* Handles the end of a request of the job. Returns true if the job must ask again. */
 static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant,
                      const plock_place *place, const plock_error *error) {
     plock_wait_queue *empty = NULL;
@@ -55,7 +55,7 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
         fail(waiter, error);
     }
     plock__leave();
-    if (waker) plock__worker_wake(waker); /* without the lock, which its thread takes at once */
+    if (waker) plock__worker_wake(waker); /* not with the lock: the woken thread takes it */
     if (leaves) plock__waiter_leave(waiter);
     plock__free(empty);
     return again;
@@ -68,8 +68,8 @@ static bool has_gone(const plock_waiter *waiter) {
     return gone;
 }
 
-/* The undo follows the request on its connection, for the server may carry out the request after
- * the waiter has left on another one. */
+/* The undo follows the request on the same connection, because the server may execute the request
+ * after the waiter has left by way of another connection. */
 static void give_up_asking(plock_waiter *waiter) {
     const plock_request undo = plock__leave_request(&waiter->subject, true);
     plock__call_cancel(&waiter->call, &undo);
@@ -89,7 +89,7 @@ static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
             plock__call_finish(&waiter->call);
         else
             give_up_asking(waiter);
-        /* here, for the waiter's own thread may be late */
+        /* the job starts the watch, because the waiter's own thread may be late */
         if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
             plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl,
                                plock__expiry(grant.asked_at, waiter->ttl),
@@ -98,7 +98,7 @@ static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
     }
 }
 
-/* A waiter that gave up before its request began asks no more. */
+/* If the waiter gave up before a request of its job began, lets it leave, and returns true. */
 static bool departs_unasked(plock_waiter *waiter) {
     plock__enter();
     const bool gone = waiter->state == PLOCK__WAITER_GOING;
@@ -108,15 +108,15 @@ static bool departs_unasked(plock_waiter *waiter) {
     return gone;
 }
 
-/* If the waiter gives up, the job still waits for a request under way: that costs less than a
- * connection. */
+/* If the waiter gives up while a request is under way, the job still waits for the answer, because
+ * that costs less than a new connection. */
 plock_status plock__waiter_step(plock_job *job, plock_interest *interest) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
     if (waiter->call.state == PLOCK__CALL_NONE && departs_unasked(waiter)) return PLOCK_OK;
     return ask(waiter, interest);
 }
 
-/* The job has ended, could not begin, or is cut off by the end of the worker thread. */
+/* Called when the job has ended, could not begin, or is cut off by the end of the worker thread. */
 void plock__waiter_put_down(plock_job *job) {
     plock_waiter *waiter = (plock_waiter *)(void *)job;
     give_up_asking(waiter);
@@ -137,7 +137,7 @@ void plock__waiter_put_down(plock_job *job) {
         plock__waiter_say_parted(waiter);
     }
     plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->node) : NULL;
-    /* another waiter may be due to ask for its place */
+    /* another waiter may now have to ask for its place */
     if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator);
     plock__leave();
     if (again)

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* After this time without a request the server forgets a queue (acquire.lua). */
+/* If no request comes for this time, the queue on the server expires (acquire.lua). */
 static const plock_ns QUEUE_LASTS = 600 * PLOCK_SECOND;
 
 static plock_waiter *debtor(plock_debt *debt) {
@@ -19,7 +19,7 @@ static plock_request owed_request(plock_debt *debt, plock_ns now) {
     return plock__leave_request(&waiter->subject, waiter->doubt);
 }
 
-/* Must anything on the server be taken back if the waiter goes? */
+/* Must something be taken back on the server when the waiter goes? */
 static bool owes(const plock_waiter *waiter) { return waiter->placed || waiter->doubt; }
 
 void plock__waiter_say_parted(plock_waiter *waiter) {
@@ -40,7 +40,7 @@ bool plock__waiter_depart(plock_waiter *waiter) {
 
 static void settle(plock_debt *debt, plock_status status) {
     plock_waiter *waiter = debtor(debt);
-    (void)status; /* if it cannot leave, its baton or its lease expires */
+    (void)status; /* if the waiter could not leave, its place, baton or lease expires */
     plock__enter();
     if (!plock__waiter_inherited(waiter)) plock__waiter_say_parted(waiter);
     plock__leave();
@@ -55,13 +55,14 @@ void plock__waiter_leave(plock_waiter *waiter) {
     plock__debt_submit(waiter->node, &waiter->leaving);
 }
 
-/* As plock__waiter_depart. *empty: the wait queue of this process, which the caller frees. */
+/* Leaves the wait queue, then does and returns the same as plock__waiter_depart. Sets *empty to the
+ * wait queue if it is empty now: the caller frees it. */
 static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_wait_queue **empty) {
     *empty = plock__waiter_leave_queue(waiter);
     waiter->placed = waiter->placed || asked;
     waiter->doubt = waiter->doubt || doubt || waiter->state == PLOCK__WAITER_HOLDS;
     if (!plock__waiter_asked(waiter)) return plock__waiter_depart(waiter);
-    plock__waiter_become(waiter, PLOCK__WAITER_GOING); /* its job departs when it is answered */
+    plock__waiter_become(waiter, PLOCK__WAITER_GOING); /* its job departs after the answer */
     return false;
 }
 
@@ -100,7 +101,7 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     const int64_t ticket = waiter->place.ticket;
     const bool gone = waiter->state >= PLOCK__WAITER_GOING;
     const bool leaves = !gone && part(waiter, asked, doubt, &empty);
-    plock_waker *waker = waiter->waker; /* another thread may need it before the waiter has left */
+    plock_waker *waker = waiter->waker; /* another thread may need it before the waiter is out */
     waiter->waker = NULL;
     plock__leave();
     plock_waker_give(waker);

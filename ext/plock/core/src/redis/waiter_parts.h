@@ -1,4 +1,4 @@
-/* What waiter.c, waiter_job.c and waiter_leave.c share. */
+/* Declarations that waiter.c, waiter_job.c and waiter_leave.c share. */
 #ifndef PLOCK__WAITER_PARTS_H
 #define PLOCK__WAITER_PARTS_H
 
@@ -13,31 +13,32 @@ plock_waiter *plock__waiter_new(plock_node *node, size_t key_length);
 /* Gives a reference back. Not with the lock held. */
 void plock__waiter_release(plock_waiter *waiter);
 
-/* It is a waiter of the parent of this process. */
+/* Does the waiter belong to the parent of this process? */
 bool plock__waiter_inherited(const plock_waiter *waiter);
 
-/* Every change of a waiter's state. With the lock held. The tests of the core end if the transition
- * is not in the table. */
+/* Changes the waiter's state; no other code does. With the lock held. In the tests of the core, a
+ * transition that is not in the table (waiter.h) fails an assertion. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
-/* All of these with the lock held. The first two return the wait queue if it is empty now: the
- * caller frees it. */
+/* These four require the lock. The first two return the wait queue if it is empty now: the caller
+ * frees it. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
 
-/* The waiter asks again: is it because another one was lost from the queue? */
+/* The waiter asks again. Notes whether it does so because another one was lost from the queue. */
 void plock__waiter_checks_if_shaken(plock_waiter *waiter);
 
 /* --- waiter_leave.c --- */
 
-/* The waiter has given up and no request of it is under way. With the lock held. True: it owes the
- * server something, so the caller passes it to plock__waiter_leave without the lock. */
+/* For a waiter that has given up and has no request under way. With the lock held. Returns true if
+ * something must be taken back on the server: then the caller passes the waiter to
+ * plock__waiter_leave without the lock. */
 bool plock__waiter_depart(plock_waiter *waiter);
 void plock__waiter_leave(plock_waiter *waiter);
 
-/* Nothing more is done about its place in the queue. With the lock held, since the caller that
- * waits for this gives the waker back as soon as it sees it. */
+/* Reports that the waiter has left, or that nothing more is done to leave. With the lock held,
+ * because the thread that waits for this gives the waker back as soon as it sees the new state. */
 void plock__waiter_say_parted(plock_waiter *waiter);
 
 /* --- waiter_job.c --- */

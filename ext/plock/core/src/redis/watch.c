@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A renewal begins after a third of the TTL. So two renewals may fail before the lease is lost. */
+/* A renewal begins after a third of the TTL, so two renewals may fail before the lease is lost. */
 enum { RENEWALS_PER_TTL = 3 };
 
-/* The pause after a failure that a retry does not solve. */
+/* The pause after a renewal or check that failed in spite of its retry. */
 static plock_ns before_another_try(const plock_watch *watch) {
     return watch->ttl / (4 * RENEWALS_PER_TTL);
 }
@@ -35,11 +35,11 @@ static plock_watch *watch_of(plock_later *later) {
 
 static void keep(plock_later *later) { watch_of(later)->references++; }
 
-/* The lease is held for longer than most. */
+/* Begins the work of an automatic watch: its lease is held for longer than most. */
 static void begin_watching(plock_later *later) {
     plock_watch *watch = watch_of(later);
     plock_error ignored;
-    /* on a failure the lease is still renewed, and the next renewal notices a break */
+    /* if this fails, the lease is still renewed, and the next renewal notices a break */
     watch->unnoted = listen_for(watch, &ignored) == PLOCK_OK;
     if (watch->unnoted) {
         char *end = watch->place + watch->place_length;
@@ -49,13 +49,14 @@ static void begin_watching(plock_later *later) {
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(watch->node);
-    /* No message told of an earlier break. A channel that opens later starts a check, too. */
+    /* An earlier break was not reported, so check. A channel that opens later starts a check, too.
+     */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);
 }
 
-/* Sets the time by which the renewal must begin. Requires the lock. */
+/* Sets when an automatic watch begins, in time for the next renewal. Requires the lock. */
 static void set_date(plock_watch *watch, plock_ns now) {
     plock__later_by(&watch->later, plock__later_than(now, watch->renew_at));
 }
@@ -121,7 +122,7 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     if (!start) return PLOCK_OK;
     plock__coordinator_start(start);
     plock__enter();
-    /* the coordinator exists as long as the worker thread runs */
+    /* if the worker thread could not start, the coordinator has been destroyed */
     const bool begun = plock__coordinator_of(watch->node);
     plock__leave();
     return begun ? PLOCK_OK
@@ -140,7 +141,7 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
                         plock_ns valid_until, plock_ns renewed_until) {
     plock_owner owner = {0};
     const bool fresh = !watch->subject.owner.brought;
-    /* cannot fail, because a token needs no memory */
+    /* the copy cannot fail, because a token needs no memory */
     if (fresh && plock__owner_copy(&owner, &subject->owner)) return;
     plock__enter();
     const bool starts = !watch->ended && !watch->started;
@@ -200,7 +201,7 @@ void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl) {
     const plock_ns now = plock_now();
     plock__enter();
     if (doubtful_ttl < watch->ttl) watch->ttl = doubtful_ttl;
-    /* the lease may have become shorter, though the answer is missing */
+    /* the answer is missing, but the lease may have become shorter */
     const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL;
     if (soon < watch->renew_at) watch->renew_at = soon;
     go_on(watch);
@@ -237,8 +238,8 @@ static void look_at_once(plock_watch *watch) {
     if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
 }
 
-/* The lease of a watch that has not started may be granted by now, with a value that is not known
- * yet. Such a watch checks the lease when it starts. */
+/* If a watch has not started, its lease may be granted by now, with a value that the watch does not
+ * know yet. Such a watch checks the lease when it starts. */
 void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value) {
     for (plock_watch *watch = watches; watch; watch = watch->next)
         if (is(watch->subject.key, key) &&
@@ -305,7 +306,7 @@ static void understand(plock_watch *watch, plock_status status) {
     const bool current = watch->epoch == watch->asked_in;
     if (status == PLOCK_NOT_OWNER) watch->lost = true;
     if (status == PLOCK_OK && renewal) watch->unnoted = false;
-    /* If the program has changed the dates since this request left, its dates stay. */
+    /* If the program has changed the dates since this request began, the program's dates stay. */
     if (status == PLOCK_OK && renewal && current)
         watch->valid_until = plock__expiry(asked_at, asked_ttl);
     if (renewal && current)

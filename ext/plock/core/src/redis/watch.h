@@ -1,4 +1,4 @@
-/* The watch on a lease that is held. The worker thread renews the lease, and notices its loss,
+/* The watch on a lease that is held: the worker thread renews the lease, and notices its loss,
  * independently of the program's threads. */
 #ifndef PLOCK__WATCH_H
 #define PLOCK__WATCH_H
@@ -14,33 +14,33 @@ typedef struct plock_watch plock_watch;
 
 struct plock_watch {
     plock_job job;     /* first, so that both are one address */
-    plock_watch *next; /* watch of the same store */
+    plock_watch *next; /* the next watch of the same store */
     plock_node *node;
     unsigned references, generation;
     uint64_t id;
     bool renews, started;
-    /* does nothing at first: the coordinator does not listen for it before `later` begins, and the
-     * owner's record names no channel */
+    /* The watch does nothing while the lease is young. Until `later` begins, the coordinator does
+     * not listen for it, and the owner's record names no channel. */
     bool automatic;
-    bool told; /* a loss posts a notice */
+    bool told; /* a notice reports a loss */
     plock_later later;
 
     /* Under the lock. */
     bool ended; /* the lease is released, or will be */
     bool lost;
-    bool doubtful;     /* a break may have happened without a message */
-    plock_ns check_at; /* no check before this, after a failed one */
+    bool doubtful;     /* the lease may have been broken without a message */
+    plock_ns check_at; /* after a failed check, no check before this time */
     bool paused;       /* the program is extending the lease */
     unsigned epoch;    /* grows when the program changes the dates */
     plock_ns ttl, valid_until;
-    plock_ns renewed_until; /* no renewal after this (max_hold) */
+    plock_ns renewed_until; /* no renewal after this time (max_hold) */
     /* the TTL of the renewal under way, or 0; only the worker thread writes it */
     plock_ns renewing_for;
 
     /* Only for the worker thread. */
     plock_retry retry;
     bool asks;         /* the retry is under way */
-    unsigned asked_in; /* the epoch of the request */
+    unsigned asked_in; /* the epoch in which it began */
     plock_ns renew_at;
     plock_subject subject;
     bool unnoted; /* the server's record does not name the channel yet */
@@ -58,34 +58,34 @@ typedef struct plock_watching {
     bool automatic; /* it renews, but does nothing while the lease is young */
 } plock_watching;
 
-/* Makes a watch with one reference. Its owner is set when it starts. Returns NULL if there is no
- * memory. */
+/* Makes a watch with one reference. A fresh owner is set when the watch starts. Returns NULL if
+ * there is no memory. */
 plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
                               const plock_watching *wanted);
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
-/* Has the store's coordinator listen for the watch. The owner's record must then name `channel`. An
- * owner that the caller brought is copied now, while a lack of memory can still be reported.
- * Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or PLOCK_DESCRIPTORS (no thread). */
+/* Makes the store's coordinator listen for the watch, unless the watch is automatic. The owner's
+ * record must then name `channel`. An owner that the caller brought is copied now, while a lack of
+ * memory can still be reported. Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or
+ * PLOCK_DESCRIPTORS (no thread). */
 PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner,
                                                  plock_error *error);
 
-/* Starts the watch, because the lease is held now. Any thread may call this; only the first call
- * counts. */
+/* Starts the watch when the lease is held. Any thread may call this; only the first call counts. */
 void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_ns ttl,
                         plock_ns valid_until, plock_ns renewed_until);
 
 /* The program calls plock__watch_pause before it extends the lease, and plock__watch_resume after a
- * success. After a failure it calls plock__watch_resume_as_it_was. The server may then execute the
- * extension for doubtful_ttl at any time, so each later renewal relies on no longer TTL.
- * PLOCK_NEVER: the server has not executed it. */
+ * success. After a failure it calls plock__watch_resume_as_it_was. If the server may still execute
+ * the extension, doubtful_ttl is its TTL, and later renewals use this TTL if it is shorter.
+ * PLOCK_NEVER: the server will not execute the extension. */
 void plock__watch_pause(plock_watch *watch, plock_ns valid_until);
 void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until);
 void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl);
 
-/* Is a renewal for a longer TTL under way? If the server executed it after an extension to a
- * shorter TTL, it would undo that. */
+/* Is a renewal for a TTL longer than this under way? If the server executed it after an extension
+ * to this TTL, the renewal would undo the extension. */
 bool plock__watch_renews_beyond(plock_watch *watch, plock_ns ttl);
 
 /* Ends the watch: no renewal begins after this. */
@@ -94,8 +94,8 @@ void plock__watch_end(plock_watch *watch);
 /* Returns until when the lease is valid, and whether it has been lost. */
 plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost);
 
-/* Called by the coordinator, with the lock held. The first: the server tells of a break. The
- * second: it may have told of one while the channel was closed. */
+/* For the coordinator, with the lock held. `broken`: the server has reported a break. `doubt`: a
+ * break may have been reported while the channel was closed. */
 void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value);
 void plock__watch_doubt(plock_watch *watches);
 
