@@ -8,7 +8,7 @@ module Plock
     #
     # @api private
     module Held
-      # A shorter span cannot be asked for.
+      # The store accepts no shorter span.
       LEAST = Locking::Arguments::TTL_MIN
       MOST = Locking::Arguments::SPAN_MAX
 
