@@ -29,7 +29,7 @@ module Plock
     # The lease of a fiber that is inside, and how often the fiber has entered.
     Tenure = Struct.new(:lease, :depth)
 
-    # As Ruby's says it.
+    # The message of Ruby's own Monitor.
     NOT_OWNER = "current fiber not owner"
 
     private_constant :Tenure, :NOT_OWNER
@@ -48,7 +48,7 @@ module Plock
       @key = key.frozen? ? key : key.dup.freeze
       @store = store
       @options = { renew: true, **options }.freeze
-      # raises now what cannot be right
+      # raises at once if an option is invalid
       Locking::AcquireOptions.new(Locking::StoreConfig::DEFAULTS, nil).with(**@options)
       freeze
     end
@@ -109,7 +109,7 @@ module Plock
     end
     alias mon_exit exit
 
-    # @return [Boolean] is there a holder? The store is asked, unless it is this fiber.
+    # @return [Boolean] is there a holder? The store is asked, unless this fiber is inside.
     # @raise [Error] the store could not be asked
     def mon_locked?
       mon_owned? || store.status(@key).held?
@@ -197,7 +197,7 @@ module Plock
       leave(own || raise(ThreadError, NOT_OWNER)) unless inside.lease.hold.inherited?
     end
 
-    # An attempt to enter was interrupted, before or after it entered.
+    # Undoes an attempt to enter that was interrupted, before or after it entered.
     def back_to(depth)
       tenure = own
       leave(tenure) while tenure && tenure.depth > depth
