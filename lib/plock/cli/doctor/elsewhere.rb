@@ -16,7 +16,7 @@ module Plock
           @store = store
         end
 
-        # @return [nil] where {Server#number} has what the server reports
+        # @return [nil] always: there is no server to ask
         def number(_section, _name)
           nil
         end

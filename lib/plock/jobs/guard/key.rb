@@ -15,8 +15,6 @@ module Plock
         # @param job_class [String] the name of the class
         # @yieldparam plain [Boolean] true: return values that JSON knows, for a digest; false:
         #   return the arguments that `perform` gets
-        # Returns the same text for the same values, whatever order a Hash has, and whatever
-        # version of a JSON library writes it.
         # @yieldreturn [Array] the arguments
         # @return [String, Symbol]
         # @raise [InvalidKey]
@@ -27,8 +25,8 @@ module Plock
           check(job_class, answer(guard, job_class, &arguments))
         end
 
-        # The same text for the same values, in whatever order a Hash has them, whichever version of
-        # a JSON library writes it.
+        # Returns the same text for the same values, whatever order a Hash has, and whatever
+        # version of a JSON library writes it.
         #
         # @return [String]
         def canonical(value)
