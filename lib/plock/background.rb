@@ -11,7 +11,7 @@ module Plock
       # Starts a thread without the interrupt masks that it would inherit from the caller. Under
       # some of them it could not be killed, nor end with the process.
       #
-      # @param name [String, nil] as debuggers show it
+      # @param name [String, nil] the thread's name, as debuggers show it
       # @param reports [Boolean] does Ruby report the exception that ends the thread? As a rule,
       #   that is SystemExit, which Ruby hands to the main thread, or an exception that the caller
       #   of `value` gets.

@@ -60,7 +60,7 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] was it there?
+      # @return [Boolean] was the subscription there?
       def remove(subscription)
         found = @subscriptions.include?(subscription)
         replace { |present| present - [subscription] } if found

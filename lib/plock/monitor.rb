@@ -12,7 +12,7 @@ module Plock
   # child owns none of its parent's monitors. If a fiber ends inside, its lease is released when it
   # is garbage collected.
   #
-  # If an interrupt comes just as {#enter} returns, the caller cannot tell that it is inside. Use
+  # If an interrupt comes just as {#enter} returns, the caller cannot know that it is inside. Use
   # {#synchronize}, which handles that.
   #
   # @example

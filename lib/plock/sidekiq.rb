@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "sidekiq"
-require "sidekiq/api" # deleted jobs give back what they hold
+require "sidekiq/api" # a job that is deleted gives back what it holds
 require_relative "errors"
 require_relative "jobs/guard"
 require_relative "jobs/sidekiq/client_middleware"

@@ -112,7 +112,8 @@ module Plock
       Locking::Kind.of(@store_key).name
     end
 
-    # @return [Boolean] also true while the key is kept by `at_least:` after its lease was released
+    # @return [Boolean] true if there is a holder, or the key is kept by `at_least:` after its
+    #   lease was released
     def held?
       @holders.any?
     end

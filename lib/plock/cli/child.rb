@@ -34,7 +34,8 @@ module Plock
         nil # it was killed before it began
       end
 
-      # @return [Boolean] has it ended? It is not reaped yet, so no other group has its number.
+      # @return [Boolean] has the command ended? It is not reaped yet, so no other group has its
+      #   number.
       def ended?
         @status.nil? && Processes.ended?(@pid)
       end

@@ -10,7 +10,7 @@ module Plock
       # Proxies that change neither key nor value.
       TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze
 
-      # Moneta names a transformer's class by what it does: keys that are Strings pass through
+      # The name of a transformer's class says what it does. Keys that are Strings pass through
       # Marshal as they are.
       TRANSFORMER =
         /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/

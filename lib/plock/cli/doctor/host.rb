@@ -37,7 +37,7 @@ module Plock
 
         def who = "processes of this host that use #{server.store.path}"
 
-        # As the engine names it if no path is given.
+        # Is this the file that the engine uses if no path is given?
         def in?(folder, name) = server.store.path == "#{folder}/#{name}/locks"
 
         def own = "plock-#{Process.euid}"

@@ -51,7 +51,7 @@ module Plock
           raise UnsupportedError, BOUND
         end
 
-        # @return [Boolean] does it still have its connection?
+        # @return [Boolean] does the lease still have its connection?
         def pending? = @loan.room && !@parted
 
         def valid?

@@ -91,8 +91,8 @@ module Plock
           end
         end
 
-        # @return [Boolean] can it be used again? While an answer is outstanding, only if the rest
-        #   of it arrives soon.
+        # @return [Boolean] can the connection be used again? While an answer is outstanding, only
+        #   if the rest of it arrives soon.
         def usable?
           return false if @spoilt
 

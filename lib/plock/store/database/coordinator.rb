@@ -73,7 +73,7 @@ module Plock
           retry
         end
 
-        # The same for one method of {Tables}.
+        # Does the same for one method of {Tables}.
         def ask(what, *arguments, by:, reserve: 0)
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end

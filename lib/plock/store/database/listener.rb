@@ -38,7 +38,7 @@ module Plock
 
         # The caller polls until the thread listens: a fiber whose time ends must hold no mutex.
         #
-        # @return [Boolean] does it receive notifications?
+        # @return [Boolean] does the thread receive notifications?
         def start(deadline)
           return true if @hearing
 

@@ -74,7 +74,7 @@ module Plock
           @stays_open = true
         end
 
-        # If a statement is running, the server is told to stop it. Otherwise the server would
+        # If a statement is running, the server is asked to stop it. Otherwise the server would
         # notice only later that the client is gone.
         def close
           kill if @busy && !Background.over? # at the end nothing would limit it

@@ -71,7 +71,7 @@ module Plock
             .dig(0, 0) == 1
         end
 
-        # @return [Boolean] was it still held with this token?
+        # @return [Boolean] was the key still held with this token?
         def prolong(connection, key, token, span, shared, deadline)
           table, held, *binds = lease(key, token, shared)
           sql = "UPDATE #{table} SET #{ends_in("$#{binds.size + 1}")} WHERE #{held}"

@@ -120,7 +120,7 @@ module Plock
 
         def servers = @dalli.__send__(:ring).servers
 
-        # Without those of TLS: data to read on them need not mean that the server closed them.
+        # Only plain ones: data to read on a TLS socket need not mean that the server closed it.
         def sockets = servers.map(&:sock).grep(BasicSocket)
 
         # Interrupts wait for the answer: Dalli would take some of them for server failures.

@@ -74,7 +74,7 @@ module Plock
       # @return [Float] the same moment on {Clock}
       def real(time) = time - @offset
 
-      # Runs the block under the mutex, with interrupts put off.
+      # Runs the block under the mutex, with interrupts masked.
       #
       # @yieldparam now [Float]
       # @return [Object] the block's value

@@ -30,13 +30,14 @@ module Plock
         # Prepares for calls.
         def ready; end
 
-        # @return [Boolean] may it ask? An earlier request of this process may have to ask first.
+        # @return [Boolean] may the request ask? An earlier one of this process may have to ask
+        #   first.
         def first? = true
 
-        # @return [Boolean] can another thread call it?
+        # @return [Boolean] can another thread call the request?
         def callable? = false
 
-        # @return [Boolean] was it called?
+        # @return [Boolean] was the request called?
         def await(seconds)
           sleep(seconds) if seconds.positive?
           false

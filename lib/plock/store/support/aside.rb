@@ -35,8 +35,8 @@ module Plock
           uninterrupted { thread&.kill unless lasting }
         end
 
-        # Without a time limit. If the caller is interrupted, it goes on when the other thread has
-        # ended.
+        # Runs the block without a time limit. If the caller is interrupted, it goes on only when
+        # the other thread has ended.
         def wait(&block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }

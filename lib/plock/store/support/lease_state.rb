@@ -101,7 +101,7 @@ module Plock
         self
       end
 
-      # @return [Boolean] does it occupy something on the server, though it was not granted?
+      # @return [Boolean] does a lease that was not granted occupy something on the server?
       def pending? = false
 
       # For an adopted lease, which keeps the label of its former owner.
@@ -124,7 +124,7 @@ module Plock
       end
 
       # @param ttl [Float] seconds
-      # @return [Boolean, nil] was it ours? nil: it was released or handed over before
+      # @return [Boolean, nil] was the lease ours? nil: it was released or handed over before
       def extend(ttl)
         asking do
           asked_at = Clock.now
@@ -250,7 +250,7 @@ module Plock
         end
       end
 
-      # @param answer [Boolean, nil] was it ours? nil: the store did not answer
+      # @param answer [Boolean, nil] was the lease ours? nil: the store did not answer
       def renewed(asked_at, span, answer)
         # the answer came too late
         return @store.give_back_later(self, 0.0) if answer && @ended == :lost

@@ -31,7 +31,7 @@ module Plock
 
       # @api private
       # @param key [String] as it stands in the store
-      # @param shared [Boolean] is it of a kind that can have several holders?
+      # @param shared [Boolean] is the key of a kind that can have several holders?
       # @param budget [Float, nil] seconds for one request, whose answer may be incomplete; nil: as
       #   many requests as a complete answer needs
       # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
@@ -116,7 +116,7 @@ module Plock
 
       def holder(left, note)
         mode, fence, *since, record = SHARE_NOTE.match(note.b)&.captures
-        # Without a mode it is a place that is kept for a waiter that has been called.
+        # Without a mode, the entry is a place that is kept for a waiter that has been called.
         return Status.holder(remaining: seconds(left), mode: note[0]) unless mode
 
         noted_holder(left, fence, since, record, mode)
