@@ -12,17 +12,17 @@ require_relative "plock/store"
 # Leases on shared resources among threads, processes and machines: one engine in C, several ways
 # in.
 #
-# * {Plock.acquire} and its like hold keys of the default store, which {Plock.configure} describes:
-#   see {Plock::Locking}.
+# * {Plock.acquire} and similar methods hold keys of the default store, which {Plock.configure}
+#   describes: see {Plock::Locking}.
 # * {Plock::Store} is a place where locks live: one Redis, with its pool of connections.
 # * {Plock::Lease} is a hold of one key, with a fence that grows.
 # * {Plock::Semaphore}, {Plock::ReadWriteLock} and {Plock::Monitor} are keys that several hold, or
 #   one enters again.
 # * {Plock::Testing} has a store in memory, with a clock that tests can move.
-# * {Parse::Lock} (`require "parse/lock"`) is a front door for applications that use Parse.
+# * {Parse::Lock} (`require "parse/lock"`) is an interface for applications that use Parse.
 #
 # @!method self.digest(message, secret = nil)
-#   @param message [String] its bytes are what counts, not its encoding
+#   @param message [String] only its bytes count, not its encoding
 #   @param secret [String, nil]
 #   @return [String] 64 lower-case hexadecimal digits: HMAC-SHA256 with a secret, plain SHA-256
 #     without

@@ -118,7 +118,7 @@ module Parse
         Lock::Secrets.configured
       end
 
-      # @return [String] a random secret, the same as long as the process lives
+      # @return [String] a random secret, the same until {reset!} or the end of the process
       def auto_secret
         Lock::Secrets.generated
       end

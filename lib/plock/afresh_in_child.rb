@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 module Plock
-  # For an object whose state is one process's, under its mutex `@lock`. A forked child begins with
-  # what `start_afresh` makes, and so does an object that has no `@pid` yet.
+  # For an object whose state belongs to one process, and is guarded by the mutex `@lock`. In a
+  # forked child, and in an object that has no `@pid` yet, the state is what `start_afresh` makes.
   #
   # @api private
   module AfreshInChild
     private
 
-    # Under the mutex, with every interrupt put off.
+    # Runs the block under the mutex, with every interrupt masked.
     #
     # @return [Object] the block's value
     def enter

@@ -8,10 +8,10 @@ module Plock
   # @api private
   module Background
     class << self
-      # A thread inherits the interrupt masks of the thread that starts it. Under some of them it
-      # could not be killed, nor end with the process.
+      # Starts a thread without the interrupt masks that it would inherit from the caller. Under
+      # some of them it could not be killed, nor end with the process.
       #
-      # @param name [String, nil] as debuggers show it
+      # @param name [String, nil] the thread's name, as debuggers show it
       # @param reports [Boolean] does Ruby report the exception that ends the thread? As a rule,
       #   that is SystemExit, which Ruby hands to the main thread, or an exception that the caller
       #   of `value` gets.
@@ -28,8 +28,8 @@ module Plock
         raise unless over?
       end
 
-      # @return [Boolean] has the main thread ended, and the process with it, but for what the other
-      #   threads still do on their way?
+      # @return [Boolean] has the main thread ended, so that the process ends as soon as the other
+      #   threads have?
       def over?
         !Thread.main.alive?
       end
@@ -41,9 +41,10 @@ module Plock
       # @return [Float]
       def at_most(seconds) = over? ? [seconds, LAST_S].min : seconds
 
-      # A thread that others depend on goes on, whatever the block raises.
+      # Runs the block on a thread that others depend on. Whatever the block raises is logged, and
+      # the thread goes on.
       #
-      # @param what [String] raised it, for the log
+      # @param what [String] the source of the error, for the log
       def guard(what)
         yield
       rescue StandardError, ScriptError, SystemStackError, NoMemoryError => e
@@ -52,7 +53,7 @@ module Plock
         complain(what, e)
       end
 
-      # An exception out of an `ensure` takes the place of the kill that ran it. A rescue of that
+      # An exception out of an `ensure` replaces the kill that ran the `ensure`. A rescue of that
       # exception would revive the thread. Ruby kills no thread twice, so the process would never
       # end.
       #

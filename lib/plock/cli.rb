@@ -49,7 +49,7 @@ module Plock
         ExitStatus::SOFTWARE
       end
 
-      # To the standard error stream, which may be closed.
+      # Writes lines to the standard error stream, which may be closed.
       #
       # @param lines [Array<String>]
       def complain(*lines)

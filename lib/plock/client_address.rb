@@ -17,7 +17,7 @@ module Plock
   #   address.url     # => "redis://db1:6380"
   #   address.options # => {password: "secret", database: 2}
   class ClientAddress
-    # with Ruby's OpenSSL, which takes long
+    # loaded later, because it loads Ruby's OpenSSL, which takes long
     autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__)
 
     # Which method reads an object whose class has this ancestor; the nearest ancestor decides.
@@ -64,7 +64,7 @@ module Plock
     class << self
       private
 
-      # Of a BasicObject too, which a pool's wrapper is.
+      # Works for a BasicObject, too, such as a pool's wrapper.
       def class_of(client)
         Kernel.instance_method(:class).bind_call(client)
       end
@@ -120,8 +120,8 @@ module Plock
         of(chain.adapter.backend)&.with_encoding(chain.encoding) if chain.redis? && chain.encoding
       end
 
-      # Its options may say more than its URL, so one of the stores in its pool is asked. It puts
-      # locks past Moneta, so whatever that does to values does not concern them.
+      # The cache's options may say more than its URL, so one of the stores in its pool is asked.
+      # Its locks bypass Moneta, so it does not matter how Moneta writes values.
       def of_parse_cache(cache)
         pool = cache.instance_variable_get(:@pool)
         return new(cache.url, {}) unless pool.respond_to?(:pool)
@@ -135,7 +135,7 @@ module Plock
       end
 
       def borrow(pool, &block)
-        pool.with(timeout: 0, &block) # a call has its own patience, and does not spend it here
+        pool.with(timeout: 0, &block) # the caller's patience is not for this
       rescue Plock::Error
         raise
       rescue StandardError => e # the application's code makes the clients

@@ -24,7 +24,7 @@ module Plock
     NAMESPACE_VARIABLE = "PLOCK_NAMESPACE"
 
     # @api private
-    # What tells where an application runs, by the habits of Rails, Rack and others.
+    # The variables by which Rails, Rack and others name the environment of an application.
     ENVIRONMENT_VARIABLES = %w[RAILS_ENV RACK_ENV APP_ENV].freeze
 
     # @return [String, Object, nil] what {Store.open} takes: a URL or a client of Redis; by default
@@ -34,8 +34,9 @@ module Plock
 
     # @return [Locking, #call, String, nil] a store that is opened already, in the place of {#url}:
     #   a {Store::Database}, {Store::Advisory} or {Store::Memcached}, or any other. A callable is
-    #   called when the store is first used, and returns one. `"database"` and `"advisory"` are
-    #   those of `ActiveRecord::Base`, or of the class that `options[:model]` names.
+    #   called when the store is first used, and returns one. `"database"` and `"advisory"` are the
+    #   stores in the database of `ActiveRecord::Base`, or of the class that `options[:model]`
+    #   names.
     attr_reader :store
 
     # @return [Hash{Symbol => Object}] further options for {Store.open}
@@ -97,7 +98,7 @@ module Plock
     end
 
     # @api private
-    # A store at another place, whose keys are named alike.
+    # Opens a store at another place, whose keys are named alike.
     #
     # @param url [String]
     # @return [Locking]
@@ -120,7 +121,7 @@ module Plock
     end
 
     # @api private
-    # Forgets that it was warned of, for the end of a test.
+    # Forgets that the warning was given, for the end of a test.
     #
     # @return [void]
     def self.reset
@@ -136,7 +137,7 @@ module Plock
       true
     end
 
-    # @return [String] tells neither the URL, which may have a password in it, nor the secret
+    # @return [String] shows neither the URL, which may have a password in it, nor the secret
     def inspect
       "#<#{self.class}#{" in use" if frozen?}>"
     end
@@ -162,7 +163,7 @@ module Plock
       store
     end
 
-    # With the options that its class takes.
+    # Opens the store in the application's database, with the options that its class takes.
     def in_database
       unless url.nil?
         misconfigured(
@@ -177,8 +178,8 @@ module Plock
       )
     end
 
-    # The store has been opened with its own of these. To go by either of two would be to lock other
-    # keys than was meant.
+    # The given store was opened with settings of its own. If the configured ones differ from
+    # those, either choice could lock other keys than was meant.
     def refuse_contradictions(profile)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
       if of_no_use
@@ -205,8 +206,8 @@ module Plock
       raise ConfigurationError.new("Plock.configure: #{message}", code: :bad_config)
     end
 
-    # A local store is right on a developer's machine, but would silently exclude nothing across
-    # several.
+    # A local store is right on a developer's machine. But on several machines, it would exclude
+    # nothing among them, and no error would say so.
     def on_this_host
       name = ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == "production" }
       if name

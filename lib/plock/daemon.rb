@@ -6,16 +6,17 @@ require_relative "locking/acquisition"
 module Plock
   # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So
   # the leases of those blocks, and of the monitors that the caller is inside of, go over to the
-  # daemon, as by {Lease#dump} and {Locking#adopt}: with another token, and a greater fence. One
-  # that was lost is lost in the daemon, too, which is told of it where the parent was not.
+  # daemon, as by {Lease#dump} and {Locking#adopt}: with another token, and a greater fence. A
+  # lease that was lost is lost in the daemon, too. If the parent was not notified of the loss, the
+  # daemon is.
   #
-  # Background releases stay with the parent, which has the time before the fork that it has at the
+  # Background releases stay with the parent. Before the fork, it waits for them as long as at the
   # end of a process.
   #
   # @api private
   #
   # @!method self.settle
-  #   Waits until what is released in the background is done, 250 ms at most.
+  #   Waits until the background releases are done, 250 ms at most.
   #   @return [void]
   #   @api private
   module Daemon
@@ -41,18 +42,18 @@ module Plock
 
     # A lease that another thread is releasing is left to that thread.
     #
-    # @param handed [Array] as {go_on} has it
+    # @param handed [Array] see {go_on}
     # @raise [UnsupportedError] the lease cannot be handed over
     def self.hand_on(store, lease, handed)
       rest = lease.valid? && lease.hand_on
       handed << [store, lease, rest] if rest || lease.lost?
     end
 
-    # Each lease has its turn, whatever became of those before it.
+    # Goes on with each lease, even if one before it failed.
     #
     # @param handed [Array] of stores, leases, and what {Lease#hand_on} returned, or false: it was
     #   lost
-    # @return [Error, nil] why the first store could not be asked that could not
+    # @return [Error, nil] the first failure of a store
     def self.go_on(handed)
       failures = handed.filter_map do |store, lease, rest|
         lease.go_on(store, rest)

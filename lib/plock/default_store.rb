@@ -5,7 +5,7 @@ require_relative "events"
 
 module Plock
   # The default store, and the methods of {Locking} on the module itself. It belongs to the main
-  # Ractor: elsewhere, open one.
+  # Ractor: in another one, open a store.
   module DefaultStore
     # Configures the default store. It may be called more than once, but only before the first
     # lock.
@@ -48,7 +48,7 @@ module Plock
       nil
     end
 
-    # @return [#warn, nil] of the configuration
+    # @return [#warn, nil] the logger of the configuration
     def logger
       @configuration&.logger
     end
@@ -166,7 +166,7 @@ module Plock
     end
 
     # @api private
-    # A store at another place, whose keys are named as in the default one.
+    # Opens a store at another place, whose keys are named as in the default one.
     #
     # @param url [String]
     # @return [Locking]
@@ -176,9 +176,9 @@ module Plock
     end
 
     # @api private
-    # Puts a store in the default one's place; nil: the configured one again.
+    # Replaces the default store; nil: with the configured one again.
     #
-    # @return [Store, nil] the one that was there
+    # @return [Store, nil] the previous default store
     def replace_store(store)
       CHANGES.synchronize { [@store, @store = store].first }
     end

@@ -4,9 +4,9 @@ require_relative "background"
 require_relative "log"
 
 module Plock
-  # The one thread on which Ruby hears what native threads have seen: that a lease is lost, was
-  # renewed, or was collected without having been released. It is started when there is first
-  # something to hear, and again after a fork.
+  # The one thread on which Ruby receives the notices of native threads: a lease is lost, was
+  # renewed, or was collected without having been released. It is started when there can first be a
+  # notice, and again after a fork.
   #
   # A lease is known here by the id of its hold, and weakly: a lease without references can be
   # collected.
@@ -19,7 +19,7 @@ module Plock
     @lock = Mutex.new
     @posted = Thread::Queue.new
     @leases = ObjectSpace::WeakMap.new
-    @pid = Process.pid # to which they belong
+    @pid = Process.pid # the process that they belong to
     @thread = @surroundings = nil
 
     class << self
@@ -30,7 +30,7 @@ module Plock
       # @return [#call, nil]
       attr_accessor :surroundings
 
-      # @return [Boolean] is this the Ractor that hears? In another one nothing here can be seen.
+      # @return [Boolean] is this the Ractor that receives notices? Others cannot read this state.
       def here?
         Ractor.current.equal?(MAIN)
       end
@@ -48,7 +48,7 @@ module Plock
         Background.launch { start }
       end
 
-      # Has the lease told of what happens to its hold.
+      # Passes notices about a hold on to its lease.
       #
       # @param id [Integer]
       # @param lease [Lease]
@@ -59,8 +59,8 @@ module Plock
         @leases[id] = lease
       end
 
-      # Adds a notice that does not come from native code: one that {handle} knows, or something to
-      # call. Finalizers call this as well, so it takes no lock.
+      # Adds a notice that does not come from native code: one that {handle} knows, or a callable.
+      # Finalizers call this as well, so it takes no lock.
       #
       # @param notice [Array, #call]
       def post(notice)
@@ -68,14 +68,14 @@ module Plock
         Plock.wake_notices
       end
 
-      # Has a block called on the dispatcher's thread: at once if that is the current thread, so
-      # that {#flush} waits for this block as well.
+      # Calls a block on the dispatcher's thread: at once if that is the current thread, so that
+      # {#flush} waits for this block as well.
       def hear(&block)
         Thread.current.equal?(@thread) ? block.call : post(block)
       end
 
-      # Waits until everything that was noticed so far has been told. At the end of the process no
-      # notice is delivered.
+      # Waits until all notices so far have been delivered. At the end of the process no notice is
+      # delivered.
       def flush
         return if Thread.current.equal?(@thread) || Background.over?
 
@@ -85,9 +85,10 @@ module Plock
         told.pop
       end
 
-      # Runs on the dispatcher's thread, so that {#flush} waits for this as well.
+      # Warns of a lease that was collected without a release. This runs on the dispatcher's
+      # thread, so that {#flush} waits for it as well.
       #
-      # @param key [String] in the store
+      # @param key [String] the key in the store
       # @param fence [Integer]
       def tell_of_abandoned(key, fence)
         Log.warn(Plock.logger, "a lease of #{key} (fence #{fence}) was collected by the " \
@@ -95,10 +96,10 @@ module Plock
                                "now. Use a block, or call release.")
       end
 
-      # On its own thread: a release found no connection, went on in the background, and failed
-      # there.
+      # Warns of a release that found no connection, went on in the background, and failed there.
+      # This runs on the dispatcher's thread.
       #
-      # @param key [String] in the store
+      # @param key [String] the key in the store
       # @param fence [Integer]
       def tell_of_unreleased(key, fence)
         Log.warn(
@@ -110,7 +111,7 @@ module Plock
 
       private
 
-      # Of what was posted in the parent, nothing concerns a child.
+      # Nothing that was posted in the parent concerns a child.
       def start_afresh
         @pid = Process.pid
         @posted = Thread::Queue.new

@@ -14,7 +14,7 @@ module Plock
   #     e.message # => what happened, and where
   #   end
   class Error < StandardError
-    # The engine's name for what happened: more exact than the class, and as stable.
+    # The engine's name for the failure: more exact than the class, and as stable.
     #
     # @return [Symbol, nil] `:refused`, `:readonly`, `:wrongpass` …; nil when nothing more is known
     attr_reader :code
@@ -40,7 +40,7 @@ module Plock
     attr_reader :last_error
 
     # @return [Status, nil] the holders and waiters when `wait:` ended; nil if the store did not
-    #   tell in time
+    #   answer in time
     attr_reader :status
 
     # @param message [String, nil]
@@ -56,14 +56,15 @@ module Plock
   # loading, a read-only replica, out of memory. The condition may be temporary; try again.
   class UnavailableError < Error; end
 
-  # Raised when a local store has no room for another key: as many keys are held or waited for as
-  # it was made for. Released keys make room; a store in another file can be made larger.
+  # Raised when a local store has no room for another key: it already has the number of held or
+  # awaited keys that it was made for. Released keys make room; a store in another file can be made
+  # larger.
   class StoreFullError < UnavailableError; end
 
   # Raised when a lease was lost: it expired, or the lock was broken. Work done since then may have
   # been done twice; stop, and check.
   class LeaseLost < Error
-    # @return [Lease, nil] the one that was lost
+    # @return [Lease, nil] the lease that was lost
     attr_reader :lease
 
     # @param message [String, nil]

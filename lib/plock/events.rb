@@ -4,8 +4,8 @@ require_relative "log"
 require_relative "events/event"
 
 module Plock
-  # The subscribers to the events of leases in this process. Without subscribers, a lease reads one
-  # variable.
+  # The subscribers to the events of leases in this process. Without subscribers, a lease only
+  # reads one variable.
   #
   # Belongs to the main Ractor; leases of other Ractors emit no events.
   module Events
@@ -60,7 +60,7 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] was it there?
+      # @return [Boolean] was the subscription there?
       def remove(subscription)
         found = @subscriptions.include?(subscription)
         replace { |present| present - [subscription] } if found
@@ -68,7 +68,7 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] is this the Ractor whose leases are told of?
+      # @return [Boolean] is this the Ractor whose leases emit events?
       def here?
         Ractor.current.equal?(MAIN)
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The engine, in C. Bundler compiles it where the gem is installed or taken from Git, and not
-# where it is taken from a path.
+# The engine, in C. Bundler compiles it when the gem is installed or taken from Git, but not when
+# the gem is taken from a path.
 begin
   require "plock/plock"
 rescue LoadError => e

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Plock
-  # Thread#kill, Thread#raise and Timeout, and what has to run in spite of them.
+  # Lets a cleanup run in spite of Thread#kill, Thread#raise and Timeout.
   #
   # An interrupt can come between the end of a block and the first line of its `ensure`, or
   # between two of its lines. A lock that the `ensure` should have released then stays held.

@@ -19,8 +19,8 @@ module Plock
       new(LeaseLost) { |error| error.lease.warn_of_loss }
     end
 
-    # @param kind [Class] of the error
-    # @yieldparam error [Exception] which did not arrive before the thread left the block
+    # @param kind [Class] the class of the error
+    # @yieldparam error [Exception] an error that did not arrive before the thread left the block
     def initialize(kind, &missed)
       @deaf = { kind => :never }.freeze
       @hearing = { kind => :immediate }.freeze
@@ -28,13 +28,13 @@ module Plock
       @missed = missed
       @lock = Mutex.new
       @thread = @error = nil
-      @reachable = Fiber.current.blocking? # a thread's exception would meet any of its fibers
+      @reachable = Fiber.current.blocking? # Thread#raise could reach another fiber
     end
 
     # @return [Exception, nil] the first one that {#raise_inside} was given
     attr_reader :error
 
-    # Around the way in, the block and the way out.
+    # Must enclose the acquire, the block and the release.
     #
     # @return [Object] the block's value
     def around
@@ -45,7 +45,7 @@ module Plock
       end
     end
 
-    # Around the block: the error can arrive here.
+    # Runs the block, in which the error can arrive.
     #
     # @return [Object] the block's value
     def hearing(&block)
@@ -57,7 +57,7 @@ module Plock
       Thread.handle_interrupt(UNDISTURBED) { @lock.synchronize { @thread = nil } }
     end
 
-    # From another thread. Only the first error counts.
+    # Called from another thread. Only the first error counts.
     #
     # @return [Boolean] was the thread still inside?
     def raise_inside(error)
@@ -74,8 +74,9 @@ module Plock
 
     private
 
-    # Catches the error that did not arrive inside. Other errors that arrive with it belong to outer
-    # blocks, and are raised again: they arrive when this thread is there.
+    # Catches the error if it did not arrive inside the block. Other errors of this kind that
+    # arrive now belong to outer blocks. They are raised again, and arrive when this thread is back
+    # there.
     def clear
       return unless @sent
 

@@ -6,10 +6,10 @@ module Plock
   #
   # @api private
   class LostHold
-    # @return [Object] as the store's hold says it
+    # @return [Object] the value in the parent's hold
     attr_reader :id, :key, :token, :fence, :ttl, :mode, :acquired_at, :valid_until
 
-    # @param hold [Object] the parent's
+    # @param hold [Object] the parent's hold
     def initialize(hold)
       @id, @key, @token, @fence, @ttl, @mode =
         hold.id, hold.key, hold.token, hold.fence, hold.ttl, hold.mode

@@ -12,7 +12,7 @@ module Plock
   # child owns none of its parent's monitors. If a fiber ends inside, its lease is released when it
   # is garbage collected.
   #
-  # If an interrupt comes just as {#enter} returns, the caller cannot tell that it is inside. Use
+  # If an interrupt comes just as {#enter} returns, the caller cannot know that it is inside. Use
   # {#synchronize}, which handles that.
   #
   # @example
@@ -29,7 +29,7 @@ module Plock
     # The lease of a fiber that is inside, and how often the fiber has entered.
     Tenure = Struct.new(:lease, :depth)
 
-    # As Ruby's says it.
+    # The message of Ruby's own Monitor.
     NOT_OWNER = "current fiber not owner"
 
     private_constant :Tenure, :NOT_OWNER
@@ -49,7 +49,7 @@ module Plock
       @store = store
       @options = { renew: Locking::USUAL, **options }.freeze
       @direct = (options.keys - %i[ttl wait]).empty?
-      # raises now what cannot be right
+      # raises at once if an option is invalid
       Locking::AcquireOptions.new(Locking::StoreConfig::DEFAULTS, nil).with(**@options)
       freeze
     end
@@ -114,7 +114,7 @@ module Plock
     end
     alias mon_exit exit
 
-    # @return [Boolean] is there a holder? The store is asked, unless it is this fiber.
+    # @return [Boolean] is there a holder? The store is asked, unless this fiber is inside.
     # @raise [Error] the store could not be asked
     def mon_locked?
       mon_owned? || store.status(@key).held?
@@ -227,7 +227,7 @@ module Plock
       leave(own || raise(ThreadError, NOT_OWNER)) unless inside.lease.hold.inherited?
     end
 
-    # An attempt to enter was interrupted, before or after it entered.
+    # Undoes an attempt to enter that was interrupted, before or after it entered.
     def back_to(depth)
       tenure = own
       leave(tenure) while tenure && tenure.depth > depth

@@ -8,7 +8,7 @@ module Plock
   #   result.ran?  # => true here, false wherever else it is called that day
   #   result.value # => what send_digest returned, nil elsewhere
   class Once
-    # @return [Object, nil] the block's
+    # @return [Object, nil] the block's value; nil if the block has not run here
     attr_reader :value
 
     # @api private

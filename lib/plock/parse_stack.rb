@@ -15,7 +15,7 @@ module Plock
   #   gem "parse-stack-next"
   #   gem "plock", git: "https://git.example/plock.git", require: "plock/parse_stack"
   module ParseStack
-    # The first one whose find-or-create lock is made of a LockBackend.
+    # The first version whose find-or-create lock uses LockBackend.
     OLDEST = "5.1"
     OURS = File.expand_path("../parse", __dir__)
     ERRORS = %i[TimeoutError UnavailableError].freeze
@@ -23,15 +23,15 @@ module Plock
     private_constant :OLDEST, :OURS, :ERRORS
 
     class << self
-      # Puts plock's implementation in the place of the gem's, which is left with nothing to load it
-      # by.
+      # Replaces the gem's implementation with plock's, and makes sure that the gem's is not loaded
+      # later.
       #
       # @api private
       # @return [void]
       # @raise [UnsupportedError] the gem is not there, or too old
       def install
         check
-        # has the gem load its own LockBackend now, and not over ours later
+        # makes the gem load its LockBackend now: later, it would load it over ours
         ::Parse.const_get(:CreateLock)
         replace_lock unless ours?(:Lock, :acquire)
         replace_backend unless ours?(:LockBackend, :try_acquire)
@@ -74,7 +74,7 @@ module Plock
         require "#{OURS}/lock"
       end
 
-      # Loaded again where the gem has written its methods over ours.
+      # Loads ours again, because the gem has defined its methods over ours.
       def replace_backend
         ::Parse.__send__(:remove_const, :LockBackend)
         load "#{OURS}/lock_backend.rb"

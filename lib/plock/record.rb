@@ -8,10 +8,11 @@ module Plock
   module Record
     NONE = "-"
 
-    # What would not do as one word of several.
+    # Text that cannot be one word of a record.
     UNFIT = /[\x00-\x20\x7F%]|\A-\z/.freeze
 
-    # The engine numbers the thread of an owner that was brought: "thread.number".
+    # If the caller chose the owner's value, the engine adds a number to the thread:
+    # "thread.number".
     FORM = /\A(\S+) (\d+) (\d+)\S* \S+ (\S+) (.+)\z/m.freeze
 
     private_constant :NONE, :UNFIT, :FORM
@@ -29,13 +30,13 @@ module Plock
       # The owner of a record.
       #
       # @param record [String, nil]
-      # @return [Hash{Symbol => Object}] as {Status} tells it; all nil: it is not a record
+      # @return [Hash{Symbol => Object}] as {Status} reports it; all nil: it is not a record
       def who(record)
         host, pid, thread, label, = parse(record.to_s)
         { host: host, pid: pid, thread: thread, label: label }
       end
 
-      # The caller, as {Status} tells it.
+      # The caller, as {Status} reports it.
       #
       # @param label [String, nil]
       # @return [Hash{Symbol => Object}]
@@ -46,7 +47,7 @@ module Plock
 
       # The record of the calling thread.
       #
-      # @param channel [String, nil] on which it can be called
+      # @param channel [String, nil] the channel on which it can be called
       # @param label [String, nil]
       # @param value [String]
       # @return [String]
@@ -58,7 +59,7 @@ module Plock
       end
 
       # @param record [String]
-      # @return [String, nil] on which the owner can be called
+      # @return [String, nil] the channel on which the owner can be called
       def channel(record)
         channel = record.split(" ", 5)[3]
         channel unless channel == NONE
@@ -70,7 +71,7 @@ module Plock
         text.gsub(UNFIT) { |character| format("%%%02X", character.ord) }
       end
 
-      # Percent-encoded are blanks, control characters and the percent sign.
+      # Blanks, control characters and the percent sign are percent-encoded.
       def decode(label)
         text(label.gsub(/%(\h\h)/) { $1.hex.chr }) unless label == NONE
       end

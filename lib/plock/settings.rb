@@ -3,29 +3,29 @@
 require_relative "errors"
 
 module Plock
-  # What config/plock.yml and `config.plock` may say, in Rails and for the command.
+  # The settings that config/plock.yml and `config.plock` may have, in Rails and for the command.
   #
   # @api private
   module Settings
-    # As {Configuration} has them.
+    # The names of the settings, as in {Configuration}.
     NAMES = %i[url secret namespace ttl wait logger options store].freeze
 
-    # Stores that are named by a word. They live in the database of the application.
+    # Stores that are named by a word. They are in the database of the application.
     STORES = %w[database advisory].freeze
 
-    # Options whose values YAML has no way to write as they are.
+    # Options whose values are Symbols. YAML files have Strings in their place.
     SYMBOLS = %i[verify encoding scope].freeze
     private_constant :SYMBOLS
 
-    # What names keys. It belongs beside the options: processes that name keys differently run at
-    # once.
+    # Settings that decide how keys are named. They stand beside `options`, not in them: processes
+    # that name keys differently do not exclude one another.
     KEY_NAMING = %i[secret namespace].freeze
 
     class << self
-      # nil counts as absent.
+      # A setting whose value is nil counts as absent.
       #
       # @param settings [Hash{Symbol => Object}]
-      # @param place [String] where they stand
+      # @param place [String] where the settings stand, for messages
       # @return [Hash{Symbol => Object}]
       # @raise [ConfigurationError]
       def check(settings, place)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "sidekiq"
-require "sidekiq/api" # deleted jobs give back what they hold
+require "sidekiq/api" # a job that is deleted gives back what it holds
 require_relative "errors"
 require_relative "jobs/guard"
 require_relative "jobs/sidekiq/client_middleware"
@@ -35,7 +35,7 @@ module Plock
       end
 
       # @api private
-      # Everything is in the middleware.
+      # Does nothing, because the middleware guards the jobs.
       def guard(_job_class); end
 
       # @api private
@@ -57,8 +57,8 @@ module Plock
         server.prepend(ServerMiddleware)
       end
 
-      # The capsules that have copied the chains already, if this file is loaded late. Sidekiq does
-      # not tell.
+      # The capsules that have copied the chains already, if this file is loaded late. Sidekiq has
+      # no method for this.
       def begun(config)
         config.capsules.each_value.select do |capsule|
           %i[@client_chain @server_chain].any? { |chain| capsule.instance_variable_get(chain) }

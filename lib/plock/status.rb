@@ -26,7 +26,7 @@ module Plock
     # @!attribute [r] label
     #   @return [String, nil] as given to {Locking#acquire}
     # @!attribute [r] fence
-    #   @return [Integer, nil] of the lease
+    #   @return [Integer, nil] the fence of the lease
     # @!attribute [r] since
     #   @return [Time, nil] since when it is held
     # @!attribute [r] remaining
@@ -79,10 +79,10 @@ module Plock
     attr_reader :waiters
 
     # @return [Float, nil] seconds until the first holder's lease expires; nil if the key is free,
-    #   or the store does not tell
+    #   or the store does not report it
     attr_reader :remaining
 
-    # @return [Integer, nil] of the first holder's lease
+    # @return [Integer, nil] the fence of the first holder's lease
     attr_reader :fence
 
     # @return [Time, nil] since when the first holder holds it
@@ -112,7 +112,8 @@ module Plock
       Locking::Kind.of(@store_key).name
     end
 
-    # @return [Boolean] also true while the key is kept by `at_least:` after its lease was released
+    # @return [Boolean] true if there is a holder, or the key is kept by `at_least:` after its
+    #   lease was released
     def held?
       @holders.any?
     end

@@ -14,8 +14,8 @@ module Parse
     class ProcessMutexes
       LIMIT = 4096
 
-      # A mutex, the claims of its holder, its waiters and those that have reserved it, and its
-      # public face.
+      # A mutex; the claims of its holder, of its waiters and of callers that have reserved it; and
+      # the {ProcessMutex} that applications see.
       Entry = ::Struct.new(:mutex, :claims, :face) do
         def idle?
           claims.empty? && !mutex.locked?

@@ -45,7 +45,7 @@ module Parse
         def learn(source)
           resolved = judge(source)
           @lock.synchronize do
-            known = @resolved.dup # keeps comparing by identity
+            known = @resolved.dup # the copy compares by identity, too
             known.delete(known.first.first) if known.size >= SOURCES
             known[source] = resolved
             @resolved = known.freeze

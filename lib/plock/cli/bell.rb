@@ -2,10 +2,10 @@
 
 module Plock
   module CLI
-    # What happens while a command runs, one byte each, through a pipe: signals, and what other
-    # threads have to say. Only one thread acts on it.
+    # Passes on the events of a running command through a pipe, one byte each: signals, and notices
+    # of other threads. Only one thread acts on them.
     class Bell
-      # No signal has this number.
+      # The lease was lost. No signal has this number.
       LOST = 0
 
       # The signals that are passed on to the command.
@@ -20,8 +20,8 @@ module Plock
         @before = {}
       end
 
-      # From now on signals ring it. A signal that was ignored at the start, as by nohup(1), stays
-      # ignored.
+      # From now on signals ring the bell. A signal that was ignored at the start, as by nohup(1),
+      # stays ignored.
       def listen
         (FORWARDED + OWN).each do |name|
           number = Signal.list.fetch(name)
@@ -37,10 +37,10 @@ module Plock
         @before.clear
       end
 
-      # From a signal handler, or another thread. If 64 thousand rings are still unheard, the pipe
-      # is full and the next ring is dropped.
+      # Called from a signal handler, or another thread. If 64 thousand rings are still unheard,
+      # the pipe is full and the next ring is dropped.
       #
-      # @param number [Integer] of the signal, or LOST
+      # @param number [Integer] the signal, or LOST
       def ring(number)
         @writer.write_nonblock(number.chr, exception: false)
       end

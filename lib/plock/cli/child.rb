@@ -5,8 +5,8 @@ require_relative "../cli"
 
 module Plock
   module CLI
-    # The command as a process: the first of a process group of its own, which does not begin before
-    # everything is ready for it.
+    # The command as a process, the first of a process group of its own. It does not begin before
+    # {#start}.
     class Child
       # @return [Integer] its pid, and that of its group
       attr_reader :pid
@@ -34,12 +34,13 @@ module Plock
         nil # it was killed before it began
       end
 
-      # @return [Boolean] has it ended? It is not reaped yet, so no other group has its number.
+      # @return [Boolean] has the command ended? It is not reaped yet, so no other group has its
+      #   number.
       def ended?
         @status.nil? && Processes.ended?(@pid)
       end
 
-      # @return [Boolean] now that it has ended: was it never the command, because that cannot be
+      # @return [Boolean] after its end: did it never become the command, because that cannot be
       #   run?
       def failed_to_run?
         @failed_to_run = !@failure.read.empty? && @failure.close.nil? unless @failure.closed?
@@ -60,7 +61,7 @@ module Plock
         nil
       end
 
-      # To all of its group.
+      # Sends a signal to all of its group.
       #
       # @param signal [Integer, String]
       # @return [Boolean] is there a process in its group?
@@ -84,7 +85,7 @@ module Plock
       def form_group
         Process.setpgid(@pid, @pid)
       rescue Errno::EACCES, Errno::ESRCH
-        nil # it was quicker, or it is gone
+        nil # the child was quicker, or it is gone
       end
 
       # The exec closes the child's copies of the parent's pipes.

@@ -5,17 +5,17 @@ require_relative "../errors"
 
 module Plock
   module CLI
-    # The common part of all commands: options and what is wrong with them, the store, the output.
+    # The common part of all commands: the options and errors in them, the store, the output.
     #
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
     # in {#call}.
     class Command
       SERVER = %r{\A(?:rediss?|unix)://}
-      OUTAGE = 3_600.0 # seconds, the most there can be
-      AWAY_S = 0.05 # seconds between two looks for a folder that is away
+      OUTAGE = 3_600.0 # seconds, the longest unavailable_timeout
+      AWAY_S = 0.05 # seconds between two looks for a folder that is missing
       private_constant :SERVER, :OUTAGE, :AWAY_S
 
-      # @param arguments [Array<String>] what stands behind the command's name
+      # @param arguments [Array<String>] the words after the command's name
       def initialize(arguments)
         # a key need not be text, and a pattern only matches text
         @arguments = arguments.map { |word| word.valid_encoding? ? word : word.b }
@@ -27,7 +27,7 @@ module Plock
       def run
         operands = parse or return ExitStatus::OK
         require "plock"
-        GC.enable # exe/plock has put it off
+        GC.enable # exe/plock has disabled it
         take(operands)
         call
       rescue ConfigurationError => e
@@ -42,14 +42,14 @@ module Plock
 
       private
 
-      # An argument of ours is an option here.
+      # A keyword argument of the library is an option here.
       def as_option(error)
         error.message.sub(/\A([a-z_]+):/) { "--#{$1.tr("_", "-")}" }
       end
 
       # --- options ---
 
-      # @return [Array<String>, nil] what is no option; nil: help was asked for, and given
+      # @return [Array<String>, nil] the operands; nil: help was asked for, and printed
       def parse
         plain = operands_alone
         return plain if plain
@@ -144,7 +144,7 @@ module Plock
 
       # --- operands ---
 
-      # The commands that take one key; others override it.
+      # For commands that take one key; others override it.
       def take(operands)
         raise usage("which key?") if operands.empty?
         raise usage("one key at a time (got #{operands.size})") if operands.size > 1
@@ -165,8 +165,8 @@ module Plock
         end
       end
 
-      # Nothing else waits for this process, so it survives an outage of the server for the time of
-      # --wait. The URL or the configuration file may set another time.
+      # This process has nothing else to do, so it waits through an outage of the server for the
+      # time of --wait. The URL or the configuration file may set another time.
       def endurance
         unless settings.url.match?(SERVER) && !settings.url.match?(/[?&]unavailable_timeout=/)
           return {}
@@ -175,15 +175,15 @@ module Plock
         { unavailable_timeout: OUTAGE }
       end
 
-      # The same for a local store whose folder is away: as long as nothing has been entered, the
-      # block asks again until its patience ends.
+      # The same for a local store whose folder is missing: as long as no lease has been entered,
+      # the block is called again until the wait is over.
       #
       # @param wait [Float] seconds
       # @yieldparam left [Float] seconds of patience
       # @return [Object] the block's value
       def riding_out(wait)
         patience_ends = Clock.now + wait
-        store # one that cannot be opened is no outage
+        store # a store that cannot be opened is no outage
         begin
           yield [patience_ends - Clock.now, 0.0].max
         rescue UnavailableError => e

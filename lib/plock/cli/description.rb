@@ -72,7 +72,7 @@ module Plock
           end
         end
 
-        # Of a holder and of a waiter the same is known.
+        # The facts that holders and waiters have in common.
         def someone(known)
           person(known).merge(since: moment(known.since), mode: known.mode)
         end

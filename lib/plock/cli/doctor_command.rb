@@ -83,12 +83,12 @@ module Plock
 
       def examine_server
         server = Doctor::Server.new(store)
-        server.ask("TIME") # a user that may lock may call this
+        server.ask("TIME") # a user that may lock may call TIME
         run_checks(CHECKS, server)
       end
 
       def examine_elsewhere
-        # is it there at all?
+        # raises if the store cannot be used
         store.examine(store.profile.store_key(PROBE), false)
         run_checks(CHECKS_ELSEWHERE, Doctor::Elsewhere.new(store))
       end

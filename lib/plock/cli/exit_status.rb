@@ -2,15 +2,15 @@
 
 module Plock
   module CLI
-    # The exit statuses of the command. From 64 on they are those of sysexits.h. All others are
-    # those of the command that `plock run` runs.
+    # The exit statuses of the command. 64 to 75 are as in sysexits.h, 126 and above as in shells.
+    # `plock run` also exits with the status of the command that it runs.
     module ExitStatus
       OK = 0
       HELD = 1         # status: the key is held
       NOT_BROKEN = 1   # break: the key was free, or the answer was no
       DIFFERENT = 1    # secret: others use another one
       ENDANGERED = 1   # doctor: something endangers exclusion
-      USAGE = 64       # the call cannot be right
+      USAGE = 64       # the arguments are invalid
       UNAVAILABLE = 69 # the store cannot be used
       SOFTWARE = 70    # a bug in plock
       SYSTEM = 71      # the operating system refused something
@@ -18,7 +18,7 @@ module Plock
       LOST = 76        # the lease was lost while the command ran
       CANNOT_RUN = 126 # as env(1) and shells have it
       NOT_FOUND = 127
-      SIGNALLED = 128  # and the number of the signal
+      SIGNALLED = 128  # plus the number of the signal
     end
   end
 end

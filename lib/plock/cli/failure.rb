@@ -20,14 +20,14 @@ module Plock
     # A call that cannot be right.
     class UsageError < Failure
       # @param message [String]
-      # @param help [String, nil] what to call for more
+      # @param help [String, nil] the command that shows help
       def initialize(message, help = nil)
         super(help ? "#{message}\nTry '#{help}'." : message, ExitStatus::USAGE)
       end
 
-      # @param name [String] as it was written
-      # @param names [Array<String>] those that there are
-      # @return [String] to be added to a message; empty where nothing is alike
+      # @param name [String] the name that the user wrote
+      # @param names [Array<String>] the names that exist
+      # @return [String] an addition to a message; empty if no name is similar
       def self.suggestion(name, names)
         return "" unless defined?(DidYouMean::SpellChecker) # Ruby can be told to leave it out
 

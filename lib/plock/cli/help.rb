@@ -4,7 +4,7 @@ require_relative "../cli"
 
 module Plock
   module CLI
-    # What `plock help` says.
+    # The text of `plock help`.
     module Help
       EXIT_STATUSES = <<~TEXT
         Exit status:

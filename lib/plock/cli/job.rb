@@ -7,17 +7,17 @@ require_relative "watchdog"
 
 module Plock
   module CLI
-    # A command that runs under a lease: from its start to its end, with everything in between that
-    # a shell's job goes through.
+    # A command that runs under a lease, from its start to its end. As a job of a shell, it can be
+    # stopped and continued in between.
     #
-    # Signals are passed on to the whole group of the command, as a terminal does. When it is
-    # stopped (Ctrl-Z) this process stops, too, so that the shell sees it; before it goes on, the
-    # lease must still be there.
+    # Signals are passed on to the whole group of the command, as a terminal does. When the command
+    # is stopped (Ctrl-Z), this process stops, too, so that the shell notices. Before the command
+    # goes on, the lease must still be there.
     class Job
       # Seconds between two checks for the end of a group, for which there is no notice.
       LOOK = 0.02
 
-      # What stops those who touch a terminal that is not in their hands.
+      # The signals that stop a process if it uses a terminal that another group has.
       TERMINAL_STOPS = %w[TTIN TTOU].map { |name| Signal.list.fetch(name) }.freeze
       CONTINUED = Signal.list.fetch("CONT")
       CHILD = Signal.list.fetch("CHLD")
@@ -30,8 +30,8 @@ module Plock
       # @param environment [Hash{String => String}] in addition to this process's
       # @param lease [#valid?]
       # @param bell [Bell] rung with LOST when the lease is lost
-      # @param grace [Float] seconds from SIGTERM to SIGKILL then
-      # @param holding [Integer, nil] for the watchdog, as {Watchdog#initialize} has it
+      # @param grace [Float] seconds from SIGTERM to SIGKILL after a loss
+      # @param holding [Integer, nil] for the watchdog, see {Watchdog#initialize}
       def initialize(command, environment, lease:, bell:, grace:, holding: nil)
         @lease = lease
         @bell = bell
@@ -42,7 +42,7 @@ module Plock
         @lost = @to_stop = false
       end
 
-      # @yield once, when the lease is lost: the command is being ended
+      # @yield once, when the lease is lost and the command must end
       # @return [Integer] the exit status
       def run(&on_lost)
         @on_lost = on_lost
@@ -60,7 +60,7 @@ module Plock
         @lost
       end
 
-      # @return [Boolean] now that it is over: was there no command, because it cannot be run?
+      # @return [Boolean] after its end: did the command never start, because it cannot be run?
       def failed_to_run?
         @child.failed_to_run?
       end
@@ -88,7 +88,7 @@ module Plock
         @terminal.lend(@child.pid) if @wants_terminal && @terminal.ours?
       end
 
-      # One round: what happened, and what it means for the command.
+      # One round: waits for events, and responds to them and to the state of the command.
       def supervise
         @bell.heard(patience).each { |number| respond(number) }
         end_by_force if patience&.zero?
@@ -109,15 +109,15 @@ module Plock
         case number
         when Bell::LOST then lose
         when CONTINUED then go_on
-        when CHILD then nil # it is looked at in any case
+        when CHILD then nil # each round checks the command
         else
-          # whatever stops it first: it may be just about to touch the terminal
+          # even if another signal stops it first: it may be about to use the terminal
           @to_stop ||= number == STOPPED
           @child.kill(number)
         end
       end
 
-      # The watchdog is told before the number of the group can become another's.
+      # The watchdog must forget the group before another group can get its number.
       def end_child
         @watchdog.release unless @lost
         @child.reap
@@ -125,8 +125,8 @@ module Plock
 
       # --- stopped, and going on ---
 
-      # As the command has been stopped, so is this process and its job, unless it was stopped only
-      # because it needs the terminal, and that can be had.
+      # Stops this process and its job as the command was stopped. But if the command was stopped
+      # only because it needs the terminal, and this job has it, the command goes on.
       def stop(signal)
         return if @terminal.nil? || @lost
 
@@ -136,7 +136,7 @@ module Plock
 
         @terminal.take_back
         continued = stop_job(signal)
-        # as the system does where no shell can continue it
+        # as the system does if no shell can continue a stopped job
         @child.kill("HUP") if wants && !continued
         go_on
       end
@@ -159,7 +159,7 @@ module Plock
         trap(name, handler) if handler
       end
 
-      # A stopped process cannot have renewed the lease.
+      # While this process was stopped, it could not renew the lease.
       def go_on
         @to_stop = false
         return lose unless @lease.valid?

@@ -51,7 +51,7 @@ module Plock
         $stdout.puts(Table.lines(COLUMNS, found)) if found.any?
       end
 
-      # One to a line as they are found, and all together one array.
+      # Prints each lock on a line of its own as it is found, and all of them as one array.
       def print_json
         separator = "[\n"
         each_match do |status|
@@ -70,7 +70,7 @@ module Plock
         end
       end
 
-      # Under which a key of that name is locked, whatever as.
+      # The store keys of a key with this name, one for each kind of lock.
       def names
         return [] if @pattern.nil? || @pattern.empty?
 

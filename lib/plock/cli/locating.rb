@@ -4,8 +4,8 @@ require_relative "../locking/kind"
 
 module Plock
   module CLI
-    # Keys as people name them: by what they call them and by the kind of lock, or by what
-    # `plock list` shows, where only the digest is known.
+    # Finds the key that a user names: by its name and the kind of lock, or by the store key that
+    # `plock list` shows, which has only a digest of the name.
     module Locating
       KINDS = Locking::Kind::ALL.to_h { |kind| [kind.name.to_s.tr("_", "-"), kind] }.freeze
       SUFFIX = Regexp.union(*KINDS.values.map(&:suffix))

@@ -56,8 +56,8 @@ module Plock
         options.on(switch, description) { |text| @terms[name] = seconds(switch[/\S+/], text) }
       end
 
-      # Options may stand before the key and behind it; from the command on everything is the
-      # command's.
+      # Options may stand before the key and after it. Everything from the command on belongs to
+      # the command.
       def read(parser)
         rest = parser.order(@arguments)
         key = rest.shift
@@ -109,8 +109,8 @@ module Plock
         job.interrupted? ? nil : status
       end
 
-      # To the whole job, which the terminal would have told if it had not been lent; and this
-      # process ends as others do.
+      # Sends SIGINT to the whole job, as the terminal would have done if it had not been lent.
+      # Then the signal ends this process, too.
       def interrupt
         trap("INT", "IGNORE")
         Process.kill("INT", 0)

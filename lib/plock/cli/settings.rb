@@ -5,18 +5,18 @@ require_relative "../locking/store_config"
 
 module Plock
   module CLI
-    # Which store is meant, and how its keys are named: what an option says, else an environment
-    # variable, else the application's config/plock.yml. Each is asked for by itself, so that a
-    # namespace from the file goes with a store from the environment.
+    # Which store is meant, and how its keys are named. An option comes first, then an environment
+    # variable, then the application's config/plock.yml. Each setting is looked up by itself, so a
+    # namespace from the file may go with a store from the environment.
     class Settings
       HERE = "local:" # excludes the processes of this host
       DEFAULT = "by default"
       PRODUCTION = "production"
       private_constant :HERE, :DEFAULT, :PRODUCTION
 
-      # @param url [String, nil] what --store says
-      # @param namespace [String, nil] what --namespace says
-      # @param config [String, nil] what --config says
+      # @param url [String, nil] the value of --store
+      # @param namespace [String, nil] the value of --namespace
+      # @param config [String, nil] the value of --config
       # @raise [UsageError]
       def initialize(url, namespace, config)
         @file = SettingsFile.find(config)
@@ -44,7 +44,7 @@ module Plock
         settings
       end
 
-      # @return [Hash{Symbol => Hash}] what was found, and where
+      # @return [Hash{Symbol => Hash}] the settings, and where each was found
       def origins
         {
           store: {
@@ -75,8 +75,8 @@ module Plock
         !@file.nil? && place == @file.to_s
       end
 
-      # They belong to the file's own store, or to the one that the environment names in its
-      # place.
+      # The file's options apply to the file's own url. If the file has none, they apply to the
+      # store from the environment or the default, but not to `--store`.
       def options_meant?
         from_file?(@url_from) || (@told[:url].nil? && @url_from != "--store")
       end
@@ -89,8 +89,8 @@ module Plock
                           "bin/rails runner can lock in it; --store names another one"
       end
 
-      # As the file's application does, which finds no store either: it may know an address that
-      # cron does not.
+      # The file's application refuses the default in production, too. Its environment may name a
+      # store that this process does not know, as under cron.
       def refuse_default_in_production
         variable = SettingsFile.environment_variable
         return unless @file && variable && ENV.fetch(variable) == PRODUCTION
@@ -100,7 +100,7 @@ module Plock
                           "local: if all processes run on this one host"
       end
 
-      # Rails goes by the file.
+      # Warns, because Rails uses the value in the file.
       def warn_of_another(name, value, from, variable, switch)
         return if from != variable || @told[name].nil? || @told[name].to_s == value
 

@@ -6,11 +6,11 @@ require_relative "../settings"
 
 module Plock
   module CLI
-    # An application's config/plock.yml, read as Rails reads it, without the application: what
-    # stands in it for one environment, and what is `shared`.
+    # An application's config/plock.yml, read as Rails reads it, but without the application: the
+    # section of one environment, and the section `shared`.
     #
-    # A file that was found, not named, may be run as ERB, and says what is locked where. It must
-    # therefore belong to this user or to root, and must not be world-writable.
+    # If the user has not named the file, it must belong to this user or to root, and must not be
+    # world-writable: it may be run as ERB, and decides what is locked where.
     class SettingsFile
       PLACE = "config/plock.yml"
       NONE = "none"
@@ -20,7 +20,7 @@ module Plock
       EVERYBODY_WRITES = 0o002
       private_constant :PLACE, :SHARED, :WAY_OUT, :EVERYBODY_WRITES
 
-      # @param named [String, nil] what --config says
+      # @param named [String, nil] the value of --config
       # @return [SettingsFile, nil] nil: there is none, or it must be ignored
       # @raise [UsageError]
       def self.find(named)
@@ -33,7 +33,7 @@ module Plock
         nil
       end
 
-      # @return [String, nil] the one that names the environment
+      # @return [String, nil] the variable that names the environment
       def self.environment_variable
         VARIABLES.find { |name| !ENV.fetch(name, "").empty? }
       end
@@ -85,8 +85,8 @@ module Plock
 
       private
 
-      # What there is for the environment. Where others have a section and this one has none, that
-      # is a mistake: an empty one is none.
+      # The settings of the environment. If there are sections, but none for this environment, that
+      # is a mistake; an empty one is enough.
       def own_section
         names = sections.keys - [SHARED]
         return {} if names.empty?
@@ -142,7 +142,7 @@ module Plock
         erb = ERB.new(text)
         erb.filename = @path
         erb.result
-      rescue StandardError, ScriptError => e # what stands in the file is the application's
+      rescue StandardError, ScriptError => e # the file is the application's code
         refuse("its ERB raised #{e.class} (#{e.message.lines.first.to_s.strip}); the command " \
                "does not load the application: let the file read environment variables")
       end

@@ -4,7 +4,8 @@ module Plock
   module CLI
     # Columns of text, as ps(1) has them.
     module Table
-      # @param columns [Hash{String => #call}] what each shows of an object
+      # @param columns [Hash{String => #call}] by its name, how each column gets its text from an
+      #   object
       # @param objects [Array]
       # @return [Array<String>] lines, the first one with the names of the columns
       def self.lines(columns, objects)

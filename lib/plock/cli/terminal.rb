@@ -4,9 +4,9 @@ require "plock"
 
 module Plock
   module CLI
-    # The controlling terminal, which is in the hands of one process group at a time: it may read
-    # from it, and Ctrl-C and Ctrl-Z are for it. The command has a group of its own, so it is handed
-    # over.
+    # The controlling terminal. One process group has it at a time: only that group can read from
+    # it, and gets the signals of Ctrl-C and Ctrl-Z. The command has a group of its own, so the
+    # terminal is handed over.
     class Terminal
       # @return [Terminal, nil] nil: this process has none, as under cron
       def self.open
@@ -21,23 +21,23 @@ module Plock
         @borrower = nil
       end
 
-      # Is it in this process's hands, or of one of the same job?
+      # Does this process's group have the terminal?
       #
       # @return [Boolean]
       def ours?
         holder == Process.getpgrp
       end
 
-      # To a group that uses it at once: not where others of the same job may be reading from it, as
-      # a pager behind a pipe does. Such a group gets it when it asks for it, and is stopped for
-      # that by the system.
+      # Could other processes of this job be using the terminal, as a pager behind a pipe does?
+      # Then the command does not get it at once, but when it first uses it: the system stops the
+      # command for that.
       #
       # @return [Boolean]
       def shared?
         !$stdin.tty? || !$stdout.tty?
       end
 
-      # @return [Boolean] is it lent?
+      # @return [Boolean] is the terminal lent?
       def lent?
         !@borrower.nil?
       end
@@ -55,7 +55,7 @@ module Plock
         @borrower = nil
       end
 
-      # As it was before it was lent: a killed command could not restore it.
+      # Restores the modes from before the terminal was lent: a killed command could not.
       def tidy
         @tty.console_mode = @modes if @modes && ours?
       rescue SystemCallError

@@ -7,8 +7,8 @@ module Plock
   module CLI
     # `plock wait`
     #
-    # It waits in the queue, acquires the key and releases it at once. It need not poll, and the
-    # earlier waiters have had their turn.
+    # It waits in the queue, acquires the key and releases it at once. So it need not poll, and
+    # when it returns, the earlier waiters have had their turn.
     class WaitCommand < Command
       NAME = "wait"
       USAGE = "[options] KEY"
@@ -18,7 +18,7 @@ module Plock
         Exit status: 0 if KEY is free, 75 if it was not free within --wait.
       TEXT
 
-      TTL = 5.0 # seconds that it takes to be free again if this process dies in that moment
+      TTL = 5.0 # seconds until KEY is free again if this process dies while it holds it
       LABEL = "plock wait"
       private_constant :TTL, :LABEL
 

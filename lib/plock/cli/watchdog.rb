@@ -17,8 +17,8 @@ module Plock
       # @return [Integer]
       attr_reader :pid
 
-      # @param holding [Integer, nil] a descriptor to keep open until the group has ended: a lock
-      #   that lasts as long as a process has it open is not passed on before
+      # @param holding [Integer, nil] a descriptor to keep open until the group has ended, so that
+      #   a lock that lasts as long as a process has the descriptor open is not passed on before
       def initialize(holding: nil)
         @holding = holding
         @group = NOBODY
@@ -33,7 +33,7 @@ module Plock
         tell(group)
       end
 
-      # The group may go on by itself.
+      # From now on, the group may outlive this process.
       def release
         guard(NOBODY)
       end
@@ -52,8 +52,8 @@ module Plock
 
       private
 
-      # It knows the group from its first moment: this process may be killed before it could tell
-      # it.
+      # A new watchdog knows the group from the start: this process may be killed before it could
+      # name the group to it.
       def start
         reader, @pipe = IO.pipe
         @pid = Processes.start_watchdog(reader.fileno, @holding, @group)
@@ -63,7 +63,7 @@ module Plock
       def tell(group)
         @pipe.syswrite([group].pack(GROUP))
       rescue Errno::EPIPE
-        nil # it was killed: SIGCHLD says so, too, and then keep_alive tells the next one
+        nil # it was killed: keep_alive starts another one with this group
       end
     end
   end

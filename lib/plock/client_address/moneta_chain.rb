@@ -2,20 +2,20 @@
 
 module Plock
   class ClientAddress
-    # A Moneta store as the chain it is: proxies around an adapter. What matters to a lock is
-    # whether all of them leave the key alone, and what they make of its value.
+    # A Moneta store as a chain of proxies around an adapter. For a lock, all of them must leave
+    # the key unchanged, and it matters how they write the value.
     #
     # @api private
     class MonetaChain
       # Proxies that change neither key nor value.
       TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze
 
-      # Moneta names a transformer's class by what it does: keys that are Strings pass through
+      # The name of a transformer's class says what it does. Keys that are Strings pass through
       # Marshal as they are.
       TRANSFORMER =
         /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
 
-      # Longer than any real chain; a chain that bites its own tail ends here.
+      # Longer than any real chain: a circular chain ends here.
       DEPTH = 32
 
       private_constant :TRANSPARENT, :TRANSFORMER, :DEPTH
@@ -40,8 +40,8 @@ module Plock
         @adapter.class.name == "Moneta::Adapters::Redis"
       end
 
-      # @return [Symbol, nil] `:plain` or `:marshal`, the way in which values are written; nil where
-      #   keys are changed, or values in another way
+      # @return [Symbol, nil] `:plain` or `:marshal`, the way in which values are written; nil:
+      #   keys are changed, or values are written in another way
       def encoding
         values = @proxies.map { |proxy| value_encoding(proxy) }
         return if values.include?(nil) || values.count(:marshal) > 1

@@ -12,7 +12,7 @@ module Plock
       # memory.
       FILES = %i[ca_file ca_path cert key].freeze
 
-      # What plock demands in any case: TLS 1.2 or later.
+      # Values that change nothing: plock requires TLS 1.2 or later in any case.
       MINIMAL_VERSIONS = [
         nil, :TLS1, :TLS1_1, :TLS1_2, OpenSSL::SSL::TLS1_VERSION, OpenSSL::SSL::TLS1_1_VERSION,
         OpenSSL::SSL::TLS1_2_VERSION

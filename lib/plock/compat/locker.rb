@@ -72,8 +72,8 @@ class Locker
 
     private
 
-    # The statement that takes the row also makes it, which saves a statement. A subclass may define
-    # another {#initialize}.
+    # Skips {#initialize}, because the statement that takes the row makes it, too. But a subclass
+    # may define another {#initialize}.
     def taking(key, options)
       return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
 

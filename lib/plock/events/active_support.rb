@@ -9,8 +9,8 @@ module Plock
     #
     # @api private
     module ActiveSupportBridge
-      # Says in which form a listener wants the times of something that has ended already: as Time,
-      # like an instrumented block's.
+      # Returns the times of an event that has ended as Time objects. Listeners know this form from
+      # events of instrumented blocks.
       module Ended
         # @return [Time]
         def time
@@ -29,7 +29,8 @@ module Plock
       end
 
       class << self
-        # Where ActiveSupport::Notifications is loaded. Looked for whenever a store is opened.
+        # Attaches the bridge if ActiveSupport::Notifications is loaded. Every store calls this
+        # when it is opened.
         def attach
           Events.add(self) if defined?(::ActiveSupport::Notifications) && Events.here?
         end

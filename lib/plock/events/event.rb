@@ -31,8 +31,8 @@ module Plock
       attr_reader :name
       # @return [Float] seconds
       attr_reader :duration
-      # @return [String] the digest in the key's name in the store. It tells keys apart, and does
-      #   not show them.
+      # @return [String] the digest in the key's name in the store. It distinguishes keys, and does
+      #   not reveal them.
       attr_reader :key_digest
       # @return [String, nil]
       attr_reader :label

@@ -43,9 +43,10 @@ module Plock
       # while the job runs.
       #
       # @param options [Hash{Symbol => Object}]
-      # @option options [#call, String, nil] :key is called with the job's arguments, and returns
-      #   the key, a String or Symbol of 1 to 1024 bytes; a String is the key of all jobs of the
-      #   class. By default the key is made from the class and the arguments.
+      # @option options [#call, String, nil] :key a callable gets the job's arguments, and returns
+      #   the key, a String or Symbol of 1 to 1024 bytes. If a String is given instead of a
+      #   callable, it is the key of all jobs of the class. By default the key is made from the
+      #   class and the arguments.
       # @option options [:running, :queued, :queued_and_running] :during (:running)
       # @option options [Numeric] :ttl (15) seconds, 0.005 to 31_622_400: the time after which the
       #   key of a killed worker is free
@@ -56,8 +57,8 @@ module Plock
       #   at most; `:retry` raises {Conflict}; `:discard` drops and logs it. A callable gets the
       #   {Conflict}, and returns one of the three, or another value if it has handled the job
       #   itself.
-      # @option options [Integer, nil] :max_conflicts the most times that it is rescheduled; then
-      #   {Conflict} is raised
+      # @option options [Integer, nil] :max_conflicts the most times that a job is rescheduled;
+      #   after that, {Conflict} is raised
       # @option options [Numeric] :at_least (0) seconds, up to 31_622_400, that the key stays taken
       #   from its acquire on, even if the job is done earlier
       # @option options [Integer] :limit (1) number of jobs, up to 65_535, that may hold the key at

@@ -2,12 +2,12 @@
 
 module Plock
   class Railtie
-    # Has jobs guarded that say so, by whatever runs them. That has to be in place before the
-    # first job is pushed or fetched: a class of jobs may be loaded only then.
+    # Makes guards work, whatever runs the jobs. That must be in place before the first job is
+    # pushed or fetched: a class of jobs may be loaded only then.
     #
     # @api private
     module Jobs
-      # An older one stops no application that has no guards. `guard_with` says what is missing.
+      # An older Sidekiq stops no application without guards. `guard_with` says what is missing.
       OLDEST_SIDEKIQ = "7.3"
       private_constant :OLDEST_SIDEKIQ
 

@@ -5,12 +5,12 @@ require_relative "../cli/failure"
 
 module Plock
   class Railtie
-    # A command for the application's own store, as it is configured, in the place of one that
+    # For a command that uses the application's own store, as it is configured, instead of one that
     # options and the environment name.
     #
     # @api private
     module OwnStore
-      # In front of the command's class.
+      # Extends the command's class.
       module Run
         # @param arguments [Array<String>]
         # @return [Integer] the exit status
@@ -34,7 +34,7 @@ module Plock
 
       def settings_origins = { store: { from: "the application" } }
 
-      # Its help is about options that a task of rake does not have.
+      # Leaves out the hint at the command's help, whose options a task of Rake does not have.
       def usage(message)
         CLI::UsageError.new(message)
       end

@@ -42,13 +42,13 @@ module Plock
       @settings.apply
     end
 
-    # An initializer may speak of config.plock, too.
+    # An initializer may set config.plock, too.
     initializer "plock.configure_again", after: :load_config_initializers do
       @settings.apply_changes
     end
 
-    # Whichever of them the Gemfile names first: `include Plock::Guard` needs no require, and jobs
-    # that Sidekiq buries or deletes give back what they hold.
+    # In whatever order the Gemfile has the gems, `include Plock::Guard` needs no require, and jobs
+    # that Sidekiq kills or deletes give back what they hold.
     initializer "plock.jobs", after: :load_config_initializers do
       Jobs.attach
     end
@@ -71,7 +71,7 @@ module Plock
   end
 end
 
-# They are parts of the class.
+# They are parts of the class, so they are loaded after it.
 require_relative "jobs"
 require_relative "log_subscriber"
 require_relative "settings"

@@ -4,9 +4,9 @@ require_relative "../settings"
 
 module Plock
   class Railtie
-    # What an application says of the default store, in `config/plock.yml` for each environment and
-    # in `config.plock`, which goes before the file. Both have the names that {Configuration} has;
-    # nil counts as absent.
+    # An application's settings for the default store, from `config/plock.yml` for each environment
+    # and from `config.plock`, which takes precedence. Both use the names of {Configuration}; nil
+    # counts as absent.
     #
     # @example config/plock.yml
     #   shared:
@@ -30,15 +30,15 @@ module Plock
         @applied = {}
       end
 
-      # @raise [ConfigurationError] a name that there is not; the default store is in use already
+      # @raise [ConfigurationError] an unknown name, or the default store is in use already
       def apply
         @applied = from_application
         configure({ logger: ::Rails.logger }.merge(from_file, @applied))
       end
 
-      # What `config.plock` says otherwise since then.
+      # Applies what was changed in `config.plock` since {#apply}.
       #
-      # @raise [ConfigurationError] as {apply}
+      # @raise [ConfigurationError] as {#apply}
       def apply_changes
         configure(from_application.reject { |name, value| @applied[name] == value })
       end

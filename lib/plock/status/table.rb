@@ -4,7 +4,7 @@ require_relative "../status"
 
 module Plock
   class Status
-    # Has `pp`, and so irb, show a status as a table. The console of Rails loads it; elsewhere
+    # Makes `pp`, and so irb, show a status as a table. The console of Rails loads it; elsewhere
     # `require "plock/status/table"`.
     #
     #     "import:42": held
@@ -55,7 +55,7 @@ module Plock
           "#{held? ? "held" : "free"}#{" by #{holders.size}" if holders.size > 1}"
       end
 
-      # By what they are.
+      # The holders and waiters, by their names in the first column.
       def table_people
         numbered(holders, "holder", holders.size > 1).merge(numbered(waiters, "waits", true))
       end
@@ -64,7 +64,7 @@ module Plock
         people.each_with_index.to_h { |who, place| [numbers ? "#{role} #{place + 1}" : role, who] }
       end
 
-      # A label is its author's, and may have anything in it.
+      # A label may have anything in it, so it is escaped.
       def table_cell(who, column)
         value = who[column] if who.members.include?(column)
         case value

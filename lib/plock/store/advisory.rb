@@ -19,16 +19,17 @@ module Plock
     # `require "plock/store/advisory"`.
     #
     # Each lease and each waiter has a connection of its own: at most `pool_size` in a process. The
-    # connections have the settings of the given class, and are never in the caller's transaction. A
-    # thread in the holder's process ends the lease when it expires. Fences are read from the
-    # database's clock, and grow only while that does. Leases cannot be handed over, and keys cannot
-    # be listed. Of the locks of other processes, {Locking#status} tells what the database knows of
-    # their connections. {Locking#break} cuts the holder's connection.
+    # connections have the settings of the given class, and are never in the caller's transaction.
+    # A thread in the holder's process ends the lease when it expires. A fence is a time of the
+    # database's clock, so fences grow only while that clock does. Leases cannot be handed over,
+    # and keys cannot be listed. For locks of other processes, {Locking#status} reports what the
+    # database knows of their connections. {Locking#break} cuts the holder's connection.
     #
     # With `scope: :connection`, a lock lasts as long as the connection. A pooler that lends a
-    # PostgreSQL connection to each transaction would leave such locks to its next client. If plock
-    # detects one, it raises {UnsupportedError}. `scope: :transaction` (PostgreSQL) keeps a
-    # transaction of the lease open instead, and works through such poolers.
+    # PostgreSQL connection to each transaction would leave such locks to the next client of that
+    # connection. If plock detects such a pooler, it raises {UnsupportedError}.
+    # `scope: :transaction` (PostgreSQL) keeps a transaction of the lease open instead, and works
+    # through such poolers.
     #
     # PostgreSQL has read-write locks, MySQL does not.
     #
@@ -68,7 +69,8 @@ module Plock
       #   `:logger` as for {Store.open}
       # @raise [ArgumentError] an option of another name
       # @raise [ConfigurationError] a value that cannot be right
-      # @raise [UnsupportedError] another database, or a scope that it does not have
+      # @raise [UnsupportedError] a database without advisory locks, or a scope that it does not
+      #   have
       def initialize(
         model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0,
         connect_timeout: 2.0, unavailable_timeout: 1.0, **options
@@ -89,7 +91,7 @@ module Plock
         @here = PerProcess.new { {} }
       end
 
-      # @return [String] without user and password
+      # @return [String] the database's URL, without user and password
       def url
         "#{@origin.url} (advisory)"
       end
@@ -104,9 +106,9 @@ module Plock
       alias lock_release lock_acquire
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
+      # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
 
-      # @return [Database::Connections] of the leases and waiters
+      # @return [Database::Connections] the connections of the leases and waiters
       # @return [PostgresqlLocks, MysqlLocks]
       attr_reader :pool, :locks
 
@@ -120,13 +122,13 @@ module Plock
           grant.note(grant.connection.server_id)
         end
         seconds = how == :once ? 0.0 : request.left.clamp(0.001, @locks.longest_wait)
-        deadline = Clock.now + seconds + grace if seconds.positive? # the database waits
+        deadline = Clock.now + seconds + grace if seconds.positive? # the statement itself waits
         asked_at, server_id, fence =
           @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline)
         return unless fence
 
         check(grant, server_id, deadline)
-        # while the answer came
+        # it may have been lost while the answer came
         unless grant.connection.lives?
           raise UnavailableError.new("the connection that has the lock was lost", code: :io)
         end
@@ -140,12 +142,12 @@ module Plock
       # The database queues waiters. Only a request that collided with another waits here.
       def line_up(_request) = AcquireRequest::Place.new
 
-      # Its hold on the key ends with its connection.
+      # Releases all that the grant's connection holds, or closes the connection.
       def take_back(grant, within = @release_timeout, **)
         grant.abandon(Clock.now + within)
       end
 
-      # The same for a caller that does not wait: a connection that owes an answer is closed.
+      # The same for a caller that must not wait: a connection that owes an answer is closed.
       def take_back_later(grant)
         grant.connection&.spoil if grant.connection&.busy?
         take_back(grant, AcquireRequest::AT_ONCE_S)
@@ -206,7 +208,8 @@ module Plock
         end
       end
 
-      # If the server's id of the connection has changed, there is a pooler in between.
+      # If the server's id of the connection has changed, there may be a pooler in between. The
+      # lock is refused if there is.
       def check(grant, server_id, deadline)
         if grant.connection.server_id == server_id ||
            !@locks.astray?(grant.connection, server_id, @pool, deadline)
@@ -221,7 +224,7 @@ module Plock
       # @return [Hash{Integer => LeaseState}]
       def known = @here.enter(&:dup)
 
-      # Depends on the database.
+      # Some abilities are missing only on some databases.
       def unable
         UNABLE + @locks.unable
       end
@@ -273,11 +276,11 @@ module Plock
 
       def break_hold(key, _shared)
         deadline = soon
-        # a lease that was released since then is not lost, nor is a later one on its connection
+        # a lease that is released from now on is not lost, nor is a later one on its connection
         before = known
         ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
         grants = known.merge(before)
-        # a request that does not know yet that it has the key uses its connection
+        # a request that does not know yet that it has the key still uses its connection
         here, there = ids.partition { |id| grants[id]&.fence }
         broken = here.count { |id| grants[id].key == key && grants[id].take_away(deadline) }
         cut(key, there, deadline) if there.any?

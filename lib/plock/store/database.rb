@@ -76,7 +76,7 @@ module Plock
       # @param pool_size [Integer] connections at most, in addition to the one that listens and to
       #   two for releases and renewals while all are in use; waiters and holders occupy none
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one attempt may take; the
-      #   first attempt of a call has them even if its `wait:` is shorter
+      #   first attempt of a call may take that long even if its `wait:` is shorter
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
       #   call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
@@ -106,13 +106,13 @@ module Plock
         )
       end
 
-      # @return [String] without user and password
+      # @return [String] the database's URL, without user and password
       def url = @origin.url
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
+      # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
 
-      # Watches the lease, too, if its holder must learn of a break.
+      # Watches the lease, too, if its holder must learn of a break at once.
       def tend(grant)
         @site.watch(grant) if grant.attended?
         super
@@ -131,7 +131,7 @@ module Plock
         single = grant.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, grant.key, grant.token, by: deadline)
-          # if it lasts longer, the clock was set back
+          # a place that lasts longer is from before the clock was set back
           kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
           if kept && !(first && left <= 0)
             return AcquireRequest::Answer.new(nil, nil, seconds(left), first)
@@ -145,8 +145,8 @@ module Plock
 
       def line_up(request) = Place.new(@site, request)
 
-      # Takes it back at once, so that the next caller does not find it, and once more if the server
-      # may carry out a request late.
+      # Takes the lease or place back at once, so that the next caller does not find it, and again
+      # later if the server may still carry out a request.
       def take_back(grant, within = @site.release_timeout, doubt: true)
         @site.settle(grant.key, grant.token, Clock.now + within)
         settled = true
@@ -169,7 +169,7 @@ module Plock
         )
       end
 
-      # In one statement. Leases that it does not reach are renewed one by one.
+      # In one statement. Leases that it did not renew are renewed one by one.
       def prolong_all(grants, span)
         single, shared = grants.partition { |grant| grant.share.nil? }
         return super if single.size < 2
@@ -224,8 +224,8 @@ module Plock
 
       def disconnect = @site.close
 
-      # Inside a transaction of the caller's it only looks: others would wait for the row until that
-      # transaction ends.
+      # Inside a transaction of the caller, this only reads: if it wrote the row, others would wait
+      # for that transaction's end.
       def keep_note(name, note, replace)
         deadline = soon
         return @origin.inside { |inside| tables.note(inside, name, deadline) } if inside?
@@ -263,8 +263,8 @@ module Plock
         [soon, [grant.valid_until, Clock.now].max].min
       end
 
-      # Seconds that a place lasts without a sign of life: longer if the server knows which process
-      # waits.
+      # Seconds that a place lasts if its waiter does not refresh it: longer if this process can be
+      # called.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
       def attempt_at_once(grant, ttl, deadline)
@@ -277,7 +277,7 @@ module Plock
           )
         return answer if answer || @site.ask(:held_for, grant.key, by: deadline).positive?
 
-        stand_in_queue(grant, ttl, false, deadline) # those who seem to wait may all be gone
+        stand_in_queue(grant, ttl, false, deadline) # all that seem to wait may be gone
       end
 
       def granted(*request, by:)
@@ -285,7 +285,7 @@ module Plock
         AcquireRequest::Answer.new(fence, asked_at) if fence
       end
 
-      # @return [Array(Object, Float)] the answer, and when it was asked for
+      # @return [Array(Object, Float)] the answer, and when the database was asked for it
       def timed(what, *arguments, by:)
         @site.work(by) do |connection|
           asked_at = Clock.now
@@ -293,7 +293,7 @@ module Plock
         end
       end
 
-      # @param keep [Boolean] is it to keep its place if it is refused?
+      # @param keep [Boolean] does the request keep its place if it is refused?
       def stand_in_queue(grant, ttl, keep, deadline)
         holder = @site.record(grant.label, grant.token)
         (fence, left, before, next_holder, next_token), asked_at =
@@ -340,7 +340,7 @@ module Plock
         holds || refused
       end
 
-      # @return [Integer, nil] nil: they are given; else of one that is held or waited for
+      # @return [Integer, nil] nil: all were taken; else the index of a key that is held or awaited
       def take_together(grants, ttl)
         wanted =
           grants.map { |grant| [grant.key, grant.token, @site.record(grant.label, grant.token)] }
@@ -388,7 +388,7 @@ module Plock
         mask = Locking::Acquisition.mask
         begin
           @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
-        ensure # also when the caller breaks its own lease, and has heard of it
+        ensure # even if the caller has broken its own lease, and learned of it
           Thread.handle_interrupt(mask) do
             waiting.each { |holder, token| @site.call(holder, token, deadline) }
           end

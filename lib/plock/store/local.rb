@@ -21,7 +21,7 @@ module Plock
   #   store.acquire("import") { import }
   #
   # @!method path
-  #   @return [String] of the file
+  # @return [String] the path of the file
   #
   # @!method close
   #   Unmaps the file as soon as no lease needs it. A store that is used after that opens it again.
@@ -61,7 +61,7 @@ module Plock
       end
 
       # @api private
-      # @param url [String] `local:`, or `local:/path/to/file`, with `?keys=` as it may be
+      # @param url [String] `local:`, or `local:/path/to/file`, with or without `?keys=`
       # @param keys [Integer, nil] how many can be held or waited for at a time; nil: as many as the
       #   file was made for
       # @param profile [Locking::StoreConfig]
@@ -133,7 +133,7 @@ module Plock
     end
 
     # @api private
-    # @param heir [String, nil] the dump of a lease whose token is used again; nil: a fresh token
+    # @param heir [String, nil] the dump of another lease, whose token is used; nil: a fresh token
     def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
       key, token = LocalHold.read(dump)
       adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
@@ -177,7 +177,7 @@ module Plock
       )
     end
 
-    # Beside the file, as `locks.secret` and `locks.secret.NAMESPACE`.
+    # A note is beside the store's file, as `locks.secret` or `locks.secret.NAMESPACE`.
     def keep_note(name, note, replace)
       LocalNote.new("#{path}.#{name.delete_prefix(NOTES).tr(":", ".")}").keep(note, replace)
     end

@@ -19,9 +19,9 @@ module Plock
     #
     # The server has no wait queue. Each process serves its own waiters in order, and polls for the
     # first of them, with pauses that grow from 4 ms to 250 ms. There is no order among processes,
-    # and {Status#waiters} lists those of this one. memcached counts time in seconds, so a key that
-    # is not released is free up to two seconds after its lease has ended. Keys cannot be listed or
-    # shared: {UnsupportedError}.
+    # and {Status#waiters} lists only the waiters of this process. memcached counts time in
+    # seconds, so a key that is not released is free up to two seconds after its lease has ended.
+    # Keys cannot be listed or shared: {UnsupportedError}.
     #
     # A thread of Ruby renews the leases: if other code lets no thread run for longer than a ttl,
     # they end.
@@ -90,13 +90,13 @@ module Plock
           end
       end
 
-      # @return [String] without user and password
+      # @return [String] the servers, without user and password
       def url
         "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
       end
 
       # @!visibility private
-      # The rest is what {AcquireRequest}, {LeaseState} and {Renewal} call.
+      # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
 
       # Takes two requests. Between them the lease may end, and another holder may take the key with
       # a smaller fence. So the key is read last.
@@ -157,7 +157,7 @@ module Plock
           noted = holder(found, nil)
           grant.relabel(noted.label)
           left = ttl || noted.remaining
-          # a clock was set
+          # an implausible end: a clock was set
           left = granted unless left.positive? && left <= (ttl || granted)
           next unless client.replace(grant.key, value(grant, left), seconds(left), cas)
 
@@ -175,7 +175,7 @@ module Plock
         raise UnsupportedError, "memcached cannot list what it has"
       end
 
-      # All requests of the block together end after `attempt_timeout`.
+      # Without a deadline, all requests of the block together take `attempt_timeout` at most.
       #
       # @param reserve [Integer] by how many connections it can exceed the pool's size
       def work(deadline = nil, reserve = 0)
@@ -183,7 +183,7 @@ module Plock
         @pool.with(deadline, reserve) { |client| yield client.by(deadline) }
       end
 
-      # Runs the block with the value and its version, if the key is ours.
+      # Runs the block with the value and its version, if `token` holds the key.
       def change(grant, deadline = nil, reserve = 0, token: grant.token)
         work(deadline, reserve) do |client|
           value, cas = client.read_with_cas(grant.key)

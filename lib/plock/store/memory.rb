@@ -6,9 +6,9 @@ require_relative "support/hold"
 
 module Plock
   module Testing
-    # A store in the memory of this process, which `memory:` opens. Threads and fibers see what
-    # they see of a store on a server, and tests can move its clock. A forked child has a copy of
-    # its own.
+    # A store in the memory of this process, which `memory:` opens. To threads and fibers it
+    # behaves as a store on a server does, and tests can move its clock. A forked child has a copy
+    # of its own.
     #
     # @example
     #   store = Plock::Store.open("memory:")
@@ -55,7 +55,7 @@ module Plock
 
       # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
       #
-      # @param key [String] in the store
+      # @param key [String] the key as it stands in the store
       # @param owner [String]
       # @param ttl [Numeric] seconds
       # @return [Boolean] false: the key is held
@@ -67,7 +67,7 @@ module Plock
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
       #
-      # @param key [String] in the store
+      # @param key [String] the key as it stands in the store
       # @param owner [String]
       # @return [Boolean] was it held by `owner`?
       def lock_release(key, owner)
@@ -174,7 +174,7 @@ module Plock
         Store::StateHold.new(lease, KIND, waited, lease.contended?)
       end
 
-      # What {Status} tells of holders and waiters.
+      # What {Status} reports about holders and waiters.
       def facts(lease, since)
         { **lease.owner, since: @backend.since_epoch(since), mode: lease.share&.mode }
       end

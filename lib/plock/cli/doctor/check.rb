@@ -5,7 +5,7 @@ require_relative "finding"
 module Plock
   module CLI
     module Doctor
-      # One thing to look at. A subclass has a NAME, and says in {#look} what it found.
+      # One check of the doctor. A subclass has a NAME, and a {#look} that returns the finding.
       class Check
         # @param server [Server]
         # @return [Finding]

@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Which server it is, and whether it can hold locks at all.
+      # Which server this is, and whether it can hold locks at all.
       class Version < Check
         NAME = "version"
         LEAST = [6, 2].freeze
@@ -25,12 +25,12 @@ module Plock
         end
       end
 
-      # Whether it is one that locks may be kept on.
+      # Whether the server has a role in which it may hold locks.
       class Role < Check
         NAME = "role"
 
         def look
-          # in Valkey
+          # the second name is Valkey's
           mode = server.info("server", "redis_mode") || server.info("server", "server_mode")
           role = server.info("replication", "role") or return unknown("the role")
           if role == "slave"
@@ -73,11 +73,11 @@ module Plock
         end
       end
 
-      # How far away it is.
+      # How long the server takes to answer.
       class RoundTrip < Check
         NAME = "round trip"
         ROUNDS = 11
-        # seconds. The shortest attempt has 0.2, and may need a connection, TLS and three of these
+        # seconds; the shortest attempt has 0.2 for a connection, TLS and three round trips
         LONG = 0.02
         private_constant :ROUNDS, :LONG
 

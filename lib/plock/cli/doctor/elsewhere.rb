@@ -5,8 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # A store of which no server is asked anything beyond locks: in a file of this host, in a
-      # database, in memcached, or in memory.
+      # Stands for {Server} if a store has no server that could be asked about more than locks: in
+      # a file of this host, in a database, in memcached, or in memory.
       class Elsewhere
         # @return [Locking]
         attr_reader :store
@@ -16,7 +16,7 @@ module Plock
           @store = store
         end
 
-        # @return [nil] what a server would tell
+        # @return [nil] always: there is no server to ask
         def number(_section, _name)
           nil
         end

@@ -3,10 +3,10 @@
 module Plock
   module CLI
     module Doctor
-      # One thing that was looked at.
+      # The result of one check.
       #
       # @!attribute [r] check
-      #   @return [String] its name
+      #   @return [String] the name of the check
       # @!attribute [r] level
       #   @return [Symbol] `:fine`; `:advice`: could be better; `:danger`: a key may get two
       #     holders, or none can be acquired; `:unknown`: the check could not run

@@ -37,14 +37,14 @@ module Plock
 
         def who = "processes of this host that use #{server.store.path}"
 
-        # As the engine names it if no path is given.
+        # Is this the file that the engine uses if no path is given?
         def in?(folder, name) = server.store.path == "#{folder}/#{name}/locks"
 
         def own = "plock-#{Process.euid}"
       end
 
-      # The file system of the store's file. Which of them cannot be used the store itself knows,
-      # and says when it is opened.
+      # The file system of the store's file. The store itself knows which file systems cannot be
+      # used, and says so when it is opened.
       class FileSystem < Check
         NAME = "file system"
         MOUNTS = "/proc/self/mounts"
@@ -56,8 +56,9 @@ module Plock
 
         private
 
-        # Of the mount that the path is in deepest, and of two at one place the later. nil: the
-        # system does not say, or not of what this process was locked into.
+        # Returns the type of the deepest mount that contains the path; if two are at the same
+        # place, that of the later one. nil: the system has no list of mounts, or no mount in it
+        # contains the path.
         def kind
           return unless File.readable?(MOUNTS)
 

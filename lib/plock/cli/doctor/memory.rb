@@ -9,7 +9,7 @@ module Plock
       class Eviction < Check
         NAME = "eviction"
         NEVER = "noeviction"
-        FULL = 0.9 # of what there is
+        FULL = 0.9 # of the limit
         private_constant :NEVER, :FULL
 
         REMEDY = "CONFIG SET maxmemory-policy noeviction, and in its configuration file; keep " \

@@ -9,7 +9,8 @@ module Plock
       class Rights < Check
         NAME = "rights"
 
-        # Enough for everything; docs/operations.md shows it as one command.
+        # Rights that are enough for all that plock does; docs/operations.md shows them as one
+        # command.
         SMALLEST = %w[
           ~plock:*
           ~parse-stack:lock:v1:*
@@ -64,7 +65,7 @@ module Plock
           advice("user #{name} may, #{password}use #{everything.join(" and ")}", REMEDY)
         end
 
-        # A String from Redis 7 on, an Array before.
+        # `keys` is a String from Redis 7 on, and an Array before.
         def all_keys?(user)
           Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
         end
@@ -104,7 +105,8 @@ module Plock
 
         private
 
-        # @return [Float, nil] seconds
+        # @return [Float, nil] seconds from the release to the waiter's lease; nil: it did not get
+        #   one
         def hand_over(key)
           holder = server.store.acquire(key, ttl: TTL, wait: PATIENCE, label: "plock doctor")
           waiter = Thread.new { wait_for(key) }

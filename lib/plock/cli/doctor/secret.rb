@@ -5,8 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Whether names of keys can be guessed from what is stored, and whether all who use the
-      # namespace hash them alike.
+      # Whether names of keys can be guessed from what is stored, and whether all clients of the
+      # namespace hash them with the same secret.
       class Secret < Check
         NAME = "secret"
 
@@ -43,7 +43,8 @@ module Plock
 
         def profile = store.profile
 
-        # @return [Locking::Fingerprint, nil]
+        # @return [Locking::Fingerprint, nil] that of another secret which others use; nil: none is
+        #   known
         def other
           return unless store.can?(:compares_secrets)
 

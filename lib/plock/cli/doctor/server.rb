@@ -5,8 +5,8 @@ require "plock"
 module Plock
   module CLI
     module Doctor
-      # The server behind a store, as it tells of itself. Asked over a connection like those of
-      # locks: the same address, credentials, TLS and time limits.
+      # A store's server, and what it reports about itself. It is asked over a connection like
+      # those of locks: the same address, credentials, TLS and time limits.
       class Server
         # @return [Store]
         attr_reader :store
@@ -24,8 +24,8 @@ module Plock
           @conversation.ask(words)
         end
 
-        # The same where no answer is an answer, too: the user may not, or the server knows no such
-        # command.
+        # As {#ask}, but returns nil if the user may not run the command, or the server does not
+        # know it.
         #
         # @return [Object, nil]
         # @raise [Error]
@@ -37,7 +37,7 @@ module Plock
 
         # @param section [String]
         # @param name [String]
-        # @return [String, nil] nil: it is not told
+        # @return [String, nil] nil: the server does not report it
         def info(section, name)
           @info[section] ||= (try("INFO", section) || "").scan(/^([^#:\r\n]+):([^\r\n]*)/).to_h
           @info[section][name]

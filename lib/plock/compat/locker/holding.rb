@@ -50,7 +50,7 @@ class Locker
     # @return [Integer, nil] the sequence; nil: another caller holds the row
     def get = (@locker.sequence if @locker.get)
 
-    # Renews on another thread, so that this one notices the expiry although the database is silent.
+    # Renews on another thread, so that this one notices the expiry even if the database is silent.
     #
     # @return [Boolean, nil] whether the row was still ours; nil: unknown
     def renew(span)
@@ -109,8 +109,8 @@ class Locker
       )
     end
 
-    # An exception of the block goes before the loss. A caller that is interrupted does not wait for
-    # the answer.
+    # If the block has raised an exception, that is raised and not the loss. A caller that is
+    # interrupted does not wait for the answer.
     def give_back
       ours = Thread.handle_interrupt(LEAVING) { @locker.release }
       answered = true

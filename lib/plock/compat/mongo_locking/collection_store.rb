@@ -9,12 +9,13 @@ require_relative "tenancy"
 module Mongo
   module Locking
     # A store of plock in the collection of the gem. Each lock is a document with `scope`, `key`,
-    # `refcount` and `expire_at`; `refcount` counts the holder and the processes that have tried. A
-    # process of plock looks to the gem like another process of its own.
+    # `refcount` and `expire_at`; `refcount` counts the holder and the processes that have tried.
+    # To the gem, a process of plock appears to be one of the gem's own.
     #
-    # A document of ours also has an `owner`, and in `until` a copy of the time that we wrote. This
-    # class releases, renews and extends only a document that has both. One request takes a
-    # document; a refused caller does not increment `refcount`.
+    # A document of ours also has an `owner`, and in `until` a copy of the `expire_at` that we
+    # wrote last. This class releases, renews and extends a document only if its `owner` and
+    # `expire_at` are still what we wrote. One request takes a document; a refused caller does not
+    # increment `refcount`.
     #
     # Times are those of the callers' clocks.
     class CollectionStore
@@ -175,7 +176,7 @@ module Mongo
         !found.nil? && found["expire_at"] > ::Time.now
       end
 
-      # Adopts the lock in one request, which matches only the owner that left it.
+      # Adopts the lock, with a request that matches only what its last owner has written.
       def take_over(grant, token, span, granted)
         left = place_of(grant.key).merge("owner" => token)
         found = @documents.find(left)

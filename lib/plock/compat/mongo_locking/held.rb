@@ -23,7 +23,7 @@ module Mongo
       # @return [Held, nil] nil: another kind of lock in the same store
       def self.of(status)
         name = Name.of_document(status.store_key) || Name.of_label(status.label) or return
-        owner = status.holders.first.dup.tap { |holder| holder.label = nil } # that is scope and key
+        owner = status.holders.first.dup.tap { |holder| holder.label = nil } # scope and key, again
 
         new(
           name.scope, name.key, owner.to_s, status.since && (::Time.now - status.since),

@@ -10,13 +10,13 @@ module Mongo
     # How the instances of one class are locked: as roots, by a key within a scope, or through their
     # parents.
     class Locker
-      # The options of a lock, as of {Locking.configure}, and their defaults. The intervals and the
-      # lifetime are seconds.
+      # The options of a lock and of {Locking.configure}, with their defaults. The intervals and
+      # the lifetime are in seconds.
       DEFAULT_OPTIONS = {
         max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600
       }.freeze
 
-      # Their names.
+      # The names of these options.
       OPTIONS = DEFAULT_OPTIONS.keys.freeze
 
       LIFETIMES =

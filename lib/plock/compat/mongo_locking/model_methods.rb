@@ -15,7 +15,8 @@ module Mongo
         #
         # @param opts [Hash{Symbol => Object}] `:key`, `:scope`, and the tries, intervals and
         #   lifetime of {Locking.configure}
-        # @option opts [Symbol, Proc] :key (:id) a method of the instance, or a Proc that takes it
+        # @option opts [Symbol, Proc] :key (:id) a method of the instance, or a Proc that takes the
+        #   instance
         # @option opts [String, Symbol, Proc] :scope (the class's name) a name, or a Proc that takes
         #   the instance
         # @return [self]

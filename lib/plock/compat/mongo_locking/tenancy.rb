@@ -13,8 +13,8 @@ module Mongo
       MOST = 64
       private_constant :MOST
 
-      # @return [Array<Time>] the time that was written last, and those that may have been written
-      #   because the answer is missing
+      # @return [Array<Time>] the time that was written last, and the times of requests without an
+      #   answer, which may have been written
       def written = @written || []
 
       # Runs the block, which writes this time. If the block raises, the time may have been written.

@@ -55,7 +55,7 @@ class RemoteLock
         sleep([pause.next, left].min)
         keep(turn) if turn.remaining < turn.ttl / 2
       end
-      keep(turn) if pause # as long as the lock
+      keep(turn) if pause # for as long as the lock
       true
     end
 

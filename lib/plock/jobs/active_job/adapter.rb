@@ -12,12 +12,12 @@ module Plock
       private_constant :INLINE, :TEST, :SIDEKIQ
 
       class << self
-        # @return [Boolean] does it only note what it is given?
+        # @return [Boolean] does the adapter only record jobs?
         def pretends?(adapter)
           adapter.class.name == TEST
         end
 
-        # @return [Boolean] can a job be put off?
+        # @return [Boolean] can the adapter run a job later?
         def schedules?(adapter)
           return false if adapter.class.name == INLINE
 
@@ -27,7 +27,7 @@ module Plock
           )
         end
 
-        # @return [Boolean] does it run a job again that has raised?
+        # @return [Boolean] does the adapter itself run a job again that has raised?
         def retries?(adapter)
           adapter.class.name == SIDEKIQ
         end
@@ -38,7 +38,7 @@ module Plock
 
           case job_class.enqueue_after_transaction_commit
           when :always, true then true
-          when :default # from 8.0 on, it means no
+          when :default # since 8.0, it means no
             ::ActiveJob::VERSION::MAJOR < 8 && adapter.enqueue_after_transaction_commit?
           else false
           end

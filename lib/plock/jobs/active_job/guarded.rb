@@ -7,12 +7,12 @@ require_relative "work"
 
 module Plock
   module ActiveJob
-    # The additions to a guarded ActiveJob: it gets its key when it is enqueued, takes its ticket
-    # along, and runs as {Guard::Run} says.
+    # The additions to a guarded ActiveJob: it gets its key when it is enqueued, carries its ticket
+    # with it, and runs as {Guard::Run} describes.
     #
-    # The run is around all other callbacks of `perform`, so a key is taken before them and released
-    # after them. `retry_on` and `discard_on` see the errors of the run, so they can name
-    # {Guard::Conflict} and its like.
+    # The run is around all other callbacks of `perform`, so a key is taken before them and
+    # released after them. `retry_on` and `discard_on` see the errors of the run, so they can name
+    # {Guard::Conflict} and the others.
     #
     # The key of a failed job stays taken if the job is enqueued again, by `retry_job` or
     # `retry_on`, or if its adapter retries by itself. Otherwise it is given back when `perform_now`
@@ -96,7 +96,7 @@ module Plock
         scheduled_at ? [scheduled_at.to_f - Time.now.to_f, 0.0].max : 0.0
       end
 
-      # Postpones it at the enqueue; a job that is scheduled for later stays so.
+      # Postpones the job when it is enqueued. A job that is scheduled for a later time keeps that.
       def plock_put_off(delay)
         return false unless Adapter.schedules?(queue_adapter)
 
@@ -104,7 +104,7 @@ module Plock
         true
       end
 
-      # Reschedules it at its start. This does not count as an execution.
+      # Reschedules the job when it starts. This does not count as an execution.
       def plock_reschedule(delay)
         return false unless @plock_dequeued && Adapter.schedules?(queue_adapter)
 

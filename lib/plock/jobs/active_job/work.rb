@@ -9,12 +9,12 @@ module Plock
     #
     # @api private
     class Work < Guard::Work
-      # In what order the names of a Hash stand there does not count.
+      # Lists of names of a Hash, whose order does not matter.
       NAMES = %w[_aj_symbol_keys _aj_ruby2_keywords].freeze
       private_constant :NAMES
 
       # @param job [Guarded]
-      # @param rescheduler [#call, nil] is given the delay; nil: here nothing can be rescheduled
+      # @param rescheduler [#call, nil] gets the delay; nil: the job cannot be rescheduled here
       def initialize(job, rescheduler: nil)
         super(job.class.plock_guard, job.plock_ticket, job.class.name, job.job_id)
         @job = job
@@ -26,7 +26,7 @@ module Plock
         @job.arguments
       end
 
-      # @return [Array] with the global id in the place of what has one
+      # @return [Array] the arguments as they are serialized: a record is replaced by its global id
       def plain_arguments
         in_order(::ActiveJob::Arguments.serialize(@job.arguments))
       end

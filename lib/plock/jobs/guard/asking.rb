@@ -7,11 +7,11 @@ require_relative "held"
 
 module Plock
   module Guard
-    # Asking for a job's key, and what a refusal means.
+    # Asks for a job's key, and handles a refusal.
     #
     # @api private
     module Asking
-      # Attempts that are repeated at once if the holder is gone before it could be named.
+      # Attempts in a row, if the holder is gone each time before it could be named.
       ATTEMPTS = 3
 
       # Masks interrupts while a lease changes its owner.
@@ -55,7 +55,7 @@ module Plock
 
       # The store could not be asked.
       #
-      # @raise [Error] unless the guard proceeds without
+      # @raise [Error] unless the guard lets the job go without its key
       def go_without(error)
         unless @work.guard.proceed? && FAILURES.any? { |failure| failure === error }
           @work.log(:error, "#{@work.label} cannot have its key: #{error.class}: #{error.message}")

@@ -23,7 +23,7 @@ module Plock
         @waited = waited
       end
 
-      # @return [Boolean] does this very job have the key already?
+      # @return [Boolean] does an earlier run of the same job have the key?
       def own?
         !@status.nil? && @status.holders.any? { |holder| holder.label == @work.label }
       end
@@ -36,19 +36,20 @@ module Plock
         own? ? wait_for_old_run : carry_out(wish)
       end
 
-      # Reschedules a job that seems to hold its key already. This is not counted as a conflict.
+      # Reschedules a job whose earlier run seems to hold its key. This is not counted as a
+      # conflict.
       #
       # @return [Symbol] `:rescheduled`
-      # @raise [Conflict] it runs inline in its caller
+      # @raise [Conflict] the job cannot be rescheduled, for example because it runs inline
       def wait_for_old_run
         reschedule("its own earlier run has not ended", @work.ticket.conflicts) || refuse
       end
 
       # Handles a conflict at the push of the job.
       #
-      # @param again [Boolean] was it pushed before, so that the push cannot be refused?
-      # @return [Symbol] the outcome, as of {at_start}; `:go`: push it without a lease, and check
-      #   again at its start
+      # @param again [Boolean] was the job pushed before, so that this push cannot be refused?
+      # @return [Symbol] the outcome, as {#at_start} returns it; or `:go`: push the job without a
+      #   lease, and check again when it starts
       # @raise [Conflict]
       def at_push(again)
         return :go if own?
@@ -59,7 +60,7 @@ module Plock
         carry_out(wish)
       end
 
-      # @return [Conflict] that says all this
+      # @return [Conflict] the error that describes this conflict
       def conflict
         Conflict.new(
           "#{@work.label} cannot have its key: #{who}", key: @work.key, status: @status,
@@ -92,7 +93,7 @@ module Plock
         !@work.guard.max_conflicts.nil? && conflicts > @work.guard.max_conflicts
       end
 
-      # @param counted [Integer] conflicts that the job will have behind it
+      # @param counted [Integer] conflicts of the job so far
       def reschedule(why, counted)
         before, @work.ticket.conflicts = @work.ticket.conflicts, counted
         delay = Backoff.delay(before)

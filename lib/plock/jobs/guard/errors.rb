@@ -4,13 +4,13 @@ require_relative "../../errors"
 
 module Plock
   module Guard
-    # Raised when another holder has the key of a guarded job. The push raises it, or the job, so
-    # that its queue retries it. Try again later.
+    # Raised when another holder has the key of a guarded job. It is raised either by the push, or
+    # by the job, so that the queue retries the job. Try again later.
     class Conflict < Error
       # @return [String, Symbol] the key that another holder has
       attr_reader :key
 
-      # @return [Status, nil] the holders; nil if the store did not tell
+      # @return [Status, nil] the holders; nil if they are not known
       attr_reader :status
 
       # @return [String] the name of the job's class

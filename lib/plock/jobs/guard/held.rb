@@ -8,7 +8,7 @@ module Plock
     #
     # @api private
     module Held
-      # A shorter span cannot be asked for.
+      # The store accepts no shorter span.
       LEAST = Locking::Arguments::TTL_MIN
       MOST = Locking::Arguments::SPAN_MAX
 
@@ -91,7 +91,7 @@ module Plock
         #
         # @param ticket [JobState]
         # @param most [Float] the most seconds that its key may stay taken, for `at_least:`
-        # @return [Boolean] was it still there?
+        # @return [Boolean] was the lease still there?
         # @raise [Error] the store could not be asked
         def give_back(store, ticket, most = MOST)
           return false unless ticket.lease

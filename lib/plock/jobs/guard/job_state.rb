@@ -2,21 +2,21 @@
 
 module Plock
   module Guard
-    # The guard's state of one job. It travels with the job, so that each process that runs, buries
+    # The guard's state of one job. It travels with the job, so that each process that runs, kills
     # or deletes the job knows its leases, even if the class is gone or renamed.
     #
     # It contains the dump of the lease from the push ({Lease#dump}). A run adopts the lease, which
     # is possible once. If the job must run again, the run hands the lease back under the token in
-    # the dump. The dump therefore stays valid through all runs, and a queue may push the same text
-    # back, as Sidekiq does for a retry and at a shutdown. The dump gives access to the lease, so
-    # it is never shown.
+    # the dump. The dump therefore stays valid through all runs, and a queue may push the job's
+    # text back unchanged, as Sidekiq does for a retry and at a shutdown. The dump gives access to
+    # the lease, so it is never shown.
     #
     # @api private
     class JobState
-      # Its name among what a queue keeps of a job.
+      # Its name in the data that a queue keeps of a job.
       NAME = "plock"
 
-      # @return [String, nil] of {Lease#dump}
+      # @return [String, nil] the value of {Lease#dump}
       attr_accessor :lease
       # @return [Float, nil] seconds since 1970, until when the key must stay taken, whatever the
       #   outcome of the job
@@ -26,7 +26,7 @@ module Plock
       # @return [Boolean] was the job postponed at its push, so that it has no lease yet?
       attr_accessor :put_off
 
-      # Of this process only:
+      # These two are not stored with the job:
 
       # @return [Float, nil] seconds until the job is due again, if it was queued again
       attr_accessor :passed_on
@@ -63,12 +63,12 @@ module Plock
         (@keep_until - Process.clock_gettime(Process::CLOCK_REALTIME)).clamp(0.0, most)
       end
 
-      # @return [Boolean] is there nothing to store?
+      # @return [Boolean] is there nothing to store in the job?
       def empty?
         @lease.nil? && @conflicts.zero? && !@put_off
       end
 
-      # @return [Hash{String => Object}] of what JSON knows
+      # @return [Hash{String => Object}] values that JSON knows
       def to_h
         {
           "lease" => @lease, "keep_until" => @keep_until,

@@ -12,9 +12,9 @@ module Plock
     module Key
       class << self
         # @param guard [Options]
-        # @param job_class [String] its name
-        # @yieldparam plain [Boolean] true: what JSON knows is wanted, for a digest; false: what
-        #   `perform` is given
+        # @param job_class [String] the name of the class
+        # @yieldparam plain [Boolean] true: return values that JSON knows, for a digest; false:
+        #   return the arguments that `perform` gets
         # @yieldreturn [Array] the arguments
         # @return [String, Symbol]
         # @raise [InvalidKey]
@@ -25,8 +25,8 @@ module Plock
           check(job_class, answer(guard, job_class, &arguments))
         end
 
-        # The same text for the same values, in whatever order a Hash has them, whichever version of
-        # a JSON library writes it.
+        # Returns the same text for the same values, whatever order a Hash has, and whatever
+        # version of a JSON library writes it.
         #
         # @return [String]
         def canonical(value)
@@ -44,7 +44,7 @@ module Plock
 
         def answer(guard, job_class)
           guard.key.call(*yield(false))
-        rescue StandardError => e # the application's, and may raise what it likes
+        rescue StandardError => e # the application's code, which may raise any error
           raise InvalidKey.new(
             "the key: of #{job_class} raised #{e.class}: #{e.message}",
             code: :bad_key

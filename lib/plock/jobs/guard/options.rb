@@ -6,7 +6,7 @@ require_relative "place"
 
 module Plock
   module Guard
-    # What {Definition#guard_with} was told, checked when the class is loaded.
+    # The options of {Definition#guard_with}, checked when the class is loaded.
     #
     # @api private
     class Options
@@ -30,12 +30,12 @@ module Plock
       ON_LOST = %i[log raise].freeze
       ON_UNAVAILABLE = %i[raise proceed].freeze
 
-      # Seconds.
+      # In seconds.
       TTL = 15.0
       QUEUED_TTL = 86_400.0
       QUEUED_TTL_MIN = 1.0
 
-      # What means nothing to a job that is guarded in its queue only.
+      # Options that have no effect on a job that is guarded only in its queue.
       OF_RUNNING = %i[ttl wait on_lost].freeze
       private_constant :DURING,
                        :ON_CONFLICT,
@@ -80,8 +80,8 @@ module Plock
         refuse(e.message)
       end
 
-      # @return [Locking, Plock] where the keys are
-      # @raise [ConfigurationError] it cannot be opened
+      # @return [Locking, Plock] the store of the keys
+      # @raise [ConfigurationError] the store cannot be opened
       def store
         @place.store
       end
@@ -96,7 +96,7 @@ module Plock
         @during != :running
       end
 
-      # @return [Boolean] may a job go without its key where the store is away?
+      # @return [Boolean] may a job go without its key if the store is unavailable?
       def proceed?
         @on_unavailable == :proceed
       end
@@ -158,7 +158,7 @@ module Plock
         )
       end
 
-      # An option that would be of no effect is a misunderstanding.
+      # Refuses an option that would have no effect: it must be a misunderstanding.
       def check_sense(options)
         if !runs? && (name = OF_RUNNING.find { |option| options.key?(option) })
           refuse("#{name}: is of no use with during: :queued, which holds nothing while the " \

@@ -14,7 +14,7 @@ module Plock
       @opening = Mutex.new
 
       class << self
-        # Guards that name one URL share the store.
+        # Guards that name the same URL share one store.
         #
         # @param url [String]
         # @return [Locking]

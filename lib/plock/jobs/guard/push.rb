@@ -17,7 +17,7 @@ module Plock
 
       # @param work [Work]
       # @param due [Float] seconds until the job is due
-      # @param again [Boolean] was it pushed before, so that the push cannot be refused?
+      # @param again [Boolean] was the job pushed before, so that this push cannot be refused?
       def initialize(work, due: 0.0, again: false)
         @work = work
         @due = due
@@ -25,11 +25,11 @@ module Plock
         @began = Clock.now
       end
 
-      # @return [Conflict, nil] why it is not pushed, or not as asked
+      # @return [Conflict, nil] why the job is not pushed, or is pushed for a later time
       attr_reader :conflict
 
-      # @return [Symbol] `:go`: push it, with its lease or without; else the outcome, as of
-      #   {Collision#at_push}. A rescheduled job must be pushed, too.
+      # @return [Symbol] `:go`: push the job, with its lease or without one; otherwise the outcome,
+      #   as {Collision#at_push} returns it. A job that is `:rescheduled` must be pushed, too.
       # @raise [Conflict]
       # @raise [InvalidKey]
       # @raise [Error] the store failed

@@ -6,12 +6,13 @@ module Plock
   module Guard
     # One run of a guarded job, and the leases that it holds at each moment.
     #
-    # *:running* The run acquires the key with a token of its own, renews it, and releases it on
-    # every way out. Killed at any moment, it leaves a key that is free one `ttl:` later.
+    # *:running* The run acquires the key with a token of its own, renews it, and releases it
+    # however the job ends. If the process is killed at any moment, the key is free one `ttl:`
+    # later.
     #
     # *:queued* The key has been held since the push, with the token in the ticket. The run ends
-    # that lease, then the job starts. Killed before that, the key is free when `queued_ttl:` is
-    # over.
+    # that lease, then the job starts. If the process is killed before that, the key is free when
+    # `queued_ttl:` is over.
     #
     # *:queued_and_running* The key has been held since the push, and stays held:
     # 1. The run takes a lock on the job's id: a queue may push a job back before its old run ends,
@@ -20,10 +21,10 @@ module Plock
     # 2. The run adopts the lease, under a token of its own, and gives it the span `ttl:`. From now
     #    on, the ticket is void. If the run is killed, the key is free one `ttl:` later.
     # 3. If the job is done, the run releases the lease, then the lock on the id. If the job has
-    #    failed or been pushed back, the lease gets the span of a queued job and the token of the
-    #    ticket again. The ticket is then valid for one more adoption, so the text of a job that a
-    #    queue pushes back is right, whenever it was written. The process that buries, deletes or
-    #    starts the job next ends the lease.
+    # failed or been pushed back, the lease gets the span of a queued job and the token of the
+    # ticket again. The ticket is then valid for one more adoption, so the text of a job that a
+    # queue pushes back is right, whenever it was written. The process that kills, deletes or
+    # starts the job next ends the lease.
     #
     # If the lease was lost in the queue, or by a run that was killed, the job is from then on
     # guarded only while it runs.
@@ -44,7 +45,7 @@ module Plock
       end
 
       # @yield the job
-      # @return [Object] the job's value; nil where it has not run
+      # @return [Object] the job's value; nil if it has not run
       # @raise [Conflict]
       # @raise [InvalidKey]
       # @raise [Error] the store failed
@@ -65,7 +66,8 @@ module Plock
         without_store(&job)
       end
 
-      # One that was put off when it was pushed has never had its key: it must be free once.
+      # A job that was rescheduled when it was pushed has never had its key: now it must get it
+      # once.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }
@@ -121,8 +123,8 @@ module Plock
         end
       end
 
-      # The lease that it got when it was pushed is still there. Once the job is done, no other
-      # process would end it.
+      # Runs the job while the lease from its push still exists, and then ends the lease, since no
+      # other process would.
       def without_store
         value = yield
         error = refusal { give_back }
@@ -176,11 +178,11 @@ module Plock
         end
       end
 
-      # @param otherwise [String] what it comes to where the store fails
+      # @param otherwise [String] for the log: the consequence if the store fails
       def parting(otherwise)
         yield
       rescue LeaseLost
-        nil # on_lost has been told
+        nil # on_lost was called
       rescue *FAILURES => e
         @work.log(:warn, "#{@work.label} #{otherwise}: #{e.message}")
       end

@@ -18,11 +18,11 @@ module Plock
       LABEL_MAX_BYTES = Locking::Arguments::LABEL_MAX_BYTES
       ID_MAX_BYTES = 64
 
-      # @return [Options, nil] nil: its class is not guarded any more
+      # @return [Options, nil] nil: the job's class is no longer guarded
       attr_reader :guard
       # @return [JobState]
       attr_reader :ticket
-      # @return [String] of the class
+      # @return [String] the name of the job's class
       attr_reader :name
       # @return [String]
       attr_reader :id
@@ -34,7 +34,7 @@ module Plock
         @id = id.to_s
       end
 
-      # @return [String] class and id; of a class with a long name the end
+      # @return [String] class and id; only the end of a long class name
       def label
         @label ||= begin
           id = @id.bytesize > ID_MAX_BYTES ? Plock.digest(@id) : @id
@@ -50,20 +50,20 @@ module Plock
         @key ||= Key.of(@guard, @name) { |plain| plain ? plain_arguments : arguments }
       end
 
-      # @return [Locking, Plock] the store of its keys; the default store if its class is no longer
-      #   guarded
+      # @return [Locking, Plock] the store of the job's keys; the default store if the job's class
+      #   is no longer guarded
       def store
         @guard ? @guard.store : Plock
       end
 
-      # @return [String] of what keeps two runs of this job apart that would use one and the same
-      #   lease
+      # @return [String] the key of the lock that keeps apart two runs of this job that would use
+      #   the same lease
       def run_key
         "job run:#{@id}"
       end
 
-      # @param due [Float] seconds until it is due
-      # @return [Float] seconds for which it may have its key in the queue
+      # @param due [Float] seconds until the job is due
+      # @return [Float] seconds for which the job may have its key in the queue
       def queued_span(due)
         [@guard.queued_ttl + due, Held::MOST].min
       end
@@ -83,17 +83,18 @@ module Plock
 
       # @!method arguments
       #   @api private
-      #   @return [Array] as `perform` is given them
+      #   @return [Array] the arguments that `perform` gets
       # @!method plain_arguments
       #   @api private
-      #   @return [Array] of what JSON knows
+      #   @return [Array] the same, in values that JSON knows
       # @!method reschedule(delay)
       #   @api private
       #   @param delay [Float] seconds
-      #   @return [Boolean] false: here it cannot be
+      #   @return [Boolean] false: it cannot be rescheduled here
       # @!method due_again
       #   @api private
-      #   @return [Float] the most seconds until it is due again after a failure, if known
+      #   @return [Float] seconds after which the job is due again at the latest, if it fails; 0.0
+      #     if this is not known
       # @!method log(severity, message)
       #   @api private
       #   @return [void]

@@ -7,9 +7,9 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Acquires the key of a job that is guarded in its queue, at its first push. The poller's later
-    # pushes of scheduled jobs and of retries leave such a job as it is, unless a conflict
-    # rescheduled it: then the push tries again to acquire the key.
+    # Acquires the key of a job that is guarded in its queue, at its first push. When Sidekiq's
+    # poller pushes a scheduled job or a retry later, that push leaves the job as it is, unless a
+    # conflict rescheduled the job: then it tries again to acquire the key.
     #
     # If the job does not go to Redis, no key is acquired: in Sidekiq::Testing, and for
     # `perform_inline`.
@@ -37,7 +37,7 @@ module Plock
 
       private
 
-      # A class that this process does not have is guarded where it runs.
+      # A job whose class this process has not loaded is guarded in the process that runs it.
       def guard_of(job_class)
         job_class = Payload.class_named(job_class) if job_class.is_a?(String)
         job_class.plock_guard if job_class.respond_to?(:plock_guard)
@@ -47,7 +47,7 @@ module Plock
         defined?(::Sidekiq::Testing) && ::Sidekiq::Testing.enabled?
       end
 
-      # What JSON does not know is refused before a key is taken.
+      # Refuses arguments that JSON does not know before a key is taken.
       def take(work, item, pushes)
         work.arguments
         pushes.note(work)

@@ -15,34 +15,35 @@ module Plock
       # Called by Sidekiq for each job that dies.
       DEATH = ->(item, _error) { Disposal.of(item) }
 
-      # The prefix of a set or queue that is being cleared, for seconds at most.
+      # The prefix of the name of a set or queue that is being cleared, and seconds that it lasts.
       CLEARED = "plock:cleared:"
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # In front of Sidekiq::JobRecord and Sidekiq::SortedEntry, which has a `delete` of its own.
+      # Prepended to Sidekiq::JobRecord, and to Sidekiq::SortedEntry, which has a `delete` of its
+      # own.
       module Deleted
         def delete
           super.tap { |deleted| Disposal.of(item) if deleted && deleted != 0 }
         end
       end
 
-      # In front of Sidekiq::DeadSet. A job may be killed without a call of the death handlers.
+      # Prepended to Sidekiq::DeadSet. A job may be killed without a call of the death handlers.
       module Killed
         def kill(message, options = {})
           super.tap { Disposal.of_text(message) if options[:notify_failure] == false }
         end
       end
 
-      # In front of Sidekiq::Queue. The queue is renamed first, because a job that a worker fetches
-      # in the meantime belongs to that worker.
+      # Prepended to Sidekiq::Queue. The queue is renamed first: a job that a worker fetches before
+      # that belongs to the worker.
       module Cleared
         def clear
           Disposal.aside(@rname, ->(redis, key, from, to) { redis.lrange(key, from, to) }) { super }
         end
       end
 
-      # In front of Sidekiq::JobSet.
+      # Prepended to Sidekiq::JobSet.
       module ClearedSet
         def clear
           Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
@@ -58,7 +59,7 @@ module Plock
           ::Sidekiq::JobSet.prepend(ClearedSet)
         end
 
-        # @param item [Hash] what Sidekiq keeps of a job
+        # @param item [Hash] Sidekiq's data of a job
         # @return [Boolean] could the store be asked?
         def of(item)
           tickets = Payload.tickets(item)
@@ -73,16 +74,16 @@ module Plock
           false
         end
 
-        # @param text [String] the same, as it stands in Redis
+        # @param text [String] the data of a job, as it stands in Redis
         # @return [Boolean]
         def of_text(text)
           text.include?(Payload::MARK) ? of(::Sidekiq.load_json(text)) : true
         rescue JSON::ParserError
-          true # Sidekiq calls that a dead job, too
+          true # Sidekiq, too, treats such a text as a dead job
         end
 
-        # @param key [String] in Sidekiq's Redis
-        # @param read [#call] is given connection, key, first and last index
+        # @param key [String] the key of the queue or set in Sidekiq's Redis
+        # @param read [#call] gets the connection, the key, and the first and last index
         # @return [Object] the block's value
         def aside(key, read)
           renamed = "#{CLEARED}#{SecureRandom.hex(8)}"

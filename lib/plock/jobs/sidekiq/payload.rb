@@ -4,8 +4,8 @@ require_relative "../guard/job_state"
 
 module Plock
   module Sidekiq
-    # The tickets in what Sidekiq keeps of a job: of a job of its own, and of an ActiveJob in its
-    # wrapper.
+    # Finds the tickets in Sidekiq's data of a job. The ticket of an ActiveJob is in the job that
+    # Sidekiq's wrapper contains.
     #
     # @api private
     module Payload
@@ -18,7 +18,7 @@ module Plock
         Payload.scrub(context[:job]) if context[:job].is_a?(Hash)
       end
 
-      # How a ticket shows in the text of a job, for a first look without parsing it.
+      # The beginning of a ticket in the text of a job, for a first look without parsing it.
       MARK = "\"#{NAME}\":{"
 
       CLASS = /\A(?:::)?[[:upper:]][[:word:]]*(?:::[[:upper:]][[:word:]]*)*\z/
@@ -32,13 +32,13 @@ module Plock
         end
 
         # @param item [Hash]
-        # @return [Guard::Options, nil] of the job's class, if this process has loaded it
+        # @return [Guard::Options, nil] the guard of the job's class, if this process has loaded it
         def guard(item)
           job_class = class_named((item["wrapped"] || item["class"]).to_s)
           job_class.plock_guard if job_class.respond_to?(:plock_guard)
         end
 
-        # What another language calls its classes need be no name of Ruby's.
+        # A job that another language pushed may have a class name that is not valid in Ruby.
         #
         # @param name [String]
         # @return [Module, nil]

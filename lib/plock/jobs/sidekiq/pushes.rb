@@ -4,18 +4,18 @@ require_relative "../guard/held"
 
 module Plock
   module Sidekiq
-    # The leases that one call of Sidekiq::Client acquired for the jobs that it pushes. A job that
-    # does not reach Redis — another middleware stops it, its arguments are no JSON, Redis is away
-    # — gives back what it has.
+    # The leases that one call of Sidekiq::Client acquired for the jobs that it pushes. If a job
+    # does not reach Redis, its lease is given back: another middleware stops it, its arguments
+    # cannot be written as JSON, or Redis is unavailable.
     #
     # @api private
     class Pushes
       CURRENT = :plock_sidekiq_pushes
       private_constant :CURRENT
 
-      # In front of Sidekiq::Client.
+      # Prepended to Sidekiq::Client.
       module Client
-        # A job that was pushed before has got what the first push gives to each.
+        # The first push of a job gives it a `created_at`.
         def push(item)
           Pushes.around(item.is_a?(Hash) && item.key?("created_at")) { super }
         end
@@ -26,7 +26,8 @@ module Plock
 
         private
 
-        # Sidekiq looks at the first of several jobs only, whether they are scheduled.
+        # Of several jobs, Sidekiq looks only at the first to see whether all are scheduled, so
+        # scheduled and other jobs must be pushed separately.
         def raw_push(payloads)
           pushes = Pushes.current
           return super unless pushes&.any?
@@ -68,7 +69,7 @@ module Plock
         @works = {}
       end
 
-      # @param work [Work] is about to get a lease, or to be put off
+      # @param work [Work] a job that is about to get a lease, or to be rescheduled
       def note(work)
         @works[work.id] = work
       end
@@ -83,7 +84,8 @@ module Plock
         items.each { |item| @works.delete(item["jid"]) }
       end
 
-      # If the store is unavailable, one attempt is enough.
+      # Gives back the leases of jobs that did not arrive. A store that fails once is not asked
+      # again.
       def close
         left = @works.each_value.select { |work| work.ticket.lease }
         left.each { |work| Guard::Held.give_back(work.store, work.ticket, 0.0) }

@@ -6,8 +6,8 @@ require_relative "work"
 module Plock
   module Sidekiq
     # Runs guarded jobs. A job that is rescheduled is pushed into the schedule under its id before
-    # its present run ends. Sidekiq retries a job that fails, with the ticket that it was fetched
-    # with.
+    # its present run ends. When a job fails, Sidekiq retries it with the ticket that was in the
+    # job when it was fetched.
     class ServerMiddleware
       include ::Sidekiq::ServerMiddleware
 
@@ -24,7 +24,7 @@ module Plock
         guard = job.class.plock_guard if job.is_a?(Guard)
         return yield unless guard || item.key?(Guard::JobState::NAME)
 
-        # The name of the class is what it has now, not what it had when the job was pushed.
+        # the present name of the class, which it may not have had when the job was pushed
         Guard::Run.new(
           Work.new(guard, item, job.class.name, rescheduler: (method(:schedule) if queued?(job)))
         ).call(&perform)
@@ -32,7 +32,7 @@ module Plock
 
       private
 
-      # `perform_inline` and Sidekiq::Testing run a job in the middle of their caller.
+      # `perform_inline` and Sidekiq::Testing run a job inside their caller, outside of any queue.
       def queued?(job)
         !job._context.nil?
       end

@@ -8,14 +8,15 @@ module Plock
     #
     # @api private
     class Work < Guard::Work
-      # Sidekiq's own delay before the n-th retry, at most: see Sidekiq::JobRetry.
+      # The longest delay of Sidekiq's own before the n-th retry: see Sidekiq::JobRetry.
       FIRST_RETRY = 15
       RETRY_JITTER = 10
       private_constant :FIRST_RETRY, :RETRY_JITTER
 
-      # @param item [Hash] what Sidekiq keeps of the job
-      # @param name [String] of its class
-      # @param rescheduler [#call, nil] is given the delay; nil: here nothing can be rescheduled
+      # @param item [Hash] Sidekiq's data of the job
+      # @param name [String] the name of its class
+      # @param rescheduler [#call, nil] gets the job and the delay; nil: the job cannot be
+      #   rescheduled here
       def initialize(guard, item, name, rescheduler: nil)
         super(guard, Guard::JobState.read(item[Guard::JobState::NAME]), name, item["jid"])
         @item = item
@@ -23,7 +24,7 @@ module Plock
       end
 
       # @return [Array]
-      # @raise [Guard::InvalidKey] JSON does not know them
+      # @raise [Guard::InvalidKey] they cannot be written as JSON
       def arguments
         @arguments ||= ::Sidekiq.load_json(::Sidekiq.dump_json(@item["args"]))
       end
@@ -36,7 +37,7 @@ module Plock
         end
       end
 
-      # Reschedules it.
+      # Reschedules the job.
       #
       # @param time [Float] seconds since 1970; a job that is scheduled for later stays so
       # @return [true]

@@ -12,16 +12,16 @@ module Plock
       class LeaseState < Store::LeaseState
         BOUND = "an advisory lock cannot be handed over: it belongs to a connection"
 
-        # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} tells them
+        # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} reports them
         attr_reader :owner
 
-        # @return [Float] since when it holds or waits, in seconds since 1970
+        # @return [Float] when it began to wait, or was granted, in seconds since 1970
         attr_reader :since
 
-        # @return [Integer] by which the server knows the connection
+        # @return [Integer] the server's id of the connection
         attr_reader :server_id
 
-        # @return [Float, nil] until when it is still taken after it was released
+        # @return [Float, nil] until when the key stays taken after the release, on {Clock}
         attr_accessor :kept_until
 
         def initialize(store, *, **options)
@@ -51,7 +51,7 @@ module Plock
           raise UnsupportedError, BOUND
         end
 
-        # @return [Boolean] does it have its connection still?
+        # @return [Boolean] does the lease still have its connection?
         def pending? = @loan.room && !@parted
 
         def valid?
@@ -64,7 +64,7 @@ module Plock
           super
         end
 
-        # {ConnectionWatch} waits for it.
+        # The socket that {ConnectionWatch} waits on.
         def watched_io = connection&.socket
 
         def notice_end
@@ -86,12 +86,12 @@ module Plock
 
         def connection = @loan.connection
 
-        # @raise [Error] there was no connection until then
+        # @raise [Error] there was no connection before the deadline
         def connect(deadline)
           @store.pool.fill(@loan, deadline)
         end
 
-        # The lock waits, or is held, over this connection.
+        # Notes the server's id of the connection over which the lock is awaited or held.
         def note(server_id)
           @server_id = server_id
           @since = now
@@ -113,10 +113,10 @@ module Plock
           held
         end
 
-        # This process breaks it, perhaps inside the lease's own block: the mask puts off the error
-        # that reports the loss until this returns.
+        # Breaks a lease of this process, perhaps inside the lease's own block. The mask delays the
+        # error that reports the loss until this returns.
         #
-        # @return [Boolean] was it there?
+        # @return [Boolean] was there anything to break?
         def take_away(deadline)
           return unlock(deadline) if kept_until
 
@@ -129,7 +129,7 @@ module Plock
           end
         end
 
-        # The same if it is not known whether the lock is held.
+        # As {#unlock}, if it is not known whether the lock is held.
         def abandon(deadline)
           part { |connection| connection.usable? && @store.locks.clean(connection, deadline) }
         rescue Error

@@ -10,7 +10,8 @@ module Plock
       #
       # @api private
       class MysqlLocks
-        # A name of up to 64 bytes, in which MySQL takes capital letters for small ones.
+        # A name that MySQL can use as it is: at most 64 bytes, without capital letters, since
+        # MySQL ignores case.
         FITTING = /\A[!-@\[-~]{1,64}\z/n.freeze
 
         NOW = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
@@ -25,7 +26,7 @@ module Plock
         # Seconds that one statement may wait: a year.
         def longest_wait = 31_536_000.0
 
-        # @return [String] the name of its lock; another one for another key
+        # @return [String] the name of the key's lock, which no other key has
         def name(key)
           FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)
         end

@@ -6,7 +6,7 @@ require_relative "../../clock"
 module Plock
   class Store
     class Advisory
-      # The statements for PostgreSQL's advisory locks, of which each has a number of 64 bits.
+      # The statements for PostgreSQL's advisory locks. Each lock has a number of 64 bits.
       #
       # @api private
       class PostgresqlLocks
@@ -37,14 +37,14 @@ module Plock
         # longer `wait:` asks again after that.
         def longest_wait = 2_147_483.0
 
-        # @return [Integer] the number of its lock
+        # @return [Integer] the number of the key's lock
         def number(key)
           OpenSSL::Digest::SHA256.digest(key).unpack1("q>")
         end
 
-        # @param seconds [Float] how long the database may wait; 0.0 does not
-        # @return [Array(Float, Integer, Integer), nil] when it was asked, the server's process, and
-        #   the fence; nil: it is held
+        # @param seconds [Float] how long the database may wait; 0.0: not at all
+        # @return [Array(Float, Integer, Integer), nil] when the database was asked, the id of the
+        #   server process, and the fence; nil: the key is held
         def lock(connection, key, share, seconds, deadline)
           @transaction ? begin_transaction(connection, deadline) : connection.stay_open(deadline)
           asked_at = Clock.now
@@ -77,7 +77,7 @@ module Plock
           raise UnsupportedError, ADVICE
         end
 
-        # @return [Boolean] is nothing held over this connection any more?
+        # @return [Boolean] whether nothing is held over this connection any more
         def clean(connection, deadline)
           !connection.run(
             @transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline
@@ -134,8 +134,8 @@ module Plock
         def astray?(connection, server_id, pool, deadline, trials = TRIALS)
           return false if @transaction
 
-          pool.with(deadline, Float::INFINITY) do |other| # however many are in use
-            other.spoil # which is in a transaction
+          pool.with(deadline, Float::INFINITY) do |other| # even if all are in use
+            other.spoil # it will be in a transaction, so it must not be used again
             other.run("BEGIN", deadline)
             there = other.run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0)
             there == server_id || !held?(connection, nil, server_id, deadline) ||
@@ -148,7 +148,7 @@ module Plock
         # The lock is an open transaction that is idle, so the server's limits for idle transactions
         # must not apply to it.
         def begin_transaction(connection, deadline)
-          # an attempt failed before
+          # left by an attempt that failed
           connection.run("ROLLBACK", deadline) if connection.in_transaction?
           connection.run("BEGIN", deadline)
           connection.limits_of_idle_transactions.each do |name|
@@ -170,7 +170,7 @@ module Plock
           "pg_#{kind}advisory_#{"xact_" if @transaction}lock#{suffix(share)}(#{argument})"
         end
 
-        # The SQL that makes the lock's number of the value of {#number}.
+        # The SQL that turns the value of {#number} into the lock's number.
         def argument = "$1"
 
         def try(connection, key, share, deadline)
@@ -178,7 +178,7 @@ module Plock
           connection.run(sql, number(key), deadline).rows.first
         end
 
-        # From left to right: the limit, the lock, the time.
+        # PostgreSQL evaluates from left to right: the limit, the lock, the time.
         def wait(connection, key, share, seconds, deadline)
           row = connection.run("SELECT set_config('lock_timeout', $2, true), " \
                                "#{function("", share)}::text, pg_backend_pid(), #{NOW}",

@@ -23,13 +23,13 @@ module Plock
 
         EVENT = "sql.active_record"
 
-        # Seconds that the server has to tell a new connection the id of its session.
+        # Seconds that the server has to report the id of a new connection's session.
         START_S = 1.0
 
         # Seconds to wait for the rest of an abandoned answer.
         DRAIN_S = 0.05
 
-        # Why a statement failed that would succeed if it were sent again.
+        # A statement has failed that may succeed if it is sent again.
         class Again < UnavailableError
           private
 
@@ -38,11 +38,11 @@ module Plock
 
         # Why a server has refused a connection.
         #
-        # @param _error [Exception] of the driver's
+        # @param _error [Exception] an error of the driver
         # @return [Symbol, nil] `:login`, `:no_database`; nil: another reason, which may go away
         def self.refusal(_error) = nil
 
-        # How Active Record is to make one: as the model's.
+        # The settings with which Active Record opens a connection: those of the model.
         def self.settings(hash) = hash
 
         # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected
@@ -65,13 +65,13 @@ module Plock
         end
 
         # Runs statements in one transaction that the server carries out without waiting for this
-        # process in between: one that is stopped holds no lock on a row.
+        # process in between: a process that is stopped holds no lock on a row.
         #
         # @param statements [Array<String>] in which `$key` stands for `binds[:key]`; one of them
         #   returns rows
-        # @param types [String] of its columns: `s` for text, `i` for an integer
+        # @param types [String] the types of its columns: `s` for text, `i` for an integer
         # @return [Array<Array>] the rows
-        # @raise [Error] nothing of it stays
+        # @raise [Error] none of the statements has an effect
         def batch(statements, binds, types, deadline)
           telling(statements.join("; ")) do
             perform_batch(statements.map { |sql| fill(sql, binds) }, types, deadline)
@@ -82,7 +82,7 @@ module Plock
           raise failure(e)
         end
 
-        # @return [String] as it stands in a statement
+        # @return [String] the value as SQL text
         def literal(value)
           case value
           when nil then "NULL"
@@ -91,8 +91,8 @@ module Plock
           end
         end
 
-        # @return [Boolean] can it be used again? In the middle of something it can where that comes
-        #   to an end soon.
+        # @return [Boolean] can the connection be used again? While an answer is outstanding, only
+        #   if the rest of it arrives soon.
         def usable?
           return false if @spoilt
 
@@ -100,14 +100,14 @@ module Plock
           !@busy && alive?
         end
 
-        # @return [IO, nil] of its socket; nil: the driver does not show it
+        # @return [IO, nil] its socket; nil: the driver does not show it
         def socket = nil
 
         # Does the server still hold this idle connection? The caller must not be
         # interrupted during this call.
         def lives? = !@spoilt && alive?
 
-        # @return [Boolean] is the end of an answer missing?
+        # @return [Boolean] is the end of an answer outstanding?
         def busy? = @busy
 
         # Marks the connection as broken: it must not be used again.
@@ -121,7 +121,7 @@ module Plock
           nil # it is gone
         end
 
-        # Forgets it without a word to the server: it is a parent's.
+        # Forgets a connection of the parent process, and sends nothing to the server.
         def discard
           @adapter.discard!
         end
@@ -148,7 +148,7 @@ module Plock
 
         def in_transaction? = true
 
-        # Brings to an end what the server is doing, and was not waited for.
+        # Waits a moment for the rest of an abandoned answer. Returns whether all of it came.
         def recovered? = false
 
         def telling(sql)
@@ -172,12 +172,12 @@ module Plock
           Thread.handle_interrupt(Locking::Acquisition.mask) do
             yield if block_given?
             ActiveSupport::Notifications.instrumenter.public_send(what, EVENT, payload)
-          rescue StandardError, ScriptError => e # an interrupt that waits comes behind it
+          rescue StandardError, ScriptError => e # a pending interrupt is raised after this
             Log.failure(nil, "a subscriber to #{EVENT}", e)
           end
         end
 
-        # The server has said everything.
+        # The answer is complete.
         def answer(rows, count, id = nil)
           @busy = false
           Answer.new(rows, count, id)
@@ -193,7 +193,7 @@ module Plock
           UnavailableError.new("the database has not answered in time", code: :timed_out)
         end
 
-        # The first line: what follows may quote what was bound.
+        # Only the first line: the others may quote bound values.
         def words(error)
           "#{error.class}: #{error.message.lines.first&.strip}"
         end

@@ -7,8 +7,8 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # The source of a store's connections: the database of an Active Record class, and its
-      # particulars.
+      # The source of a store's connections: the database of an Active Record class, and what is
+      # special about it.
       #
       # @api private
       class ConnectionSource
@@ -24,10 +24,11 @@ module Plock
           "Trilogy" => %i[Trilogy MysqlTables], "SQLite" => %i[Sqlite SqliteTables]
         }.freeze
 
-        # A database that only the connection sees that opened it.
+        # Names of databases that only the connection that opened them can see.
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
-        # Takes the place of a saved record in a transaction of Active Record.
+        # Active Record calls it when a transaction ends, as it calls a record that was saved
+        # there.
         Outcome = Struct.new(:rolled_back, :committed) do
           def rolledback!(**)
             rolled_back.call
@@ -48,7 +49,7 @@ module Plock
 
         private_constant :KINDS, :IN_MEMORY, :Outcome
 
-        # @return [Class] of {Connection}
+        # @return [Class] a subclass of {Connection}
         attr_reader :connection_class
 
         attr_reader :tables
@@ -109,26 +110,26 @@ module Plock
           end
         end
 
-        # @return [Object] what tells the caller's transaction from those of other threads
+        # @return [Object] an object that no other thread's transaction has
         def connection = writing_pool.active_connection
 
-        # Calls one of these when the caller's transaction has ended: the first also if only the
-        # savepoint in which the caller is is rolled back.
+        # Calls one of the two when the caller's transaction has ended. The first is also called if
+        # only the caller's savepoint is rolled back.
         def when_over(rolled_back, committed = nil)
           connection.add_transaction_record(Outcome.new(rolled_back, committed))
         end
 
-        # @return [String] without user and password
+        # @return [String] the database's URL, without user and password
         def url
           hash = config.configuration_hash
           place = [hash[:host] || hash[:socket], hash[:port]].compact.join(":")
           "#{config.adapter}:#{"//#{place}/" unless place.empty?}#{config.database}"
         end
 
-        # Reads it each time, because a model may be reconnected.
+        # Reads the configuration each time, because a model may be reconnected.
         #
-        # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] of the writing role, in
-        #   whatever role the caller is
+        # @return [ActiveRecord::DatabaseConfigurations::DatabaseConfig] of the writing role,
+        #   whatever role the caller uses
         def config
           writing_pool.db_config
         end

@@ -22,8 +22,8 @@ module Plock
           ActiveSupport::ForkTracker.after_fork { Connections.discard_all(weak) }
         end
 
-        # At once, and not when the child comes to use them: a descriptor that lives on in a child
-        # keeps a dead parent looking alive.
+        # Discards the connections as soon as a child is forked: a descriptor that stays open in
+        # the child makes a parent that has died look alive.
         #
         # @param weak [WeakRef] to the connections of a store that may be gone
         def self.discard_all(weak)
@@ -36,8 +36,8 @@ module Plock
 
         def adapter = @origin.adapter(@connect_timeout)
 
-        # On a thread that goes on when the caller does not wait any more: one that is killed in the
-        # middle of it would leave a connection open.
+        # Connects on a thread that goes on when the caller no longer waits: if it were killed in
+        # the middle, a connection could stay open.
         def connect(loan, deadline)
           seconds = [@connect_timeout, [deadline - Clock.now, 0.001].max].min
           Aside.run(seconds, lasting: true) { fulfil(loan) } and return

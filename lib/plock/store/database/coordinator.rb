@@ -20,7 +20,7 @@ module Plock
         # connection is kept in between.
         COLLISION_S = [0.002, 0.1].freeze
 
-        # Seconds after an interrupted statement, at which its effects are removed again: the server
+        # Seconds after an interrupted statement at which its effects are removed again: the server
         # may still carry it out.
         AFTERMATH_S = [0.1, 0.5, 2.0].freeze
 
@@ -30,10 +30,10 @@ module Plock
 
         attr_reader :connections, :tables
 
-        # @return [Lines] the waiters of this process, each in a line of its own, by its token
+        # @return [Lines] the waiters of this process, each in a queue of its own, by its token
         attr_reader :turns
 
-        # @return [String, nil] on which this process can be called
+        # @return [String, nil] the channel on which this process can be called
         attr_reader :channel
 
         # @param scheduler [Scheduler] of the store
@@ -56,7 +56,7 @@ module Plock
 
         def micros(seconds) = (seconds * MICROSECONDS).round
 
-        # @return [String] the owner, as the tables keep it
+        # @return [String] the holder record, as the tables keep it
         def record(label, token)
           here
           Record.write(@channel && [@channel, *@listener.server_process].join("@"), label, token)
@@ -73,7 +73,7 @@ module Plock
           retry
         end
 
-        # The same for one method of {Tables}.
+        # Does the same for one method of {Tables}.
         def ask(what, *arguments, by:, reserve: 0)
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
@@ -109,8 +109,8 @@ module Plock
           call(holder, next_token, deadline)
         end
 
-        # The same in the background, at once and at AFTERMATH_S. After a failure it is repeated,
-        # with growing pauses.
+        # The same in the background, at once and again at AFTERMATH_S. After a failure it is
+        # repeated, with growing pauses.
         def settle_later(key, token, until_time)
           times = [*AFTERMATH_S.map { |pause| Clock.now + pause }, until_time]
           @scheduler.retry_until(until_time) do
@@ -119,7 +119,7 @@ module Plock
           end
         end
 
-        # From now on the lease is told of its loss.
+        # From now on the holder is notified if the lease is broken.
         def watch(grant)
           return if hearing? && @watched[grant.token].equal?(grant)
 
@@ -130,7 +130,7 @@ module Plock
 
         def unwatch(grant) = @watched.delete(grant.token)
 
-        # Tells owners that their leases were broken.
+        # Notifies owners that their leases were broken.
         #
         # @param owners [Array<Array(String, String)>] their records and tokens
         def tell_of_loss(owners, deadline)

@@ -53,7 +53,7 @@ module Plock
           end
         end
 
-        # If it cannot be given back, it cannot be committed either.
+        # If the release fails, the transaction cannot be committed either.
         def leave_inside(grant)
           give_back_inside(grant, 0.0, soon) if inside?
         rescue UnavailableError
@@ -68,8 +68,9 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # Waiters are called when the transaction is committed, also those of this process. If it is
-        # rolled back, the lease is released after that, because its owner has released it.
+        # Waiters are called when the transaction is committed, also those of this process. If it
+        # is rolled back, the release is repeated after that, because the owner has released the
+        # lease.
         def give_back_inside(grant, keep, deadline)
           kept_until = Clock.now + keep
           ours = @origin.inside do |inside|

@@ -14,7 +14,7 @@ module Plock
         NAME = "Plock"
         private_constant :SAVEPOINT, :NAME
 
-        # @param failures [Array<Class>] of its driver
+        # @param failures [Array<Class>] the errors of its driver
         def initialize(adapter, failures)
           @adapter = adapter
           @failures = failures
@@ -30,7 +30,7 @@ module Plock
           savepoint("RELEASE SAVEPOINT") if kept
           value
         rescue ActiveRecord::ActiveRecordError => e
-          # an interrupt, which Active Record wraps
+          # an interrupt that Active Record has wrapped
           raise e.cause unless e.cause.nil? || @failures.any? { |kind| kind === e.cause }
 
           raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
@@ -38,7 +38,7 @@ module Plock
           Thread.handle_interrupt(Object => :never) { go_back unless kept }
         end
 
-        # As {Connection#run}; how long it may take is the caller's database's business.
+        # As {Connection#run}, but only the settings of the caller's connection limit its time.
         def run(sql, *binds, _deadline)
           text = sql.gsub(/\$(\d+)/) { @adapter.quote(binds[$1.to_i - 1]) }
           if text.match?(/\A(?:SELECT|WITH)|RETURNING/)

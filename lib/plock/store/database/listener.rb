@@ -33,12 +33,12 @@ module Plock
 
         def hearing? = @hearing
 
-        # @return [Integer, nil] the server process that it listens on; nil: none so far
+        # @return [Integer, nil] the server process of its connection; nil: it is not listening
         attr_reader :server_process
 
         # The caller polls until the thread listens: a fiber whose time ends must hold no mutex.
         #
-        # @return [Boolean] does it hear?
+        # @return [Boolean] does the thread receive notifications?
         def start(deadline)
           return true if @hearing
 

@@ -17,11 +17,11 @@ module Plock
         FORBIDDEN = [1044, 1142, 1143, 1227].freeze
         MISSING = 1146
 
-        # Rows are locked, and no gaps between them: callers for neighbouring keys do not wait for
+        # Locks rows, but no gaps between them, so callers for neighbouring keys do not wait for
         # one another.
         ISOLATED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
-        # The beginning of a block of statements.
+        # The beginning of a block of statements that is rolled back if one of them fails.
         ON_FAILURE =
           "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
 
@@ -32,7 +32,7 @@ module Plock
         READ_S = 2
         LONGEST_S = 31_536_000
 
-        # The server is going down, has too many connections, is read-only …
+        # Failures of a server that is going down, has too many connections, is read-only …
         UNAVAILABLE = [
           1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1317, 1836,
           1927, 3024
@@ -44,13 +44,13 @@ module Plock
 
         def self.refusal(error) = REFUSALS[number_of(error)]
 
-        # Each driver has a name of its own for it.
+        # The number of an error, for which each driver has a name of its own.
         def self.number_of(error)
           name = %i[error_number error_code].find { |known| error.respond_to?(known) }
           error.public_send(name) if name
         end
 
-        # How Active Record is to make one.
+        # The settings with which Active Record opens a connection.
         def self.settings(hash)
           {
             read_timeout: READ_S,
@@ -68,17 +68,16 @@ module Plock
           end
         end
 
-        # The server's limit for sessions that say nothing does not count for this one, which may
-        # hold a lock.
+        # Lifts the server's limit for idle sessions from this one, which may hold a lock.
         def stay_open(deadline)
           run("SET SESSION wait_timeout = #{LONGEST_S}", deadline) unless @stays_open
           @stays_open = true
         end
 
-        # If a statement is running, the server is told to stop it. Otherwise the server would
+        # If a statement is running, the server is asked to stop it. Otherwise the server would
         # notice only later that the client is gone.
         def close
-          kill if @busy && !Background.over? # then nothing would end it
+          kill if @busy && !Background.over? # at the end nothing would limit it
           super
         end
 
@@ -96,9 +95,9 @@ module Plock
           end
         end
 
-        # MariaDB carries out a block of statements by itself. MySQL does not: there they are sent
-        # one by one, and the server ends a session that says nothing for a while, so that what it
-        # has locked is free.
+        # MariaDB takes all statements in one block. MySQL needs them one by one. If this process
+        # stops in between, the server ends the idle session after a while, which frees the rows
+        # that it has locked.
         def perform_batch(statements, _types, deadline)
           texts = [ISOLATED, begin_sql, *statements, "COMMIT"]
           texts = ["#{ON_FAILURE}; #{texts.join("; ")}; END"] if @adapter.mariadb?
@@ -115,7 +114,7 @@ module Plock
           end
         end
 
-        # A number of the server's own, not one of the client's.
+        # Is the number one of the server's, and not one of the client's?
         def answered?(error)
           self.class.number_of(error)&.between?(1000, 1999) || false
         end

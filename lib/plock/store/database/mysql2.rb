@@ -10,7 +10,7 @@ module Plock
       class Mysql2 < Mysql
         def self.failures = [::Mysql2::Error]
 
-        # @return [Integer] by which the server knows it
+        # @return [Integer] the server's id of the connection
         attr_reader :server_id
 
         attr_reader :socket
@@ -33,7 +33,8 @@ module Plock
           result ? answer(result.to_a, result.size) : answer([], @raw.affected_rows, @raw.last_id)
         end
 
-        # Each of the others is read, too: else the next statement would get it for its own.
+        # Reads all results, and returns the first: the next statement would take the rest for its
+        # own.
         def first_of_results
           result = @raw.async_result
           @raw.next_result while @raw.more_results?
@@ -46,7 +47,7 @@ module Plock
           false
         end
 
-        # Most statements end within a moment. Of a transaction nothing stays.
+        # Most statements end within a moment. An open transaction is rolled back.
         def recovered?
           return false unless @socket.wait_readable(DRAIN_S)
 

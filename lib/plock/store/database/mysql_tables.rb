@@ -21,7 +21,7 @@ module Plock
 
         private
 
-        # The time of the statement, in UTC: a time zone may go back an hour.
+        # The time of the statement, in UTC, because local time may go back by an hour.
         def now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
         # Each assignment sees the values of those before it. `expires_at`, which says whether the

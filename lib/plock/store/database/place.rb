@@ -9,7 +9,7 @@ module Plock
       #
       # @api private
       class Place < Lines::Place
-        # How long subscribing may hold up a request that is to wait. Seconds.
+        # Seconds for which subscribing may delay a request that must wait.
         LISTEN_S = 1.0
 
         def initialize(site, request)

@@ -9,8 +9,8 @@ module Plock
     class Database
       # @api private
       class Postgresql < Connection
-        # What goes away when it is tried again: a deadlock, a conflict between transactions, a lock
-        # or a statement that took longer than the server lets it.
+        # Failures that a retry resolves: a deadlock, a conflict between transactions, a lock or a
+        # statement that took longer than the server allows.
         CONFLICTS = %w[40001 40P01 55P03 57014].freeze
 
         FORBIDDEN = "42501"
@@ -19,20 +19,20 @@ module Plock
         # Seconds for asking the server to give up a statement.
         CANCEL_S = 0.5
 
-        # Seconds in which a statement has to end whose caller no longer waits.
+        # Seconds that the server has to end a statement whose caller no longer waits.
         STOP_S = 1.0
 
         # A statement waits for a locked row in short spans. Between them, the connection can serve
         # other requests.
         LOCK_WAIT_MS = 100
 
-        # How the server says that it ends the connection.
+        # The first byte of the message with which the server ends the connection.
         FATAL = "E"
 
-        # A refused connection has no SQLSTATE that libpq would show, so the server's own words
-        # decide. Each begins with a severity and then says what is refused. The names in it do not
-        # matter. See src/backend/libpq/auth.c and utils/init/postinit.c, with lc_messages = C or
-        # English.
+        # When a connection is refused, libpq shows no SQLSTATE, so the words of the message
+        # decide. The server's messages begin with a severity and then say what is refused. The
+        # names in them do not matter. See src/backend/libpq/auth.c and utils/init/postinit.c, with
+        # lc_messages = C or English.
         REFUSALS = {
           Regexp.union(
             /FATAL: +\S+ authentication failed/,
@@ -52,8 +52,8 @@ module Plock
           REFUSALS.find { |words, _| words.match?(error.message) }&.last
         end
 
-        # Seconds, and how many times, after which the system finds out that the other machine is
-        # gone.
+        # Seconds, and a number of probes, after which the operating system notices that the other
+        # machine is gone.
         KEEPALIVES = { keepalives_idle: 5, keepalives_interval: 2, keepalives_count: 3 }.freeze
 
         def self.settings(hash) = { **KEEPALIVES, **hash }
@@ -63,8 +63,8 @@ module Plock
 
         def self.failures = [PG::Error]
 
-        # Ends what the server still does for a caller that was interrupted. The connection is cut
-        # if the server does not answer even that.
+        # Stops a statement that the server still runs for an interrupted caller. The connection is
+        # cut if the server does not answer even that.
         #
         # @param raw [PG::Connection]
         def self.stop_asking(raw)
@@ -87,14 +87,13 @@ module Plock
 
         def in_transaction? = @raw.transaction_status != PG::PQTRANS_IDLE
 
-        # @return [Integer] the process of the server's that was told at the start: a pooler in
-        #   between makes one up
+        # @return [Integer] the server process that was reported when the connection was made; a
+        #   pooler in between invents one
         def server_id = @raw.backend_pid
 
         def socket = @raw.socket_io
 
-        # The server's limit for sessions that say nothing does not count for this one, which may
-        # hold a lock.
+        # Lifts the server's limit for idle sessions from this one, which may hold a lock.
         def stay_open(deadline)
           unless @stays_open || @raw.server_version < 140_000
             run("SET idle_session_timeout = 0", deadline)
@@ -102,8 +101,7 @@ module Plock
           @stays_open = true
         end
 
-        # @return [Array<String>] the server's settings that end a transaction in which nothing
-        #   happens
+        # @return [Array<String>] the server's settings that can end an idle transaction
         def limits_of_idle_transactions
           if @raw.server_version >= 170_000
             %w[idle_in_transaction_session_timeout transaction_timeout]
@@ -123,9 +121,9 @@ module Plock
           false
         end
 
-        # Sleeps until the server has told something on a channel that was listened to.
+        # Sleeps until a notification arrives on a channel that this connection listens to.
         #
-        # @return [String, nil] what it told; nil: nothing so far
+        # @return [String, nil] its payload; nil: nothing has arrived in time
         def hear(seconds)
           @raw.wait_for_notify(seconds) { |_channel, _pid, payload| return payload }
           nil
@@ -133,10 +131,10 @@ module Plock
           raise failure(e)
         end
 
-        # If a statement is running, the server is told to stop it. Otherwise a statement that waits
-        # for another transaction would wait for its end, and then be carried out.
+        # If a statement is running, the server is asked to stop it. Otherwise a statement that
+        # waits for another transaction would still be carried out when that has ended.
         def close
-          return super if !@busy || Background.over? # then nothing would end it
+          return super if !@busy || Background.over? # at the end nothing would limit the cancel
 
           Aside.start do
             Aside.run(CANCEL_S) { @raw.cancel }
@@ -148,8 +146,8 @@ module Plock
 
         def begin_sql = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
-        # A pooler may give the session to others, with its settings: there each statement is a
-        # transaction with its own limit.
+        # Behind a pooler, other clients may get the session with its settings. There each
+        # statement is a transaction with its own limit.
         def limit_lock_waits
           deadline = Clock.now + START_S
           @pooled = run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0) != server_id
@@ -158,8 +156,8 @@ module Plock
 
         def perform_batch(statements, _types, deadline) = carry_out(statements, deadline).rows
 
-        # @return [Connection::Answer] the rows of the statement that returns some, and how many the
-        #   last one met
+        # @return [Connection::Answer] the rows of the statement that returns some, and how many
+        #   rows the last statement before COMMIT affected
         def carry_out(statements, deadline)
           @busy = true
           @raw.send_query(
@@ -195,7 +193,7 @@ module Plock
           result&.clear
         end
 
-        # No name twice: what became of one that was interrupted is not known.
+        # Uses no name twice: after an interrupt, it is not known whether the statement exists.
         def prepare(sql, deadline)
           name = "plock#{@named += 1}"
           @busy = true
@@ -204,7 +202,7 @@ module Plock
           @names[sql] = name
         end
 
-        # Everything that belongs to the answer, never waiting without an end.
+        # Reads the whole answer, unless the deadline passes first.
         def finish(deadline)
           last = failed = nil
           loop do
@@ -221,7 +219,7 @@ module Plock
           last
         end
 
-        # Something to read where nothing was asked: the server says good-bye, or is gone.
+        # If there is something to read without a request, the server is ending the connection.
         def alive?
           @raw.status == PG::CONNECTION_OK && !@raw.socket_io.wait_readable(0)
         rescue *self.class.failures
@@ -242,7 +240,7 @@ module Plock
           false
         end
 
-        # The server has refused it, and waits for the next one.
+        # Has the server refused the statement, and is it ready for the next one?
         def answered?(error)
           !error.result.nil? && @raw.transaction_status != PG::PQTRANS_ACTIVE &&
             @raw.status == PG::CONNECTION_OK

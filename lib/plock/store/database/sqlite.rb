@@ -6,14 +6,15 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # SQLite runs a statement while no other thread runs, so that none can be interrupted. Where
-      # another connection writes, it is waited for in short sleeps, in which others run.
+      # While SQLite runs a statement, no other thread runs, so the statement cannot be
+      # interrupted. While another connection writes, this one waits in short sleeps, in which
+      # other threads run.
       #
       # @api private
       class Sqlite < Connection
         SLEEPS_S = (0.001..0.02).freeze
 
-        # By the codes of SQLite's (https://www.sqlite.org/rescode.html).
+        # Exceptions by SQLite's result codes (https://www.sqlite.org/rescode.html).
         FAILURES = {
           3 => SQLite3::PermissionException, 5 => SQLite3::BusyException,
           6 => SQLite3::LockedException, 8 => SQLite3::ReadOnlyException,
@@ -44,7 +45,7 @@ module Plock
 
         private
 
-        # An exception must not find its way through SQLite.
+        # An exception must not pass through SQLite's own code.
         NEVER = { Object => :never }.freeze
 
         def begin_sql = "BEGIN IMMEDIATE"
@@ -62,7 +63,7 @@ module Plock
           end
         end
 
-        # One call of SQLite's: no other Ruby code runs while it has its lock.
+        # One call to SQLite: no other Ruby code runs while it has the database's lock.
         def perform_batch(statements, types, deadline)
           Thread.handle_interrupt(NEVER) do
             @deadline = deadline
@@ -72,14 +73,14 @@ module Plock
                 .zip(types.chars)
                 .map { |value, type| type == "i" ? value&.to_i : value }
             end
-          rescue RuntimeError => e # of any failure
+          rescue RuntimeError => e # for any failure
             raise FAILURES.fetch(@raw.errcode & 0xFF, SQLite3::SQLException), e.message
           end
         end
 
         def escape(value) = text(value).gsub("'", "''")
 
-        # Nothing is bound where a statement is another one each time.
+        # Statements without bound values differ each time, so they are not kept.
         def once(sql)
           @raw.prepare(sql) { |statement| stepped(statement) }
         end
@@ -92,7 +93,7 @@ module Plock
           answer(rows, @raw.changes)
         end
 
-        # Bytes would be a BLOB, and equal no text.
+        # A binary String would become a BLOB, which equals no text.
         def text(value)
           if value.is_a?(String) && value.encoding == Encoding::BINARY
             value.dup.force_encoding(Encoding::UTF_8)

@@ -5,13 +5,13 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # SQLite has its own words for the time.
+      # SQLite has its own functions for the time.
       #
       # @api private
       class SqliteTables < Tables
         private
 
-        # Milliseconds are as exact as it tells the time.
+        # SQLite's clock counts milliseconds.
         def now = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)"
 
         def greater(one, other) = "max(#{one}, #{other})"

@@ -7,10 +7,10 @@ module Plock
       #
       # @api private
       module Statements
-        # MySQL reads a table that a statement changes only in a subquery with a limit
+        # MySQL lets a statement read the table that it changes only in a subquery with a limit
         ALL = 1_000_000_000
-        # so far ahead of the clock is what was written before the clock was set back; a statement
-        # waits less
+        # a moment that is so far ahead of the clock was written before the clock was set back: no
+        # statement waits that long
         STEP = 60 * 1_000_000
 
         private
@@ -31,7 +31,7 @@ module Plock
 
         def inserted(column) = "excluded.#{column}"
 
-        # This moment was read before the clock was set back.
+        # The condition that a moment was read before the clock was set back.
         def ahead(moment) = "#{moment} > #{now} + #{STEP}"
 
         # If the clock was set back after the lease began, the lease gets its whole length again
@@ -44,11 +44,11 @@ module Plock
             "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
         end
 
-        # No lease begins later than its new end was written.
+        # A lease never begins after the moment at which its end was written.
         def ends_in(span) =
           "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
 
-        # This claim has ended.
+        # The condition that a claim has ended.
         def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
 
         # Keys whose waiters are all gone can be taken like any other.
@@ -83,7 +83,7 @@ module Plock
                    "AND (c.fence IS NOT NULL OR (#{before("c")})))")
         end
 
-        # Several holders of one mode, up to so many.
+        # Several holders of one mode, `$slots` at most.
         def share_key
           inside = "(SELECT mode FROM #{@claims} " \
                    "WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
@@ -115,11 +115,10 @@ module Plock
           "#{claim}.id < (SELECT id FROM #{@claims} WHERE token = $token) AND #{alive(claim)}"
         end
 
-        # @return [String] the condition that the process that has this claim is not known to have
-        #   ended
+        # @return [String] the condition that the process of the claim is not known to have ended
         def alive(_claim) = "1 = 1"
 
-        # No owner holds the key alone any more.
+        # Takes the key from an owner that holds it alone.
         def vacate(condition)
           "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{condition}"
         end
@@ -145,9 +144,9 @@ module Plock
           first_of_queue("1 = 1", "#{fence}, #{left}, #{place}")
         end
 
-        # @param columns [String] what else to tell
-        # @return [String] a row, if the condition holds: the holder record of the first waiter, and
-        #   its token
+        # @param columns [String] further columns
+        # @return [String] a query for one row, if the condition holds: the holder record of the
+        #   first waiter, and its token
         def first_of_queue(condition, columns = nil)
           "SELECT #{"#{columns}, " if columns}c.holder, c.token " \
             "FROM #{@leases} l LEFT JOIN #{@claims} c ON c.id = (SELECT MIN(q.id) " \

@@ -16,8 +16,9 @@ module Plock
       # The row of a free key is kept for a day, for its fence. After that, the database's clock is
       # ahead of the fence.
       #
-      # If a lease was acquired more than a minute from now, the clock was set back since. It gets
-      # its whole length again from now on. A place in the queue that ends so late has no owner.
+      # If a lease's beginning is more than a minute ahead of the clock, the clock was set back
+      # since. The lease gets its whole length again from now on. A place in the queue that ends so
+      # late has no owner.
       #
       # The SQL is that of PostgreSQL and SQLite; {MysqlTables} replaces some of it.
       #
@@ -27,11 +28,11 @@ module Plock
 
         NEVER = (2**63) - 1 # a moment that never comes
         DAY = 86_400 * 1_000_000
-        PLACE_KEPT = 60 * 1_000_000 # if a place ended so long ago, its owner is gone
+        PLACE_KEPT = 60 * 1_000_000 # if a place ended this long ago, its owner is gone
         LISTED_AT_ONCE = 500
         PRUNED_AT_ONCE = 500
 
-        # @param prefix [String] of the tables' names, and what they end with
+        # @param prefix [String] the beginning of the tables' names; `suffix` is their end
         def initialize(prefix, suffix)
           @leases = "#{prefix}plock_leases#{suffix}"
           @claims = "#{prefix}plock_claims#{suffix}"
@@ -44,13 +45,13 @@ module Plock
           connection.run(acquire_sql, key, token, ttl, holder, deadline).rows.dig(0, 0)
         end
 
-        # @return [Boolean, nil] nil: it was not held with this token; true: there may be waiters
+        # @return [Boolean, nil] may there be waiters? nil: it was not held with this token
         def release(connection, key, token, keep, deadline)
           row = connection.run(release_sql, key, token, keep, deadline).rows.first
           row && row[0] != 0
         end
 
-        # @return [Boolean, nil] the same of a key that can have several holders
+        # @return [Boolean, nil] as {#release}, for a key that can have several holders
         def release_shared(connection, key, token, keep, deadline)
           claims, held, = lease(key, token, true)
           answer =
@@ -70,14 +71,14 @@ module Plock
             .dig(0, 0) == 1
         end
 
-        # @return [Boolean] was it still held with this token?
+        # @return [Boolean] was the key still held with this token?
         def prolong(connection, key, token, span, shared, deadline)
           table, held, *binds = lease(key, token, shared)
           sql = "UPDATE #{table} SET #{ends_in("$#{binds.size + 1}")} WHERE #{held}"
           connection.run(sql, *binds, span, deadline).count.positive?
         end
 
-        # @return [Integer, nil] how long it is still held with this token, and since when
+        # @return [Integer, nil] how long it is still held with this token; nil: it is not
         def left(connection, key, token, shared, deadline)
           table, held, *binds = lease(key, token, shared)
           connection
@@ -89,7 +90,7 @@ module Plock
         # Takes or keeps a place in the wait queue of a key. Takes the key itself if this request is
         # the first in the queue and the key has room for it.
         #
-        # @param queue [Boolean] does it keep its place if it is refused?
+        # @param queue [Boolean] does the request keep its place if it is refused?
         # @return [Array(Integer, Integer, Integer, String, String)] the fence, or nil; for how long
         #   the key is still held, or nil; how many wait before it; the holder record of the waiter
         #   that is first after that, and its token, or nil
@@ -122,7 +123,7 @@ module Plock
           ).first
         end
 
-        # Takes back everything that a token has of a key.
+        # Takes back the lease or the place that a token has.
         #
         # @return [Array(String, String), nil] the waiter to call: its holder record and its token
         def settle(connection, key, token, deadline)
@@ -134,7 +135,7 @@ module Plock
           connection.batch(statements, { key: key, token: token }, "ss", deadline).first
         end
 
-        # Forgets places that are over, so that the next caller need not look for them.
+        # Deletes places that have ended, so that the next caller need not do so.
         def tidy(connection, key, deadline)
           connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
@@ -153,7 +154,7 @@ module Plock
           connection.batch(statements, { key: key }, "ssi", deadline)
         end
 
-        # Makes a reader of a writer.
+        # Turns a writer into a reader.
         #
         # @return [Array(Integer, String, String)] 1: it was held; the waiter to call: its holder
         #   record and its token, or nil
@@ -169,9 +170,9 @@ module Plock
         # Gives a lease to another owner, with another fence.
         #
         # @param from [String] the token of the owner that left it
-        # @param ttl [Integer, nil] nil: it keeps its end
-        # @return [Array(Integer, Integer), nil] fence, and what is left of it; nil: it is not held
-        #   any more
+        # @param ttl [Integer, nil] nil: the lease keeps its end
+        # @return [Array(Integer, Integer), nil] the fence, and how long the lease still lasts;
+        #   nil: it is not held any more
         def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
           table, fence =
             if shared
@@ -207,14 +208,14 @@ module Plock
         # Takes several keys, all or none.
         #
         # @param wanted [Array<Array(String, String, String)>] key, token and holder record
-        # @return [Hash{String => Integer}] by keys that were free, their fences; they are held when
-        #   all were
+        # @return [Hash{String => Integer}] the fences of the keys that were free; they are held if
+        #   all were free
         def acquire_all(connection, wanted, ttl, deadline)
           binds = { ttl: ttl, count: wanted.size }
           wanted.each_with_index do |(key, token, holder), at|
             binds.update("key#{at}": key, "token#{at}": token, "holder#{at}": holder)
           end
-          # in one order everywhere: else two could wait for each other
+          # the same order everywhere: otherwise two batches could wait for each other
           places = wanted.each_index.sort_by { |at| wanted[at].first }
           keys = places.map { |at| "$key#{at}" }.join(", ")
           tokens = places.map { |at| "$token#{at}" }.join(", ")
@@ -232,11 +233,11 @@ module Plock
           connection.batch(statements, binds, "si", deadline).to_h
         end
 
-        # Renews leases of one holder each.
+        # Renews leases on keys that only one holder may have.
         #
-        # @param names [Hash{String => String}] their keys, by tokens
-        # @return [Array<String>] the tokens of those that were renewed; the others may be locked at
-        #   the moment, or be held no more
+        # @param names [Hash{String => String}] the keys of the leases, by their tokens
+        # @return [Array<String>] the tokens of those that were renewed; the others may be locked
+        #   at the moment, or no longer held
         def prolong_all(connection, names, span, deadline)
           mine = among(connection, names)
           connection.run("UPDATE #{@leases} SET #{ends_in(span)} WHERE #{mine}", deadline)
@@ -252,8 +253,8 @@ module Plock
           place && [left, first.zero?, place]
         end
 
-        # @return [Integer] how long one holder still has it; 0 or less if it has none, or if only
-        #   a batch that locks the row can tell
+        # @return [Integer] how long a single holder still has the key; 0 or less: it has none, or
+        #   only a batch that locks the row can find out
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
           connection
@@ -307,7 +308,7 @@ module Plock
             .dig(0, 0)
         end
 
-        # @param replace [Boolean] even if there is one
+        # @param replace [Boolean] must it replace a note that exists?
         def keep_note(connection, name, note, replace, deadline)
           connection.run(
             "INSERT INTO #{@leases} (name, holder, acquired_at) " \
@@ -333,8 +334,8 @@ module Plock
 
         private
 
-        # Of a lease: its table, the condition that finds it there as long as it lasts, and what
-        # that binds.
+        # Returns the lease's table, the condition that finds the lease there as long as it lasts,
+        # and the values that the condition binds.
         def lease(key, token, shared)
           if shared
             return @claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token

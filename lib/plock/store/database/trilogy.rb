@@ -9,8 +9,8 @@ module Plock
     class Database
       # @api private
       class Trilogy < Mysql
-        # A client of Trilogy's as it is without the guard that lets interrupts in, whatever the
-        # caller has put off. One that is used by one at a time does not need it.
+        # A Trilogy client without its guard, which lets interrupts in even if the caller has
+        # masked them. A client that is used by one thread at a time needs no guard.
         class Client
           def initialize(client)
             @query, @check, @escape, @limit, @more, @next =
@@ -20,7 +20,7 @@ module Plock
               end
           end
 
-          # Of a block of statements, the first result.
+          # Returns the first result of a block of statements.
           def query(text)
             result = @query.call(text)
             @next.call while @more.call
@@ -40,7 +40,7 @@ module Plock
 
         def self.failures = [::Trilogy::Error]
 
-        # @return [Integer] by which the server knows it
+        # @return [Integer] the server's id of the connection
         attr_reader :server_id
 
         def initialize(adapter, &another)
@@ -51,7 +51,7 @@ module Plock
 
         private
 
-        # It waits in ways that not every Fiber scheduler knows on every Ruby.
+        # Trilogy waits in ways that not every Fiber scheduler supports on every Ruby.
         def perform(sql, binds, deadline)
           text = fill_places(sql, binds)
           @raw.read_timeout = left_until(deadline)
@@ -59,7 +59,7 @@ module Plock
           result = Fiber.current_scheduler ? Aside.wait { @raw.query(text) } : @raw.query(text)
           answer(result.rows, result.affected_rows, result.last_insert_id)
         rescue ::Trilogy::TimeoutError => e
-          raise answered?(e) ? e : late # the server's own limit for locks is called so, too
+          raise answered?(e) ? e : late # the server's own limit for locks raises it, too
         end
 
         def alive?

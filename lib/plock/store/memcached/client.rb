@@ -88,7 +88,7 @@ module Plock
         # @return [Boolean] was the key free?
         def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl, raw: true) }
 
-        # @param ttl [Integer] 0: it never ends by itself
+        # @param ttl [Integer] 0: it never expires
         def set(key, value, ttl) = ask { @dalli.set(key, value, ttl, raw: true) }
 
         # @return [Integer] one more than the last number, or `first`
@@ -99,14 +99,14 @@ module Plock
         # @return [Array(String, Integer)] the value and its version
         def read_with_cas(key) = ask { @dalli.get_cas(key) }
 
-        # @return [Boolean] had it not changed?
+        # @return [Boolean] was it replaced? Not if it has changed since it was read.
         def replace(key, value, ttl, cas) =
           !!ask { @dalli.replace_cas(key, value, cas, ttl, raw: true) }
 
-        # @return [Boolean] was it there, and had it not changed?
+        # @return [Boolean] was it deleted? Not if it has changed since it was read, or is gone.
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
-        # @return [Boolean] is no request unfinished, and has no server closed its socket?
+        # @return [Boolean] true if no request is unfinished, and no server has closed its socket
         def usable? = !@busy && sockets.none? { |socket| socket.wait_readable(0) }
 
         def close
@@ -120,7 +120,7 @@ module Plock
 
         def servers = @dalli.__send__(:ring).servers
 
-        # Without those of TLS: data to read on them need not mean that the server closed them.
+        # Only plain ones: data to read on a TLS socket need not mean that the server closed it.
         def sockets = servers.map(&:sock).grep(BasicSocket)
 
         # Interrupts wait for the answer: Dalli would take some of them for server failures.

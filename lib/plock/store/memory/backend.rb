@@ -74,7 +74,7 @@ module Plock
       # @return [Float] the same moment on {Clock}
       def real(time) = time - @offset
 
-      # Runs the block under the mutex, with interrupts put off.
+      # Runs the block under the mutex, with interrupts masked.
       #
       # @yieldparam now [Float]
       # @return [Object] the block's value
@@ -87,7 +87,7 @@ module Plock
         end
       end
 
-      # The same, with one lock that is up to date.
+      # As {#enter}, with one lock that is up to date.
       #
       # @yieldparam lock [MemoryLock]
       # @yieldparam now [Float]
@@ -96,7 +96,7 @@ module Plock
         with_all([key]) { |(lock), now| yield lock, now }
       end
 
-      # The same, with several. An idle lock is forgotten after the block.
+      # As {#with}, with several locks. An idle lock is forgotten after the block.
       #
       # @yieldparam locks [Array<MemoryLock>]
       # @yieldparam now [Float]

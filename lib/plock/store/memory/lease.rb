@@ -20,7 +20,8 @@ module Plock
       # @return [Float, nil] since when it waits, and until when; nil: it has never waited
       attr_reader :since, :deadline
 
-      # @return [Symbol, nil] nil: not ended; `:released`, `:lost`, `:given`
+      # @return [Symbol, nil] nil: not ended; `:released`, `:lost`, or `:given` if it was handed
+      #   over
       attr_reader :ended
 
       # @param share [Locking::Share, nil] nil: it excludes all others
@@ -118,7 +119,7 @@ module Plock
         end
       end
 
-      # Another owner adopts it, or it expires.
+      # Hands the lease over: another owner adopts it, or it expires.
       def leave
         mine do
           finish(:given)
@@ -134,7 +135,7 @@ module Plock
         @renew_at = (due if @renew && (@limit.nil? || due < @limit))
       end
 
-      # Runs the block when all that was due has happened.
+      # Carries out all that is due, and then runs the block.
       def look(&block) = @backend.with(@key, &block)
 
       # Runs the block if the lease is held by this process.

@@ -23,7 +23,7 @@ module Plock
 
       def idle? = @holders.empty? && @waiters.empty?
 
-      # @return [Float, nil] when a thread must be told of something
+      # @return [Float, nil] when a thread must be notified of an event
       def alarm_at
         renewal = @holders.filter_map(&:renew_at).min if Events.renewals
         expiry =
@@ -79,7 +79,7 @@ module Plock
         admit(now)
       end
 
-      # Forgets holders and waiters. No holder is told of its loss.
+      # Forgets holders and waiters. No holder is notified of its loss.
       def clear
         @holders.each do |lease|
           lease.finish(:lost)
@@ -89,7 +89,8 @@ module Plock
       end
 
       # Carries out all that was due until now, each event at its own time: renewals, and the ends
-      # of leases and of waits. Only a lease that is granted begins now: it was of no use before.
+      # of leases and of waits. But a lease that is granted here begins now: it was of no use
+      # before.
       def catch_up(now)
         while (due = next_event) && due <= now
           if (lease = @holders.find { |holder| holder.renew_at == due })

@@ -6,42 +6,44 @@ require_relative "backoff"
 module Plock
   class Store
     # One request for a key of a store in Ruby, from the first attempt to the lease or the end of
-    # `wait:`. All such stores wait here; each adds
+    # `wait:`. All stores in Ruby wait here. Each of them has these methods:
     #
-    # - `ask(request, how, deadline)`, one attempt: `:once` does not wait, `:place` takes or keeps a
-    #   place in the wait queue, `:called` follows a call, `:look` a pause. It returns an {Answer},
-    #   or nil;
+    # - `ask(request, how, deadline)`, one attempt: `:once` does not wait, `:place` takes or keeps
+    #   a place in the wait queue, `:called` follows a call, `:look` a pause. It returns an
+    #   {Answer}, or nil;
     # - `line_up(request)`, which returns the {Place} that the request waits on;
-    # - `take_back(grant, seconds, doubt:)`, which removes from the server all that the token of the
-    #   grant may have there, once more later if a request may still arrive;
+    # - `take_back(grant, seconds, doubt:)`, which removes from the server all that the token of
+    #   the grant may have there, and does so again later if a request may still arrive;
     # - `take_back_later(grant)`, the same in the background;
     # - `attempt_timeout`, in seconds, and `reach`, a {Reach} or nil.
     #
     # @api private
     class AcquireRequest
-      # The result of an attempt. If there is a fence, the lease was granted; `asked_at` dates it.
-      # Otherwise `left` says for how many seconds the key is still held, and `first` whether this
-      # request is the next one; both can be nil.
+      # The result of an attempt. If there is a fence, the lease was granted, and counts from
+      # `asked_at`. Otherwise `left` says for how many seconds the key is still held, and `first`
+      # whether this request is the next one; both can be nil.
       Answer = Struct.new(:fence, :asked_at, :left, :first)
 
-      # For a request that no other thread calls: it must ask the server again.
+      # Where a request waits. No other thread calls this one: the request must ask the server
+      # again.
       class Place
         # Prepares for calls.
         def ready; end
 
-        # @return [Boolean] may it ask? An earlier request of this process may have to ask first.
+        # @return [Boolean] may the request ask? An earlier one of this process may have to ask
+        #   first.
         def first? = true
 
-        # @return [Boolean] will it be called?
+        # @return [Boolean] can another thread call the request?
         def callable? = false
 
-        # @return [Boolean] was it called?
+        # @return [Boolean] was the request called?
         def await(seconds)
           sleep(seconds) if seconds.positive?
           false
         end
 
-        # The request has a new token.
+        # Called after the request got a new token.
         def renew; end
 
         def leave; end
@@ -188,7 +190,7 @@ module Plock
         false
       end
 
-      # The result of the last attempt is unknown: its token is never used again.
+      # The result of the last attempt is unknown, so its token is never used again.
       def start_again
         @store.take_back_later(@grant) if @doubt || @queued
         @doubt = @queued = @failed = false

@@ -13,8 +13,8 @@ module Plock
     # @api private
     module Aside
       class << self
-        # If the caller is interrupted, or the time is over, it goes on at once. So no other code
-        # may use the objects that the block uses.
+        # If the caller is interrupted, or the time is over, the caller goes on at once, while the
+        # block may still run. So no other code may use the objects that the block uses.
         #
         # @param lasting [Boolean] does the block run to its end in any case?
         # @return [Array(Object), nil] the block's value; nil: it took longer
@@ -35,8 +35,8 @@ module Plock
           uninterrupted { thread&.kill unless lasting }
         end
 
-        # Without a time limit. If the caller is interrupted, it goes on when the other thread has
-        # ended.
+        # Runs the block without a time limit. If the caller is interrupted, it goes on only when
+        # the other thread has ended.
         def wait(&block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }

@@ -9,7 +9,7 @@ module Plock
     class Backoff
       # @param first [Float] seconds
       # @param longest [Float] seconds
-      # @param factor [Float] by which each pause is longer than the one before
+      # @param factor [Float] the ratio of each pause to the one before
       def initialize(first, longest, factor = 1.5)
         @first = first
         @longest = longest
@@ -17,7 +17,7 @@ module Plock
         reset
       end
 
-      # The next pause is the first one.
+      # The next pause is `first` again.
       def reset
         @pause = @first
       end

@@ -12,7 +12,7 @@ module Plock
     module ByOwner
       # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
       #
-      # @param key [String] in the store
+      # @param key [String] the key as it stands in the store
       # @param ttl [Numeric] seconds
       # @return [Boolean] false: the key is held
       # @raise [ArgumentError] a key that the store cannot have
@@ -24,7 +24,7 @@ module Plock
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
       #
-      # @param key [String] in the store
+      # @param key [String] the key as it stands in the store
       # @return [Boolean] was it held by `owner`?
       # @raise [Error] the store could not be asked
       def lock_release(key, owner)

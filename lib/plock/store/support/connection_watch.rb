@@ -68,7 +68,7 @@ module Plock
           due.uniq.each { |one| look(one, resting) }
         end
       rescue IOError, SystemCallError
-        sleep(AGAIN_S) # a connection was closed that is not removed yet
+        sleep(AGAIN_S) # a connection was closed before it was removed
         retry
       end
 

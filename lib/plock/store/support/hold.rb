@@ -6,8 +6,8 @@ require_relative "../../locking/share"
 
 module Plock
   class Store
-    # The object that a store in Ruby hands out for a lease. The {LeaseState} behind it lives on
-    # when this is collected.
+    # The object that a store in Ruby hands out for a lease. The {LeaseState} behind it survives
+    # when this object is collected.
     #
     # @api private
     class StateHold
@@ -31,7 +31,7 @@ module Plock
 
         Dispatcher.tell_of_abandoned(state.key, state.fence) if state.release(0.0)
       rescue *Locking::Acquisition::STORE_FAILURES
-        Dispatcher.tell_of_abandoned(state.key, state.fence) # it expires
+        Dispatcher.tell_of_abandoned(state.key, state.fence) # the lease expires
       end
       private_class_method :abandon
 

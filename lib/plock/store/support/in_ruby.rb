@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "etc" # of which Record has the name of this host
+require "etc" # Record reads the name of this host from it
 require_relative "../../locking"
 require_relative "lease_state"
 require_relative "hold"
@@ -26,7 +26,7 @@ module Plock
     module InRuby
       include Locking
 
-      # Seconds.
+      # In seconds.
       SPANS = (0.001..3600.0).freeze
 
       # Closes the connections that are not in use. A store that is used after that opens them
@@ -90,8 +90,8 @@ module Plock
       end
 
       # @api private
-      # A release that fails does not keep the others from theirs. With a budget, the scheduler
-      # repeats it.
+      # A release that fails does not stop the others. With a budget, its failure is not raised,
+      # and the scheduler repeats it.
       #
       # @param budget [Float, nil] seconds for all of them
       def release_all(holds, keep, budget)
@@ -115,8 +115,8 @@ module Plock
       # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, it is
       # taken back: no other code knows the new token.
       #
-      # @param heir [String, nil] the dump of a lease whose token is used again: other processes
-      #   know it
+      # @param heir [String, nil] the dump of another lease, whose token is used as the new one
+      #   because other processes know it
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
@@ -167,7 +167,7 @@ module Plock
 
       def request_for(grant, ttl) = AcquireRequest.new(self, grant, ttl)
 
-      # A copy with the present token, which the grant may change.
+      # A copy that keeps the present token when the grant gets another one.
       def stand_in_for(grant) =
         LeaseState
           .new(self, grant.key, grant.token, share: grant.share)
@@ -195,7 +195,7 @@ module Plock
         StateHold.new(grant, kind, waited, contended)
       end
 
-      # Dumps of this store begin with it.
+      # The name of this kind of store in dumps.
       def kind
         self.class.name[/\w+\z/].downcase
       end

@@ -15,8 +15,8 @@ module Plock
       # A lease is renewed after a third of its ttl.
       RENEWALS_PER_TTL = 3
 
-      # Seconds for which a lease that is renewed automatically is not scheduled. Most blocks are
-      # shorter, so their leases need no thread.
+      # Seconds for which a lease that is renewed automatically is left alone at most. Most blocks
+      # are shorter, so their leases are neither renewed nor watched for breaks.
       LATER_S = 0.25
 
       # How often a failed renewal is repeated in the span of a ttl.
@@ -44,20 +44,21 @@ module Plock
       # For the request, before the lease is granted. Each attempt may have another token.
       attr_writer :ttl, :token
 
-      # @return [Object, nil] the caller's open transaction that it belongs to
+      # @return [Object, nil] the caller's open transaction that the lease belongs to
       attr_accessor :transaction
 
-      # @return [Symbol, nil] nil: held; `:released`, `:lost`, `:given`
+      # @return [Symbol, nil] nil: not ended; `:released`, `:lost`, or `:given` if it was handed
+      #   over
       attr_reader :ended
 
-      # @return [Float, nil] when the scheduler must run it, on {Clock}
+      # @return [Float, nil] when the scheduler must attend to it, on {Clock}
       attr_reader :due_at
 
       # A renewal can be early by this part of the time between two renewals, so that it is sent
       # together with others.
       TOGETHER = 0.1
 
-      # @param guarded [Boolean] must the store act when it is over?
+      # @param guarded [Boolean] must the store act when the lease expires?
       def initialize(
         store, key, token, share: nil, label: nil, renew: false, max_hold: nil, watch: false,
         guarded: false
@@ -74,7 +75,7 @@ module Plock
         @guarded = guarded
         @lock = Mutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
-        @renewing = false # by the scheduler's worker at the moment
+        @renewing = false # whether the scheduler's worker is renewing it now
         @ending = false # its last request has begun, or waits for its turn: no other may begin
         @pid = Process.pid
       end
@@ -100,7 +101,7 @@ module Plock
         self
       end
 
-      # @return [Boolean] does it occupy something on the server, though it was not granted?
+      # @return [Boolean] does a lease that was not granted occupy something on the server?
       def pending? = false
 
       # For an adopted lease, which keeps the label of its former owner.
@@ -113,7 +114,7 @@ module Plock
 
       def inherited? = @pid != Process.pid
 
-      # @return [Boolean] as far as can be told without asking
+      # @return [Boolean] as far as is known without asking the store
       def valid?
         @ended.nil? && !@ending && !inherited? && Clock.now < @valid_until
       end
@@ -123,11 +124,11 @@ module Plock
       end
 
       # @param ttl [Float] seconds
-      # @return [Boolean, nil] was it ours? nil: it was released or handed over before
+      # @return [Boolean, nil] was the lease ours? nil: it was released or handed over before
       def extend(ttl)
         asking do
           asked_at = Clock.now
-          # even if the request fails
+          # the shorter end counts even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) { prolong(asked_at, ttl, ttl) }
         end
@@ -145,7 +146,7 @@ module Plock
           ours
         ensure
           Thread.handle_interrupt(NEVER) do
-            # without a date, it has only a name: its owner may release it again
+            # a lease of {ByOwner} has no end: its owner may release it again
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
         end
@@ -168,7 +169,7 @@ module Plock
         end
       end
 
-      # Another owner adopts it, or it expires.
+      # Hands the lease over: another owner adopts it, or it expires.
       #
       # @return [Boolean, nil] as {#extend}
       def leave
@@ -187,7 +188,7 @@ module Plock
         false
       end
 
-      # @return [Boolean] must it be checked at once after a loss? Not before it is scheduled.
+      # @return [Boolean] must the store watch for a break? Not while the lease is left alone.
       def attended? = !@left_alone
 
       # A notification may have been missed: the scheduler checks it now.
@@ -198,7 +199,7 @@ module Plock
       # The scheduler passes several at once to {Renewal}.
       def together? = true
 
-      # No other thread asks the store about it until {#end_turn}.
+      # Until {#end_turn}, no other thread asks the store about the lease.
       #
       # @return [Boolean] false: another thread is asking; the scheduler tries again soon
       def take_turn
@@ -213,8 +214,8 @@ module Plock
         @lock.unlock
       end
 
-      # It may expire before the store has answered a renewal. A request of another thread may still
-      # prolong it.
+      # Ends the lease if it has expired, even if the store has not answered a renewal yet. If
+      # another thread is asking about the lease, that may still prolong it.
       #
       # @return [Boolean] has it ended?
       def expire
@@ -225,7 +226,7 @@ module Plock
         true
       end
 
-      # The request that the scheduler must make for it now.
+      # The request that the scheduler must make for the lease now.
       #
       # @return [Float, Symbol, nil] for how many seconds to renew it; `:check`: whether it is still
       #   there; nil: no request
@@ -242,14 +243,14 @@ module Plock
         schedule(@valid_until)
       end
 
-      # It is in the schedule again after this, or it has ended.
+      # Schedules the lease again, unless it is scheduled or has ended.
       def look_again
         if @due_at.nil? && @ended.nil?
           schedule([Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
         end
       end
 
-      # @param answer [Boolean, nil] was it ours? nil: the store did not answer
+      # @param answer [Boolean, nil] was the lease ours? nil: the store did not answer
       def renewed(asked_at, span, answer)
         # the answer came too late
         return @store.give_back_later(self, 0.0) if answer && @ended == :lost
@@ -324,7 +325,7 @@ module Plock
         @store.forget(self)
       end
 
-      # The block is a long one: from now on the lease is scheduled.
+      # The block is a long one: from now on the lease is renewed.
       def attend
         @left_alone = false
         schedule([@renew_at, @valid_until].min)

@@ -23,7 +23,7 @@ module Plock
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
-      # The callers of this process that wait already come first.
+      # Callers of this process that already wait come first.
       def ask(request, how, deadline)
         return if how == :once && @lines.anybody?(request.key)
 
@@ -34,9 +34,10 @@ module Plock
 
       def line_up(request) = @lines.line_up(request)
 
-      # Takes back what may have been granted, now and once more, because the request may arrive
-      # later than this. While the store does not answer, it repeats this until the lease would have
-      # expired. If the caller's time is too short, the scheduler repeats the first attempt at once.
+      # Takes back what may have been granted: now, and again after AFTERMATH_S, because the
+      # request may arrive later than the first attempt. While the store does not answer, the
+      # scheduler repeats the second attempt until the lease would have expired. If the first
+      # attempt fails within the caller's time, the scheduler repeats it at once.
       #
       # @param within [Float, nil] seconds that the caller has; nil: `attempt_timeout`
       def take_back(grant, within = nil, **)

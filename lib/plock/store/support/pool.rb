@@ -10,14 +10,14 @@ module Plock
     # thread at a time. Calls that must not wait for others can exceed the pool's size: a release by
     # one connection, a renewal by two.
     #
-    # A connection is in its loan before an interrupt can lose it. A forked child discards the
-    # connections of its parent, lent ones too, and sends nothing on them.
+    # A connection is recorded in its loan before an interrupt can occur, so none is lost. A forked
+    # child discards the connections of its parent, lent ones too, and sends nothing on them.
     #
     # A connection has the methods `usable?`, `close` and `discard`.
     #
     # @api private
     class Pool
-      # A connection that is lent, or the room for one that another thread may be opening.
+      # A connection that is lent, or room for one, which another thread may be opening.
       Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
       SIZES = (1..1024).freeze
@@ -44,14 +44,14 @@ module Plock
 
       # @param deadline [Float] on {Clock}
       # @param reserve [Integer] by how many connections this call can exceed the pool's size
-      # @raise [Error] there was none until then
+      # @raise [Error] no connection was available before the deadline
       def with(deadline, reserve = 0)
         loan = Loan.new
         begin
           fill(loan, deadline, reserve)
           yield loan.connection
         ensure
-          take_back(loan) # nothing may precede its mask: Ruby interrupts at a branch, too
+          take_back(loan) # its mask must come first: Ruby interrupts at a branch, too
         end
       end
 
@@ -115,7 +115,7 @@ module Plock
         idle.each { |connection| drop(connection) }
       end
 
-      # In a forked child.
+      # In a forked child, discards the connections of its parent.
       def discard_all
         return if @pid == Process.pid
 
@@ -148,7 +148,7 @@ module Plock
           next unless begun
 
           abandoned = @lock.synchronize do
-            @made = true if connection # one that has a lease has had one
+            @made = true if connection # before the first connection there can be no lease
             @all << connection if connection
             loan.connection = connection
             loan.connecting = false
@@ -162,7 +162,7 @@ module Plock
 
       # @return [Boolean] is there a connection, or room for one?
       def reserve(loan, more)
-        # nothing would end a new one
+        # while the process ends, nothing would close a new one
         return false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
 
         loan.connection = @idle.pop

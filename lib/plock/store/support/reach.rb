@@ -4,13 +4,13 @@ require_relative "../../clock"
 
 module Plock
   class Store
-    # Since when the calls of this process could not reach the server. A call gives up when that has
-    # lasted for `unavailable_timeout`.
+    # Remembers since when the calls of this process have not reached the server. A call gives up
+    # when that has lasted for `unavailable_timeout`.
     #
     # @api private
     class Reach
-      # All connections are in use, which says nothing about the server. But once it is unreachable,
-      # they may be in use because of that.
+      # Failures that say nothing about the server: all connections are in use. But once the server
+      # is unreachable, they may be in use because of that.
       OWN_FAULTS = %i[saturated].freeze
       private_constant :OWN_FAULTS
 

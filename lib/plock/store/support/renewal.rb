@@ -6,10 +6,10 @@ require_relative "../../errors"
 module Plock
   class Store
     # Renews the leases of one store that are due, or checks whether they are still held, in as few
-    # requests as the store can make of them.
+    # requests as the store allows.
     #
-    # A lease whose turn another thread has is scheduled again. Each of the others is in the
-    # schedule again after this, or has ended, even if a request fails.
+    # A lease that another thread is asking about is scheduled again. Each of the others is
+    # scheduled again too, or has ended, even if its request fails.
     #
     # @api private
     class Renewal
@@ -43,7 +43,7 @@ module Plock
         answers = @store.prolong_all(grants, span)
         grants.each { |grant| grant.renewed(@asked_at, span, answers[grant]) }
       rescue Error
-        nil # the schedule has another moment for each
+        nil # look_again schedules each of them
       end
 
       def check(grants)

@@ -19,7 +19,7 @@ module Plock
     # Tasks are in the order of their moments. A task leaves the schedule before it runs, and
     # returns to it only when it is scheduled again, so a task that fails cannot spin.
     #
-    # It is a thread of Ruby: while other code lets no thread run, it renews nothing.
+    # The scheduler is a Ruby thread: while other code lets no Ruby thread run, it renews nothing.
     #
     # @api private
     class Scheduler
@@ -42,7 +42,7 @@ module Plock
       # An entry of the schedule. It is void if its task was rescheduled or cancelled since.
       Entry = Struct.new(:at, :task)
 
-      # Work that runs once, or again at the moment that the block returns.
+      # Work that runs once, and again at each moment that the block returns.
       class Call
         # @yieldreturn [Float, nil] the next moment, on {Clock}
         def initialize(scheduler, &work)
@@ -62,9 +62,10 @@ module Plock
 
       private_constant :Entry
 
-      # @param together [Proc, nil] receives the due tasks whose `together?` is true; the `run` of
-      #   all others is called. Those tasks have a `valid_until`. The `expire` of each task ends it
-      #   if its time is over, without waiting, and says whether it has ended.
+      # @param together [Proc, nil] receives the due tasks whose `together?` is true, which must
+      #   have a `valid_until`. Of all other due tasks, `run` is called. Every task has an
+      #   `expire`, which ends the task if its time is over, without waiting, and returns whether
+      #   it has ended.
       def initialize(together = nil)
         @renewing = Worker.new("plock renewals", TOGETHER, &together)
         @calling = Worker.new("plock background calls", 1) { |(task)| task.run }
@@ -72,13 +73,13 @@ module Plock
         @moved = ConditionVariable.new
       end
 
-      # Runs a task at a moment, which replaces an earlier one.
+      # Runs a task at a moment. If it was scheduled before, only the new moment counts.
       #
       # @param at [Float] on {Clock}
       def schedule(task, at)
         enter do
           at = [at, Clock.now + PAUSE_S].max if ours?
-          # most are void
+          # most entries are void
           @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 &&
                                                        @schedule.size > 4 * @entries.size
           @schedule.insert(
@@ -158,7 +159,7 @@ module Plock
             return due if due.any? || now >= @next_end
 
             moment = [@schedule.first&.at, @next_end].compact.min
-            # it may be answered
+            # a renewal may be answered by now
             return [] if @schedule.empty? && @next_end.finite? && now >= idle_until
             return @thread = nil if moment == Float::INFINITY && now >= idle_until
 

@@ -14,7 +14,7 @@ module Plock
       # "fence seconds:microseconds record", as it was noted at the last acquire.
       NOTE = /\A(\d+) (\d+):(\d+) (.*)\z/m
 
-      # "mode fence seconds:microseconds record", as a shared lock notes of each holder.
+      # "mode fence seconds:microseconds record", as it is noted for each holder of a shared lock.
       SHARE_NOTE = /\A([rws]) (\d+) (\d+):(\d+) (.*)\z/m
 
       # Characters that mean something in a pattern (https://redis.io/docs/latest/commands/keys).
@@ -31,8 +31,9 @@ module Plock
 
       # @api private
       # @param key [String] as it stands in the store
-      # @param shared [Boolean] is it of a kind that can have several holders?
-      # @param budget [Float, nil] seconds that it may take; later answers are left out
+      # @param shared [Boolean] is the key of a kind that can have several holders?
+      # @param budget [Float, nil] seconds for one request, whose answer may be incomplete; nil: as
+      #   many requests as a complete answer needs
       # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
       #   nil: the key is free
       def examine(key, shared, budget = nil) = examine_others(nil, key, shared, budget)
@@ -71,17 +72,17 @@ module Plock
           told += items.size
           next unless budget || items.empty? || told >= inside + waiting
 
-          # The store has them by their ends.
+          # The store sorts them by their ends.
           return [holders.sort_by { |holder| holder.fence || Float::INFINITY }, waiters]
         end
       end
 
-      # A record ends with the value, in which the token stands.
+      # A record ends with the waiter's value, which contains its token.
       def own?(record, own)
         !own.nil? && !own.empty? && record.b.include?(own)
       end
 
-      # @yieldparam key [String] each that is held all the time exactly once
+      # @yieldparam key [String] a key; one that is held throughout is yielded exactly once
       def each_key(prefix)
         pattern = "#{prefix.gsub(SPECIAL) { |character| "\\#{character}" }}*"
         seen = {}
@@ -93,14 +94,15 @@ module Plock
         end
       end
 
-      # @param name [String] of a key, which is neither a lock nor anything of one
-      # @param note [String] empty: only look
+      # @param name [String] the name of a key that no lock uses
+      # @param note [String] empty: only read the note
       def keep_note(name, note, replace)
         kept = ask_note(name, note, replace)
         kept unless kept.empty?
       end
 
-      # A note counts only for the holder of which it was made: other programs leave none.
+      # A note counts only if it is about the present holder. Other programs write none when they
+      # take the key, so an older note may be there.
       def only_holder(value, left, note)
         fence, *since, record = NOTE.match(note.b)&.captures
         owner = record && Record.parse(record)&.last
@@ -109,12 +111,12 @@ module Plock
         noted_holder(left, fence, since, record)
       end
 
-      # With dots, the key stays taken beyond the release of its owner.
+      # If the value has dots for dashes, the key stays taken after its owner has released it.
       def same?(owner, value) = value == owner || value == owner.tr("-", ".")
 
       def holder(left, note)
         mode, fence, *since, record = SHARE_NOTE.match(note.b)&.captures
-        # Without a mode it is a place that is kept for a waiter that has been called.
+        # Without a mode, the entry is a place that is kept for a waiter that has been called.
         return Status.holder(remaining: seconds(left), mode: note[0]) unless mode
 
         noted_holder(left, fence, since, record, mode)

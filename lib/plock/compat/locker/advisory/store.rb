@@ -10,7 +10,7 @@ class Locker
     class Store < Plock::Store::Advisory
       TIMEOUTS = { attempt_timeout: 5.0, release_timeout: 5.0, connect_timeout: 5.0 }.freeze
 
-      # Seconds. A failure ends a call, because the gem does not retry, either.
+      # Seconds. A failure ends a call at once, because the gem does not retry, either.
       UNAVAILABLE_S = 0.001
 
       CONNECTIONS = 1024

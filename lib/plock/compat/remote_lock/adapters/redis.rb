@@ -44,7 +44,7 @@ class RemoteLock
 
       def free(key) = turns.lock_release(key, uid)
 
-      # One request releases both. It calls the next waiter, which would have to wait for a second
+      # One request releases both and calls the next waiter, which then need not wait for a second
       # request.
       def free_with(key, turn)
         since = turn.releasing

@@ -9,7 +9,7 @@ class RemoteLock
   module Memcached
     # One group of servers: the locks there, and the queue's turns, which are leases of plock.
     class Place
-      # The options that have the same names in both clients.
+      # The options that are copied from a client, in addition to those of {Client.address_of}.
       TAKEN_OVER = %i[namespace namespace_separator].freeze
 
       KEY_MAX_BYTES = 250
@@ -49,7 +49,7 @@ class RemoteLock
           [servers, settings.merge(options.compact)]
         end
 
-        # Both clients map a key to the same server.
+        # Dalli and memcache-client map a key to the same server.
         def of_memcache_client(client)
           servers = client.servers.map { |server| "#{server.host}:#{server.port}:#{server.weight}" }
           return [servers, {}] unless client.namespace
