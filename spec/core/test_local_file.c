@@ -199,6 +199,8 @@ static void older(plock__local_title *title) { title->layout = 0; }
 
 static void of_another_clock(plock__local_title *title) { title->clock ^= 1; }
 
+static void of_a_hidden_clock(plock__local_title *title) { title->clock = title->clock ? 0 : 1; }
+
 /* The traces of a dead process: a lease that outlives it, or one that does not. */
 static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
@@ -324,6 +326,10 @@ static void another_clock_is_refused(void) {
     leave(0);
     retitle(of_another_clock);
     check_refused(PLOCK_BAD_CONFIG, "another clock");
+    (void)unlink(local_path());
+    leave(0);
+    retitle(of_a_hidden_clock);
+    check_refused(PLOCK_BAD_CONFIG, "/proc was hidden where it was made, or is here");
     (void)unlink(local_path());
 }
 

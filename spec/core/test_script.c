@@ -168,6 +168,15 @@ static void what_cannot_be_embedded_is_refused_by_name(void) {
     CHECK_HAS(output, "absent.lua: cannot be read");
 }
 
+static void each_command_of_a_line_is_named_once(void) {
+    char commands[PLOCK__COMMANDS_MAX];
+    const plock_script script = {
+        .text =
+            "local x\nreturn call('HGET', x), call('GET', x), call('GET', y), call('HGET', y)\n"};
+    plock__script_commands(&script, "NOPERM … script: 5f8e, on @user_script:2.", commands);
+    CHECK(!strcmp(commands, "HGET, GET"));
+}
+
 static void remove_folder(void) {
     static const char *const NAMES[] = {"q.lua",        "inner.lua", "outer.lua",
                                         "Bad-name.lua", "long.lua",  "circle.lua"};
@@ -183,6 +192,7 @@ int main(void) {
     RUN(each_script_is_the_file_without_its_comments);
     RUN(each_script_is_named_by_the_sha1_of_its_text);
     RUN(all_threads_see_the_same_script);
+    RUN(each_command_of_a_line_is_named_once);
     if (!CHECK(mkdtemp(folder) != NULL)) return test_end("script");
     RUN(quotes_and_backslashes_survive);
     RUN(one_script_can_include_another);

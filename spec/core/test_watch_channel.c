@@ -144,6 +144,22 @@ static void so_is_one_that_fails_for_good(void) {
     }
 }
 
+/* A renewal is a check, too. */
+static void a_renewal_that_fails_is_made_up_for_when_it_is_not_renewed_any_more(void) {
+    plock_acquire_options patience = RENEWED;
+    patience.max_hold = TTL / 6 + 10 * PLOCK_MILLISECOND;
+    begin();
+    fake_watch(lease, &patience);
+    fake_native_pass(TTL / 6);
+    atomic_store(&fake_to_extend, "-NOPERM x\r\n");
+    atomic_store(&fake_to_check, FAKE_NOT_OURS);
+    fake_call("!", 0);
+    renewals(2);
+    pass(400 * PLOCK_MILLISECOND, 50 * PLOCK_MILLISECOND);
+    check_lost();
+    end();
+}
+
 static void a_check_does_not_make_it_last_longer(void) {
     begin();
     fake_watch(lease, &WATCHED);
@@ -262,6 +278,7 @@ int main(void) {
     RUN(messages_about_others_are_skipped);
     RUN(a_check_that_fails_is_made_again_while_there_is_time);
     RUN(so_is_one_that_fails_for_good);
+    RUN(a_renewal_that_fails_is_made_up_for_when_it_is_not_renewed_any_more);
     RUN(a_check_does_not_make_it_last_longer);
     RUN(what_may_have_been_missed_is_looked_at_when_the_channel_is_open_again);
     RUN(a_channel_that_cannot_be_had_does_not_keep_it_from_being_renewed);

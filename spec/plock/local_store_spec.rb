@@ -200,6 +200,16 @@ RSpec.describe Plock::LocalStore do
       expect(store.once("b", within: 20) { nil }).not_to be_ran
     end
 
+    it "says when a key is free whose holder has died before the end of at_least:" do
+      store
+      process = fork do
+        store.try_acquire("a", at_least: 20, ttl: 600)
+        Process.kill(:KILL, Process.pid)
+      end
+      Process.wait(process)
+      expect(store.status("a").remaining).to be_between(1, 20)
+    end
+
     # For each kind of lock: is it still held after the process that adopted it was killed?
     def held_after_adoption(**options)
       permits, readers, writer =

@@ -181,8 +181,9 @@ module Plock
       # @param wait [Float] seconds
       # @yieldparam left [Float] seconds of patience
       # @return [Object] the block's value
+      # @raise [ArgumentError] such a wait cannot be
       def riding_out(wait)
-        patience_ends = Clock.now + wait
+        patience_ends = Clock.now + Locking::Arguments.span("wait:", wait)
         store # a store that cannot be opened is no outage
         begin
           yield [patience_ends - Clock.now, 0.0].max

@@ -120,7 +120,7 @@ module Plock
       if why
         Log.warn(
           profile.logger,
-          "the local store #{path} was created again, because #{why}; no lock was held in it"
+          "the local store #{path} was created again, because #{why}: any lease in it is lost"
         )
       end
       self

@@ -258,6 +258,7 @@ RSpec.describe "plock run", needs: "redis-server" do
 
   {
     "no command" => [], "no number" => %w[--ttl soon true], "out of range" => %w[--ttl 0 true],
+    "a wait in the past" => %w[--wait=-1 true], "a wait of a life" => %w[--wait 1e9 true],
     "no such action" => %w[--on-busy wait true], "no such option" => %w[--tll 3 true],
     "a label that is too long" => ["--label", "x" * 101, "true"]
   }.each do |what, arguments|

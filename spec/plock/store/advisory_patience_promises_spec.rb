@@ -48,6 +48,20 @@ RSpec.describe Plock::Store::Advisory, "with patience" do
   end
 
   { postgresql: Support::Postgres, mysql2: Support::Mariadb }.each do |name, kind|
+    it "counts no waiter of a namespace whose name differs in one character, on #{name}",
+       needs: kind::PROGRAMS do
+      stores =
+        %w[my_app myXapp].map do |namespace|
+          advisory(Support::Databases.model(name), namespace: namespace)
+        end
+      leases = stores.map { |store| kept(store.acquire("k", ttl: 30)) }
+      waiter = background { stores.last.acquire("k", wait: 30) { :entered } }
+      eventually { stores.last.status("k").waiters.size == 1 }
+      expect(stores.first.status("k").waiters.size).to be(0)
+      leases.each(&:release)
+      expect(waiter.value).to be(:entered)
+    end
+
     it "waits on #{name} with the longest patience of a caller", needs: kind::PROGRAMS do
       store = advisory(Support::Databases.model(name))
       lease = kept(store.acquire(key, ttl: 30))

@@ -65,7 +65,8 @@ module Plock
             connection.run(
               "SELECT ID, HOST, STATE FROM information_schema.PROCESSLIST " \
                 "WHERE ID = IS_USED_LOCK($1) OR " \
-                "(STATE = 'User lock' AND INFO LIKE CONCAT('SELECT GET_LOCK(''', $1, ''',%')) " \
+                "(STATE = 'User lock' AND " \
+                "LOCATE(CONCAT('SELECT GET_LOCK(''', $1, ''','), INFO) = 1) " \
                 "ORDER BY /*M! TIME_MS DESC, */ TIME DESC, ID",
               name(key),
               deadline

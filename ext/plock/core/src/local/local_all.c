@@ -130,7 +130,10 @@ plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
     const plock_ns began_at = leases[0]->began_at;
     for (size_t i = 0; i < count; i++) {
         const plock_status status = plock_local_lease_acquire(bases[i], &once);
-        if (status) return status;
+        if (status) {
+            forget(&(group){.leases = leases, .count = i});
+            return status;
+        }
         if (began_at) leases[i]->began_at = began_at;
     }
     group p = {.leases = leases, .count = count};

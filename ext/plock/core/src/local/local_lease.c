@@ -129,7 +129,7 @@ plock_status plock_local_lease_acquire(plock_lease *base,
 
 static bool adoptable(const plock_local_acquire_options *terms) {
     return (terms->ttl == 0 || plock__is_ttl(terms->ttl)) && terms->at_least >= 0 &&
-           terms->max_hold >= 0;
+           terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0;
 }
 
 plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length,

@@ -92,6 +92,14 @@ static bool is_ours(int fd) {
     return found.st_size == 0 || has_magic_at(fd, 0) || has_magic_at(fd, found.st_size - MAGIC);
 }
 
+/* Why a file of one clock cannot be used by a process of the other; NULL: it can. */
+static const char *apart(uint64_t one, uint64_t other) {
+    if (one == other) return NULL;
+    return one && other
+               ? "it belongs to a container with another clock"
+               : "it may have another clock: /proc was hidden where it was made, or is here";
+}
+
 plock__local_verdict plock__local_judge(int fd) {
     unsigned char page[PLOCK__LOCAL_PAGE];
     plock__local_title title, wanted;
@@ -127,7 +135,7 @@ plock__local_verdict plock__local_judge(int fd) {
     v.why = "it was damaged";
     if (damaged) return v;
     v.usable = true;
-    v.why = title.clock != wanted.clock ? "it belongs to a container with another clock" : NULL;
+    v.why = apart(title.clock, wanted.clock);
     return v;
 }
 

@@ -49,10 +49,11 @@ static plock_status come_out(plock__local_map *map, plock_interest *interest, pl
     return end_with(map, plock__local_leave(map, error), interest);
 }
 
-static void describe(plock_local_person *person, const plock__local_claim *claim, plock_ns now) {
+static void describe(plock_local_person *person, plock__local_map *map, plock__local_claim *claim,
+                     plock_ns now) {
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
-    const plock_ns left = atomic_load(&claim->until) - now,
+    const plock_ns left = plock__local_end_of(map, claim) - now,
                    most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
     person->left = person->waits ? 0 : left < most ? left : most;
     person->fence = person->waits ? 0 : claim->fence;
@@ -73,7 +74,7 @@ static void list_claims(plock__local_map *map, listing *t, uint32_t first) {
     uint32_t steps = 0;
     for (uint32_t at = first; at != PLOCK__LOCAL_NONE && !map->damaged;
          at = plock__claim(map, at)->next) {
-        if (t->count < t->room) describe(&t->people[t->count], plock__claim(map, at), t->now);
+        if (t->count < t->room) describe(&t->people[t->count], map, plock__claim(map, at), t->now);
         t->count++;
         if (++steps > map->claim_count) map->damaged = true;
     }

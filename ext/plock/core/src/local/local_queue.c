@@ -219,8 +219,7 @@ static bool alive(plock__local_map *map, uint64_t process) {
     return map->lives;
 }
 
-/* Returns when a holder's claim ends: at `until`, or earlier if its process is dead. */
-static plock_ns end_of(plock__local_map *map, plock__local_claim *claim) {
+plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim) {
     const uint64_t process = process_of(claim);
     const plock_ns until = atomic_load_explicit(&claim->until, memory_order_relaxed);
     if (!process || alive(map, process)) return until;
@@ -234,7 +233,7 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
     for (uint32_t at = key->first_holder, next; any(at) && !map->damaged; at = next) {
         plock__local_claim *claim = plock__claim(map, at);
         next = claim->next;
-        if (now >= end_of(map, claim)) end(map, key, at);
+        if (now >= plock__local_end_of(map, claim)) end(map, key, at);
         if (++steps > map->claim_count) map->damaged = true;
     }
     settle(map, number, key, now);
@@ -321,7 +320,7 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
     for (uint32_t at = key->first_holder; any(at) && !map->damaged;
          at = plock__claim(map, at)->next) {
         plock__local_claim *holder = plock__claim(map, at);
-        look_by(outlook, end_of(map, holder));
+        look_by(outlook, plock__local_end_of(map, holder));
         const bool handed =
             plock__state(holder) == PLOCK__HANDED; /* once taken, the claim may end earlier */
         if (handed) look_by(outlook, plock_after(now, longest(holder)));

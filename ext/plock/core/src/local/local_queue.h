@@ -57,6 +57,9 @@ uint32_t plock__local_living(plock__local_map *map, uint32_t waiter);
 /* Takes the turn that was handed over to the claim. From now on the claim has its full time. */
 void plock__local_take_turn(plock__local_map *map, uint32_t claim, plock_ns now);
 
+/* Returns when a holder's claim ends: at `until`, or earlier if its process is dead. */
+plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim);
+
 /* Ends a claim in any state, and admits the next waiters. */
 void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now);
 

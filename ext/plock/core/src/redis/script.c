@@ -64,6 +64,13 @@ static const char *line_of(const plock_script *script, long number) {
     return at;
 }
 
+/* Is the word one of those that commas separate? */
+static bool lists(const char *words, const char *word, size_t length) {
+    for (const char *at = words; (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ',' || !at[length])) return true;
+    return false;
+}
+
 void plock__script_commands(const plock_script *script, const char *failure,
                             char commands[PLOCK__COMMANDS_MAX]) {
     static const char PLACE[] = "user_script:", CALL[] = "call('";
@@ -79,7 +86,7 @@ void plock__script_commands(const plock_script *script, const char *failure,
         char name[PLOCK__COMMANDS_MAX];
         memcpy(name, at, word);
         name[word] = 0;
-        if (strstr(commands, name)) continue;
+        if (lists(commands, name, word)) continue;
         length += (size_t)snprintf(commands + length, PLOCK__COMMANDS_MAX - length, "%s%s",
                                    length ? ", " : "", name);
     }

@@ -259,6 +259,7 @@ enum task { REST, STOP, LOSE, RENEW, CHECK };
 static enum task decide(plock_watch *watch, plock_ns now, plock_interest *interest) {
     plock__enter();
     const bool renews = watch->renews && !watch->paused && now < watch->renewed_until;
+    const bool doubts = watch->doubtful && !watch->paused && now >= watch->check_at;
     enum task task = REST;
     if (watch->ended)
         task = STOP;
@@ -266,9 +267,9 @@ static enum task decide(plock_watch *watch, plock_ns now, plock_interest *intere
         task = LOSE;
     else if (watch->asks)
         task = REST;
-    else if (renews && (now >= watch->renew_at || watch->doubtful))
+    else if (renews && (now >= watch->renew_at || doubts))
         task = RENEW; /* a renewal is also a check */
-    else if (watch->doubtful && !watch->paused && now >= watch->check_at)
+    else if (doubts)
         task = CHECK;
     if (task == RENEW || task == CHECK) watch->doubtful = false;
     if (task == LOSE) watch->lost = true;
@@ -312,7 +313,7 @@ static void understand(plock_watch *watch, plock_status status) {
     if (renewal && current)
         watch->renew_at =
             status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
-    if (!renewal && status && status != PLOCK_NOT_OWNER) {
+    if (status && status != PLOCK_NOT_OWNER) { /* a renewal may stop before it succeeds */
         watch->doubtful = true;
         watch->check_at = now + before_another_try(watch);
     }
