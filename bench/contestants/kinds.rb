@@ -5,6 +5,15 @@ module Bench
   # What opens a pair, given the store.
   KINDS_OF_PAIRS = {
     "plain" => ["one key", ->(store) { -> { store.acquire("bench:kinds") { :held } } }],
+    "try" => ["try_acquire", ->(store) { -> { store.try_acquire("bench:kinds") { :held } } }],
+    "monitor" => [
+      "a monitor",
+      ->(store) do
+        Plock::Monitor.new("bench:monitor", store: store).then { |monitor|
+          -> { monitor.synchronize { :held } }
+        }
+      end
+    ],
     "read" => [
       "read",
       ->(store) { store.read_write_lock("bench:kinds").then { |lock| -> { lock.read { :held } } } }
