@@ -124,8 +124,8 @@ module Bench
       [
         *embedded.flat_map { |row| own(row) },
         *(embedded.map { |row| beside_flock(row, named["flock"]) } if named.key?("flock")),
-        *beside_parse(*named.values_at("local-acquire", "local-parse"))
-      ]
+        beside_parse(*named.values_at("local-acquire", "local-parse"))
+      ].compact
     end
 
     def beside_flock(row, flock)
