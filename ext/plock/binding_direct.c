@@ -9,8 +9,8 @@
 
 enum { PREFIX_MAX = 64 };
 
-/* The prefix and the secret of the keys, the defaults of a call, and the AcquireOptions of a lease
- * that is renewed while its block runs, and of one that has its ttl: from the caller. */
+/* The prefix and the secret of the keys, and the defaults of a call. `renewed` and `limited` are
+ * the AcquireOptions of a lease that is renewed while its block runs, and of one with a ttl:. */
 typedef struct plain_calls {
     VALUE prefix, secret, renewed, limited;
     double ttl, wait;
@@ -116,7 +116,7 @@ typedef struct ending {
 } ending;
 
 /* Ruby's part of the end, with interrupts deferred: the lease was ended before, was lost, or has
- * another hold now; its release failed; or somebody has subscribed. */
+ * another hold now; its release failed; or there is a subscriber now. */
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     const ending *e = (const ending *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
