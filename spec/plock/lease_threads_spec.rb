@@ -23,6 +23,7 @@ RSpec.describe "A lease that several threads use" do
     gate.hold(:reply, after: request)
     thread = background { call.call }
     gate.await(:request, request)
+    await_sleep(thread) # the request may be that of a watch
     yield
   ensure
     gate.clear

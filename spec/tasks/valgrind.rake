@@ -8,7 +8,7 @@ VALGRIND_PARTS = ENV["SPEC"] ? 1 : Etc.nprocessors.clamp(1, 4)
 
 # Each call of the binding, at least once, on Redis and on a local store, in the time that bin/test
 # --full has.
-VALGRIND_BASICS = "spec/plock/{gc,hold,lease_threads,local_store,pool,ractor,semaphore," \
+VALGRIND_BASICS = "spec/plock/{direct,gc,hold,lease_threads,local_store,pool,ractor,semaphore," \
                   "read_write_lock,several_keys,store,wait_queue}_spec.rb"
 
 def run_under_valgrind(pattern)
