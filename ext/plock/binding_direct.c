@@ -121,9 +121,11 @@ static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     const ending *e = (const ending *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
     if (e->status == PLOCK_AGAIN) return rb_funcall(e->of->given, id_finish, 0);
+    /* with PLOCK_IN_USE, the error is that of another thread's operation */
+    const plock_error *error = e->status == PLOCK_IN_USE ? NULL : plock_lease_error(e->of->lease);
     VALUE ours = e->status == PLOCK_NOT_OWNER || e->status == PLOCK_MISUSE
                      ? binding_answer(e->of->lease, e->status)
-                     : binding_exception(e->status, plock_lease_error(e->of->lease)->message);
+                     : binding_exception_of(e->status, error);
     return rb_funcall(e->of->given, id_end_of_block, 1, ours);
 }
 
@@ -139,14 +141,13 @@ static void released(void *context, plock_status status) {
     if (status) leave_to_ruby(context, status);
 }
 
-/* Leases end in the reverse order, unless one fiber's enumerator runs between. */
+/* Calls no Ruby code: it could be interrupted. */
 static void forget_own(const direct *d) {
-    const long count = RARRAY_LEN(d->own);
-    if (count > 1 && RARRAY_AREF(d->own, count - 1) == d->given) {
-        (void)rb_ary_pop(d->own);
-        (void)rb_ary_pop(d->own);
-    } else {
-        rb_funcall(own_holds, rb_intern("delete"), 1, d->given);
+    for (long i = RARRAY_LEN(d->own) - 1; i > 0; i--) {
+        if (RARRAY_AREF(d->own, i) != d->given) continue;
+        (void)rb_ary_delete_at(d->own, i);
+        (void)rb_ary_delete_at(d->own, i - 1);
+        return;
     }
 }
 
@@ -174,9 +175,15 @@ static VALUE run_and_end(VALUE argument) {
 
 /* --- the way in --- */
 
+static VALUE copy_of(VALUE key) {
+    if (OBJ_FROZEN(key)) return key;
+    const bool plain = rb_obj_class(key) == rb_cString && !FL_TEST(key, FL_EXIVAR);
+    return plain ? rb_str_new_frozen(key) : rb_obj_freeze(rb_obj_dup(key));
+}
+
 static VALUE new_lease(const direct *d) {
-    VALUE lease = rb_obj_alloc(lease_class), key = d->key;
-    rb_ivar_set(lease, id_key, OBJ_FROZEN(key) ? key : rb_str_new_frozen(key));
+    VALUE lease = rb_obj_alloc(lease_class);
+    rb_ivar_set(lease, id_key, copy_of(d->key));
     rb_ivar_set(lease, id_terms, d->request.renewed ? d->plain->renewed : d->plain->limited);
     rb_ivar_set(lease, id_hold, d->hold);
     return lease;
@@ -248,7 +255,7 @@ VALUE binding_acquire_directly(const binding_store_kind *kind, int argc, const V
     RB_GC_GUARD(text);
     RB_GC_GUARD(d.hold);
     RB_GC_GUARD(d.given);
-    return value;
+    return value == undone ? Qnil : value; /* the block has run */
 }
 
 /* --- Lease --- */

@@ -13,9 +13,13 @@ VALUE binding_exception(plock_status status, const char *message) {
     return exception;
 }
 
-void binding_raise(plock_status status, const plock_error *error) {
+VALUE binding_exception_of(plock_status status, const plock_error *error) {
     const bool told = error && error->status == status && *error->message;
-    rb_exc_raise(binding_exception(status, told ? error->message : plock_status_text(status)));
+    return binding_exception(status, told ? error->message : plock_status_text(status));
+}
+
+void binding_raise(plock_status status, const plock_error *error) {
+    rb_exc_raise(binding_exception_of(status, error));
 }
 
 void binding_init_errors(void) {

@@ -163,6 +163,7 @@ module Plock
 
     # The store releases the lease at the end of the block.
     def with_lease
+      store = self.store
       store.with_lease(
         @key, nil, nil, @options.fetch(:ttl, Locking::USUAL), @options.fetch(:wait, Locking::USUAL),
         true, true
@@ -172,14 +173,16 @@ module Plock
           inside = tenures[self] = Tenure.new(lease, 1)
           yield
         ensure
-          Thread.handle_interrupt(mask) { inside ? leave_lease(inside) : tenures.delete(self) }
+          Thread.handle_interrupt(mask) do
+            inside ? leave_lease(inside, store) : tenures.delete(self)
+          end
         end
       end
     end
 
     # As {leave_block}, but the store releases the lease. If the block has entered more often than
     # it has left, the lease goes on.
-    def leave_lease(inside)
+    def leave_lease(inside, store)
       return leave_block(inside) unless own.equal?(inside)
       return tenures.delete(self) if (inside.depth -= 1).zero?
 

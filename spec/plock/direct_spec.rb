@@ -83,6 +83,64 @@ RSpec.describe Plock::Locking::Direct do
         expect([monitor.mon_owned?, store.status(key).held?]).to eq([false, false])
       end
 
+      it "is the way of a store that was frozen after its first use" do
+        store.freeze
+        expect(store.acquire(key) { :entered }).to be(:entered)
+      end
+
+      it "copies a key as dup does" do
+        kind = Class.new(String) { attr_accessor :note }
+        key = kind.new(self.key)
+        key.note = "kept"
+        copy = store.acquire(key, &:key)
+        expect([copy, copy.class, copy.note, copy.frozen?]).to eq([key, kind, "kept", true])
+      end
+
+      it "runs a block once, whatever it returns" do
+        runs = 0
+        store.acquire(key) do
+          runs += 1
+          Plock::Locking::PlainCalls::UNDONE
+        end
+        expect(runs).to be(1)
+      end
+
+      it "knows what a monitor holds whose default store was replaced inside" do
+        other = open_used
+        Plock.replace_store(store)
+        monitor = Plock::Monitor.new(key)
+        monitor.synchronize do
+          monitor.enter
+          Plock.replace_store(other)
+        end
+        expect { store.acquire(key, wait: 1) { nil } }.to raise_error(Plock::UnsupportedError)
+        monitor.exit
+      ensure
+        Plock.replace_store(nil)
+      end
+
+      it "forgets its lease before it is interrupted, even if a monitor was left entered" do
+        random = Random.new(1)
+        300.times do |number|
+          monitor = Plock::Monitor.new("#{key}#{number}", store: store)
+          thread = Thread.new do
+            loop do
+              store.acquire(key, wait: 5) { monitor.try_enter && Thread.pass }
+              monitor.exit
+            end
+          rescue Interrupt
+            monitor.exit while monitor.mon_owned?
+            Plock::Locking::OwnHolds.here.size
+          end
+          thread.report_on_exception = false
+          sleep(random.rand * 0.002)
+          thread.raise(Interrupt)
+          expect(thread.value.to_i).to be(0)
+        rescue Interrupt
+          nil # before its first line
+        end
+      end
+
       it "leaves nothing behind, at whatever moment it is interrupted" do
         monitor = Plock::Monitor.new("monitor of #{key}", store: store)
         random = Random.new(1)

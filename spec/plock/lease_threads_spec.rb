@@ -228,6 +228,22 @@ RSpec.describe "A lease that several threads use" do
     expect([lost.size, lease.lost?, held]).to eq([0, false, []])
   end
 
+  it "says why its turn did not come at the end of a block" do
+    logger = double("logger", warn: nil)
+    store = used(open_store(gate.url, command_timeout: 4, release_timeout: 0.3, logger: logger))
+    extension = nil
+    store.acquire(key, ttl: 20) do |lease|
+      gate.forget
+      gate.hold(:reply)
+      extension = background { lease.extend(ttl: 6) }
+      gate.await(:request, /EVALSHA/)
+      await_sleep(extension)
+    end
+    gate.clear
+    extension.join
+    expect(logger).to have_received(:warn).with(/another operation on the lease/)
+  end
+
   # An extension that gets no reply takes a second of its own.
   it "releases within its budget, even if it must first wait for an extension" do
     store = open_store(gate.url, command_timeout: 1, release_timeout: 1)

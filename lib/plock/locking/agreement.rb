@@ -37,7 +37,7 @@ module Plock
         refuse_while_held unless force
         before = kept_fingerprint
         keep_note(note_name, Fingerprint.note(profile.fingerprint), true)
-        @agreed = true
+        agreed
         before.nil? || before.value != profile.fingerprint
       end
 
@@ -55,7 +55,7 @@ module Plock
       # @raise [ConfigurationError] others use another secret
       # @raise [Error] the store could not be asked
       def agree
-        return @agreed = true unless can?(:compares_secrets)
+        return agreed unless can?(:compares_secrets)
 
         note = keep_note(note_name, Fingerprint.note(profile.fingerprint), false)
         return if note.nil? # the store cannot keep one at the moment
@@ -63,6 +63,10 @@ module Plock
         kept = Fingerprint.read(note)
         raise other_secret(kept) unless kept&.value == profile.fingerprint
 
+        agreed
+      end
+
+      def agreed
         @agreed = true
       end
 

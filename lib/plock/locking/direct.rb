@@ -17,7 +17,7 @@ module Plock
         label: nil, &block
       )
         if block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) && on_lost.nil? &&
-           label.nil? && (@plain ||= plain_calls)
+           label.nil? && @plain
           value = acquire_directly(@plain, key, nil, nil, ttl, wait, false, true, &block)
           return value unless PlainCalls::UNDONE.equal?(value)
         end
@@ -30,7 +30,7 @@ module Plock
         label: nil, &block
       )
         if block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) && on_lost.nil? &&
-           label.nil? && (@plain ||= plain_calls)
+           label.nil? && @plain
           value = acquire_directly(@plain, key, nil, nil, ttl, wait, false, false, &block)
           return value unless PlainCalls::UNDONE.equal?(value)
         end
@@ -49,16 +49,16 @@ module Plock
       # @yieldparam lease [Lease]
       # @return [Object] the block's value, nil, or PlainCalls::UNDONE
       def with_lease(key, store_key, share, ttl, wait, renews, raises, &block)
-        return PlainCalls::UNDONE unless @plain ||= plain_calls
+        return PlainCalls::UNDONE unless @plain
 
         acquire_directly(@plain, key, store_key, share, ttl, wait, renews, raises, &block)
       end
 
       private
 
-      # @return [PlainCalls, nil] nil: it is not known yet whether the secret agrees
-      def plain_calls
-        profile.plain_calls if @agreed
+      def agreed
+        super
+        @plain = profile.plain_calls
       end
     end
   end
