@@ -11,6 +11,12 @@ module Plock
     #
     # @api private
     module Direct
+      # @see Identity
+      def profile=(profile)
+        super
+        @plain &&= profile.plain_calls
+      end
+
       # @see Locking#acquire
       def acquire(
         key, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,

@@ -94,7 +94,7 @@ module Support
     # Interrupts the block at one step after the other, until it gets through, and runs the check
     # after each. If several stores run the same Ruby, each on a server of its own, they share the
     # steps: `share_of_steps` is a store's first step, and the distance to its next one.
-    def interrupted_everywhere(block, &check)
+    def interrupted_everywhere(block, least: 10, &check)
       check.call # all that is needed is made before
       first, stride = respond_to?(:share_of_steps) ? share_of_steps : [1, 1]
       steps = (first..5_000).step(stride).find do |step|
@@ -102,7 +102,7 @@ module Support
         check.call
         !interrupted
       end
-      expect(steps).to be > 10
+      expect(steps).to be > least
     end
 
     def free?(lock = key) = !status_of(lock).held?

@@ -30,7 +30,12 @@ RSpec.shared_examples "a store whose callers are interrupted" do
     end
 
     it "leaves nothing behind, at whatever step it comes" do
-      interrupted_everywhere(-> { store.acquire(key, ttl: long, wait: long) { nil } }) do
+      block = -> { store.acquire(key, ttl: long, wait: long, label: "why") { nil } }
+      interrupted_everywhere(block) { expect_nobody }
+    end
+
+    it "leaves nothing behind at the few steps that a call has without options" do
+      interrupted_everywhere(-> { store.acquire(key, wait: long) { nil } }, least: 2) do
         expect_nobody
       end
     end

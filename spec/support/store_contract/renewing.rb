@@ -7,7 +7,7 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
   # A ttl that comes from the configuration is not given in the call. It is of the examples here
   # alone, so they need a group of their own.
   before do
-    store.instance_variable_set(:@profile, store.profile.class.new(ttl: renewed))
+    store.profile = store.profile.class.new(ttl: renewed)
   end
 
   # Does the lease last for longer than its ttl?
