@@ -47,7 +47,7 @@ module Plock
       Locking::Arguments.key(key)
       @key = key.frozen? ? key : key.dup.freeze
       @store = store
-      @options = { renew: Locking::USUAL, **options }.freeze
+      @options = { renew: true, **options }.freeze
       @direct = (options.keys - %i[ttl wait]).empty?
       # raises at once if an option is invalid
       Locking::AcquireOptions.new(Locking::StoreConfig::DEFAULTS, nil).with(**@options)

@@ -5,8 +5,7 @@ require_relative "arguments"
 
 module Plock
   module Locking
-    # The checked options of one call. `USUAL` stands for the profile's `ttl:` or `wait:`, and as
-    # `renew:` for a lease that is renewed, but costs nothing while it is short.
+    # The checked options of one call. `USUAL` stands for the profile's `ttl:` or `wait:`.
     #
     # @api private
     class AcquireOptions
@@ -55,10 +54,7 @@ module Plock
         ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil
       )
         usual = USUAL.equal?(ttl)
-        @renew = Arguments.renew(
-          USUAL.equal?(renew) ? nil : renew,
-          automatic: USUAL.equal?(renew) || (@block && usual), watched: !on_lost.nil?
-        )
+        @renew = Arguments.renew(renew, automatic: @block && usual, watched: !on_lost.nil?)
         @max_hold = max_hold.nil? ? nil : Arguments.max_hold(max_hold, @renew)
         @at_least = at_least.equal?(0) ? 0.0 : Arguments.span("at_least:", at_least)
         @ttl = [usual ? @profile.ttl : Arguments.ttl(ttl), @at_least].max
