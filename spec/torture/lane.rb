@@ -71,7 +71,8 @@ module Torture
 
     def ask(plan)
       interrupted_after(plan.interrupt) do
-        terms = { ttl: plan.ttl, wait: plan.wait, renew: plan.renew, label: label }
+        terms = { ttl: plan.ttl, wait: plan.wait }
+        terms.update(renew: plan.renew, label: label) unless plain?(plan)
         terms[:dump] = plan.dump.last if plan.dump
         @worker.lock.enter(plan.way, plan.key, **terms) do |leases|
           inside(plan, leases)
@@ -89,6 +90,9 @@ module Torture
       @worker.note("lane #{@number}, call #{@count}: #{e.full_message(highlight: false)}")
       :unexpected
     end
+
+    # Calls without options go through C.
+    def plain?(plan) = Torture.plain?(@number) && !plan.renew && plan.way.name != :once
 
     # The queue identifies the call by this.
     def label = "t#{@worker.life}x#{@number}x#{@count}"

@@ -3,6 +3,9 @@
 require_relative "basics"
 
 module Torture
+  # Half of the lanes make calls without options, so also without a label for the queue.
+  def self.plain?(lane) = lane.to_i.odd?
+
   # A way to ask for a lock.
   #   keys    the call asks for one of these, or for `at_once` of them from it on
   #   mode    nil: alone; "s": with a number of others, "r": with others, "w": alone among those

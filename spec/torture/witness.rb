@@ -355,7 +355,7 @@ module Torture
     # It could not acquire a key that others had, but never stood in the queue.
     def unheard(call)
       return unless call.outcome == :refused && call.way.at_once == 1
-      return if call.seen || call.wait < 2 * UNHEARD
+      return if call.seen || call.wait < 2 * UNHEARD || Torture.plain?(call.lane)
       return unless history.undisturbed?(call, call.asked, call.ended)
       return if history.oblivions(call.key, call.asked, call.ended).any?
 
