@@ -32,6 +32,9 @@ module Bench
       # Round trips must not become more with their length.
       def self.bound(_from, _to) = SLACK
 
+      # The target at the longest distance, where everything else takes no time in comparison.
+      TRIPS = 2.1
+
       private
 
       def measure(placement)
@@ -54,6 +57,14 @@ module Bench
           measured_ms: trip, pair_ms: pair, pair_trips: pair / trip, handoff_ms: handoff,
           handoff_trips: handoff / trip
         }
+      end
+
+      def check(rows, name, figure)
+        last = rows.last
+        Check.new(
+          "#{last.contestant.name} at most #{TRIPS} #{figure.title} of #{last.n} ms",
+          figure.text(last.figures[name]), last.figures[name] <= TRIPS
+        )
       end
 
       def pair(one, link, placement)
