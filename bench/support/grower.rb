@@ -33,6 +33,8 @@ module Bench
     def drained = order("drained", LONG).fetch("last_ns")
     def queue(key, count) = order("queue #{key} #{count}", LONG).fetch("queued_ns")
 
+    def idle(seconds) = order("idle #{seconds}", seconds).fetch("cpu_ns")
+
     def visit(key, count, times) = order("visit #{key} #{count} #{times}", LONG).fetch("left_ns")
 
     def renew(count, cpu_seconds, event_seconds) =

@@ -14,6 +14,7 @@
 #                       answers when the threads run
 #   drained             answers when the last of these threads left
 #   queue KEY COUNT     answers when that many wait for the key
+#   idle SECONDS        answers with the CPU time that the process uses in this time
 #   visit KEY COUNT TIMES
 #                       one thread more joins the COUNT waiters and is killed, that often;
 #                       answers with the times from the kill until the thread has ended
@@ -58,6 +59,7 @@ module Bench
       when "wait"    then wait(arguments.first, Integer(arguments.last))
       when "drained" then answer("last_ns" => @waiters.map(&:value).max)
       when "queue"   then queue(arguments.first, Integer(arguments.last))
+      when "idle"    then answer("cpu_ns" => idle(Float(arguments.first)))
       when "visit"   then visit(arguments.first, *arguments.drop(1).map { |text| Integer(text) })
       when "renew"   then answer(renew(*arguments.map { |text| Float(text) }))
       else raise Failed, "an order it does not know: #{order}"
@@ -136,6 +138,12 @@ module Bench
 
         sleep([(Bench.now - start) * 4 / 1e9, 0.0002].max)
       end
+    end
+
+    def idle(seconds)
+      before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
+      sleep(seconds)
+      Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond) - before
     end
 
     def visit(key, count, times)
