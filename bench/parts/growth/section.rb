@@ -57,11 +57,16 @@ module Bench
       def figures = self.class::FIGURES
       def steps = self.class::STEPS + (@options.huge ? self.class::HUGE_STEPS : [])
 
-      # Yields each step, and makes a row of the figures that the block returns.
+      # Yields each step, and makes a row of the figures that the block returns. A step that fails
+      # is the last one.
       def rows(contestant)
-        steps.each_with_object([]) do |n, rows|
-          rows << Row.new(contestant, n, yield(n), rows.last)
-        end
+        rows = []
+        steps.each { |n| rows << Row.new(contestant, n, yield(n), rows.last) }
+        rows
+      rescue Failed => e
+        @missing["#{contestant.name} in #{NAME}, #{steps[rows.size]} #{self.class::STEP}"] =
+          e.message
+        rows
       end
 
       # Processes of the contestant.
