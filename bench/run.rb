@@ -15,6 +15,8 @@ require_relative "parts/permits"
 require_relative "parts/remote_lock"
 require_relative "parts/local"
 require_relative "parts/start"
+require_relative "parts/growth"
+require_relative "parts/ractors"
 require_relative "support/bench"
 require_relative "support/options"
 require_relative "support/pinning"
@@ -25,8 +27,11 @@ module Bench
   PARTS =
     [
       Pairs, Handoff, Fairness, Threads, Cost, Fibers, Mixed, Kinds, Permits, RemoteLockHandoff,
-      LocalLocks, Start
+      LocalLocks, Start, Growth, Ractors
     ].to_h { |part| [part::NAME, part] }.freeze
+
+  # These need async, whoever takes part.
+  FIBERS = [Fibers::NAME, Ractors::NAME].freeze
 
   class Run
     EXTENSION = File.join(LIB, "plock", "plock.#{RbConfig::CONFIG["DLEXT"]}")
@@ -59,11 +64,11 @@ module Bench
 
     def measure(part, placements, report)
       (part.everywhere? ? placements : placements.first(1)).each do |placement|
-        finding =
+        findings =
           part.run(placement) do |what|
             progress("#{part.class::TITLE}, #{placement.title}: #{what}")
           end
-        report.add(finding) if finding
+        [findings].flatten.compact.each { |finding| report.add(finding) }
       end
     end
 
@@ -76,7 +81,7 @@ module Bench
 
     # Those that can run here; the report names the others.
     def present(contestants)
-      bundle = (contestants.none?(&:peer?) && !@options.parts.include?(Fibers::NAME)) || bundled?
+      bundle = (contestants.none?(&:peer?) && (@options.parts & FIBERS).empty?) || bundled?
       contestants.reject do |one|
         if one.ours? && !File.exist?(EXTENSION)
           @missing[one.name] = "the extension is not compiled"

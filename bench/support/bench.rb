@@ -70,6 +70,7 @@ module Bench
           permits
           remote_lock
           local
+          growth
         ].each { |file| require_relative "../contestants/#{file}" }
       end
       @contestants

@@ -7,11 +7,17 @@ module Bench
   # that waits for the lock does not wait for its answer, so that the parent can send other orders.
   # It fetches the answer later.
   class Contender < Conversation
-    # Starts that many of each contestant, all at once, and yields them when all are ready.
+    # So many processes start at a time. A crowd on one core would not get its answers in time.
+    STARTING = 16
+
+    # Starts that many of each contestant, and yields them when all are ready.
     def self.start(contestants, address, placement, each: 1, bundle: false)
       contenders = []
       contestants.each do |one|
-        each.times { contenders << new(one, address, placement, bundle: bundle) }
+        each.times do
+          contenders << new(one, address, placement, bundle: bundle)
+          contenders.each(&:versions) if (contenders.size % STARTING).zero?
+        end
       end
       contenders.each(&:versions)
       yield contenders

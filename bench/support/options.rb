@@ -18,6 +18,7 @@ module Bench
                 :contest,
                 :waiting,
                 :fibers,
+                :huge,
                 :record
 
     CONTEST = (0.1..20.0).freeze # seconds; the last one served must not time out
@@ -95,6 +96,9 @@ module Bench
       end
       o.on("--fibers N", Integer, "fibers: how many (1000)") do |value|
         @fibers = positive(value, "--fibers")
+      end
+      o.on("--huge", "growth: also a million keys and 10,000 waiters (some minutes more)") do
+        @huge = true
       end
     end
 

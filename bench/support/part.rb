@@ -10,18 +10,19 @@ module Bench
     def to_s = "- #{reached ? "reached" : "MISSED "}  #{what}: #{found}"
   end
 
-  # The result of a part in one placement. results: rows of the table, each with a to_h.
+  # The result of a part in one placement. results: rows of the table, each with a to_h. plots: nil,
+  # or pictures as Plots draws them.
   Finding =
     Struct.new(
-      :part, :placement, :title, :columns, :results, :checks, :versions, keyword_init: true
+      :part, :placement, :title, :columns, :results, :checks, :versions, :plots, keyword_init: true
     ) do
       def to_s = [Table.new(columns, results).to_s, checks.join("\n")].reject(&:empty?).join("\n\n")
 
       def to_h =
         {
           part: part, placement: placement.name, title: title, results: results.map(&:to_h),
-          checks: checks.map(&:to_h)
-        }
+          checks: checks.map(&:to_h), plots: plots
+        }.compact
     end
 
   # A part of the benchmark: one question about some contestants. A subclass has a NAME and a TITLE.

@@ -5,6 +5,7 @@ require "fileutils"
 require "json"
 require "time"
 require_relative "bench"
+require_relative "plots"
 
 module Bench
   # The output of a run: tables on the terminal, a JSON file, and on request the section of
@@ -27,10 +28,14 @@ module Bench
       @findings << finding
     end
 
-    def to_s
+    # pictures: with links to those of --record.
+    def to_s(pictures: false)
       [
         facts.map { |name, text| "- #{name}: #{text}" }.join("\n"),
-        *@findings.flat_map { |finding| ["### #{finding.title}", finding.to_s] },
+        *@findings.flat_map do |finding|
+          plots = (Plots.links(finding.plots) if pictures && finding.plots)
+          ["### #{finding.title}", finding.to_s, plots]
+        end,
         (@missing.map { |name, why| "- not measured: #{name}, #{why}" }.join("\n") if @missing.any?)
       ].compact.join("\n\n")
     end
@@ -48,9 +53,12 @@ module Bench
     end
 
     def record
+      plots = @findings.flat_map { |finding| finding.plots.to_a }
+      Plots.draw(plots) if plots.any?
       before, rest = File.read(README).split(MARKS[0], 2)
       after = rest&.split(MARKS[1], 2)&.last or raise Failed, "#{README} has lost its marks"
-      File.write(README, [before, MARKS[0], "\n\n", to_s, "\n\n", MARKS[1], after].join)
+      results = to_s(pictures: true)
+      File.write(README, [before, MARKS[0], "\n\n", results, "\n\n", MARKS[1], after].join)
     end
 
     private
@@ -78,7 +86,9 @@ module Bench
         "local" =>
           "#{@options.rounds} slices of #{@options.seconds} s, #{@options.handoffs} hand-offs, " \
           "#{@options.contest} s of contention",
-        "start" => "#{@options.rounds} rounds"
+        "start" => "#{@options.rounds} rounds",
+        "growth" => @options.huge ? "with --huge" : "without --huge",
+        "ractors" => "5 rounds"
       }.slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
     end
 

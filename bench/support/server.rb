@@ -61,6 +61,9 @@ module Bench
       end
     end
 
+    # Bytes that the server uses.
+    def memory = Integer(query("INFO", "memory")[/^used_memory:(\d+)/, 1])
+
     # The number of other client connections.
     def connections
       UNIXSocket.open(@address.socket) do |socket|

@@ -1,0 +1,135 @@
+# frozen_string_literal: true
+
+require_relative "../../support/grower"
+require_relative "../../support/part"
+
+module Bench
+  class Growth < Part
+    # A figure of each step. title: the heading, with the unit. digits: after the point. least: the
+    # figure counts as this much when it is compared, because less than it is noise. nil: it is not
+    # compared, since it grows by its nature, or is a share. plot: the file, if it has a picture.
+    Figure = Struct.new(:title, :digits, :least, :plot, keyword_init: true) do
+      def text(value) = value.nil? ? "–" : Growth.number(value, digits)
+    end
+
+    # One contestant at one step. figures: name => value. previous: the row of the step
+    # before it, or nil.
+    Row = Struct.new(:contestant, :n, :figures, :previous) do
+      def label = contestant.label
+      def to_h = { contestant: contestant.name, n: n, **figures }
+
+      # How many times as much as in the other row.
+      def times(name, other, least)
+        mine, theirs = [self, other].map { |row| row.figures[name] }
+        [mine, least].max.fdiv([theirs, least].max) if mine && theirs
+      end
+    end
+
+    def self.number(value, digits)
+      whole, rest = format("%.#{digits}f", value).split(".")
+      [whole.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ","), rest].compact.join(".")
+    end
+
+    # One table: one thing that grows from step to step. A subclass has a TITLE, a STEP (what is
+    # counted, with its unit), STEPS and FIGURES (name => Figure).
+    class Section < Part
+      NAME = "growth"
+      FAMILY = :growth
+      MARK = "▲"
+      HUGE_STEPS = [].freeze # beyond STEPS, with --huge
+
+      # A figure may grow by this factor more than log n does, from one step to the next and from
+      # the first to the last. Other load on a machine easily makes 1.5 out of 1. In a decade, a
+      # figure that grows with n grows ten times, and with the square root of n 3.2 times. From 100
+      # on, log n grows 1.5 times or less, so this factor finds both.
+      SLACK = 2.0
+
+      def self.bound(from, to) = SLACK * Math.log2(1 + to) / Math.log2(1 + from)
+
+      def everywhere? = false
+
+      def run(placement, &progress)
+        super&.tap { |finding| finding.plots = plots(finding.results) }
+      end
+
+      private
+
+      def figures = self.class::FIGURES
+      def steps = self.class::STEPS + (@options.huge ? self.class::HUGE_STEPS : [])
+
+      # Yields each step, and makes a row of the figures that the block returns. A step that fails
+      # is the last one.
+      def rows(contestant)
+        rows = []
+        steps.each { |n| rows << Row.new(contestant, n, yield(n), rows.last) }
+        rows
+      rescue Failed => e
+        @missing["#{contestant.name} in #{NAME}, #{steps[rows.size]} #{self.class::STEP}"] =
+          e.message
+        rows
+      end
+
+      # Processes of the contestant.
+      def growers(contestant, placement, count)
+        Grower.start(contestant, @server.address, placement, count) do |growers|
+          growers.each { |grower| @versions.merge!(grower.versions) }
+          yield growers
+        end
+      end
+
+      def columns(_)
+        {
+          "contestant" => :label.to_proc,
+          self.class::STEP => method(:count),
+          **figures.to_h { |name, figure| [figure.title, ->(row) { cell(row, name, figure) }] }
+        }
+      end
+
+      def cell(row, name, figure)
+        mark = "#{MARK} " if figure.least && too_fast?(row, row.previous, name, figure)
+        "#{mark}#{figure.text(row.figures[name])}"
+      end
+
+      def too_fast?(row, other, name, figure)
+        times = other && row.times(name, other, figure.least)
+        times && times > self.class.bound(other.n, row.n)
+      end
+
+      def checks(rows, _)
+        compared = figures.select { |_, figure| figure.least }
+        rows
+          .select { |row| row.contestant.plock? }
+          .group_by(&:contestant)
+          .values
+          .flat_map { |own| compared.filter_map { |name, figure| check(own, name, figure) } }
+      end
+
+      def check(rows, name, figure)
+        first, last = rows.select { |row| row.figures[name] }.values_at(0, -1)
+        return if first.equal?(last)
+
+        times = last.times(name, first, figure.least)
+        bound = self.class.bound(first.n, last.n)
+        Check.new(
+          "#{last.contestant.name} #{figure.title}, #{self.class::STEP} from #{count(first)} to " \
+          "#{count(last)}: at most #{format("%.1f", bound)} times",
+          format("%.2f", times), times <= bound
+        )
+      end
+
+      def count(row) = Growth.number(row.n, row.n.is_a?(Float) ? 1 : 0)
+
+      def plots(rows)
+        figures.select { |_, figure| figure.plot }.map do |name, figure|
+          {
+            file: "growth-#{figure.plot}", title: self.class::TITLE, x: self.class::STEP,
+            y: figure.title,
+            series: rows.group_by(&:label).transform_values do |own|
+              own.filter_map { |row| [row.n, row.figures[name]] if row.figures[name] }
+            end
+          }
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+require "json"
+require "rbconfig"
+require_relative "bench"
+
+module Bench
+  # Pictures of findings. plotter.rb draws them, because the gem is in the bench's bundle.
+  module Plots
+    FOLDER = File.join(ROOT, "plots")
+    PROGRAM = File.join(__dir__, "plotter.rb")
+
+    module_function
+
+    # Each plot: file (its name without the ending), title, x and y (the axes, with units), series
+    # (label => pairs of numbers above zero).
+    def draw(plots)
+      environment = { "BUNDLE_GEMFILE" => GEMFILE, "RUBYOPT" => nil, "RUBYLIB" => nil }
+      command = [RbConfig.ruby, "-rbundler/setup", PROGRAM, FOLDER]
+      IO.popen(environment, command, "w") { |io| io.write(JSON.generate(plots)) }
+      $?.success? or raise Failed, "the pictures cannot be drawn: is bench/Gemfile installed?"
+    end
+
+    # As Markdown, for bench/README.md.
+    def links(plots) =
+      plots.map { |plot| "![#{plot[:title]}: #{plot[:y]}](plots/#{plot[:file]}.svg)" }.join("\n")
+  end
+end
