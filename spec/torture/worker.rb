@@ -113,8 +113,10 @@ module Torture
 
         if Clock.now > deadline
           note("left over: #{descriptors.tally}, and #{threads} threads more than at first: " \
-               "#{Thread.list.map { |thread| thread.name || thread.backtrace&.first }.join(", ")}; " \
-               "of the system: #{Dir["/proc/self/task/*/comm"].map { |file| File.read(file).chomp }}")
+               "#{Thread.list.map { |thread|
+ thread.name || thread.backtrace&.first }.join(", ")}; " \
+               "of the system: #{Dir["/proc/self/task/*/comm"].map { |file|
+ File.read(file).chomp }}")
           return @journal.write(:inventory, descriptors.size, threads)
         end
         sleep 0.05
