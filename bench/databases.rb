@@ -145,9 +145,9 @@ module DatabaseBench
         moments = Array.new(HANDOFFS / 2) do
           contestant.run.call(store, "handoff", 60) do
             came = now
-            sleep 0.01 # so that the other process waits
+            sleep 0.02 # so that the other process waits
             [came, now, Process.pid]
-          end.tap { sleep 0.01 } # so that the other process gets its turn
+          end.tap { sleep 0.005 } # so that the other process gets its turn
         end
         writer.write(Marshal.dump(moments))
         exit!(0)
