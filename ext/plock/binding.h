@@ -47,6 +47,10 @@ plock_status binding_drive_deferring(plock_lease *lease);
 /* The cancel of an operation that leaves nothing behind between two steps. */
 void binding_nothing_to_cancel(void *of);
 
+/* Calls the function with this argument, with the interrupts of this thread deferred. Those that
+ * came meanwhile are raised at its end. */
+VALUE binding_masked(rb_block_call_func_t function, VALUE argument);
+
 /* The scheduler of this fiber, or nil. */
 VALUE binding_scheduler(void);
 
@@ -70,6 +74,11 @@ plock_ns binding_ttl(VALUE number, plock_ns unit);
 
 /* Writes a label as one word into `encoded`; NULL: none. */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
+
+/* Writes the name of a key in the store, the prefix and the digest, into `name`. Returns its
+ * length. Raises ArgumentError if the prefix is too long. */
+enum { BINDING_PREFIX_MAX = 64, BINDING_NAME_MAX = BINDING_PREFIX_MAX + PLOCK_DIGEST_HEX };
+size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAME_MAX]);
 
 /* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises if it fails. */
 void binding_digest(VALUE message, VALUE secret, char *hex);

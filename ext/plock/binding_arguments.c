@@ -54,6 +54,17 @@ void binding_digest(VALUE message, VALUE secret, char *hex) {
     if (status) binding_raise(status, NULL);
 }
 
+size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAME_MAX]) {
+    StringValue(prefix);
+    const size_t length = (size_t)RSTRING_LEN(prefix);
+    if (length > BINDING_PREFIX_MAX)
+        rb_raise(rb_eArgError, "a prefix of more than %d bytes", BINDING_PREFIX_MAX);
+    memcpy(name, RSTRING_PTR(prefix), length);
+    RB_GC_GUARD(prefix);
+    binding_digest(key, secret, name + length);
+    return length + PLOCK_DIGEST_HEX;
+}
+
 /* Plock.digest(message, secret = nil) -> 64 hexadecimal digits of HMAC-SHA256(secret, message), or
  * of SHA-256(message) if secret is nil. Hashes raw bytes, whatever their encoding. */
 static VALUE digest(int argc, VALUE *argv, VALUE self) {

@@ -3,11 +3,7 @@
  * returns UNDONE before it has asked the store, or calls Ruby at the end. */
 #include "binding.h"
 
-#include <string.h>
-
 /* --- what a store needs for it --- */
-
-enum { PREFIX_MAX = 64 };
 
 /* The prefix and the secret of the keys, and the defaults of a call. `renewed` and `limited` are
  * the AcquireOptions of a lease that is renewed while its block runs, and of one with a ttl:. */
@@ -41,8 +37,6 @@ static VALUE plain_new(VALUE class, VALUE prefix, VALUE secret, VALUE ttl, VALUE
     plain_calls *plain;
     VALUE self = TypedData_Make_Struct(class, plain_calls, &PLAIN, plain);
     StringValue(prefix);
-    if (RSTRING_LEN(prefix) > PREFIX_MAX)
-        rb_raise(rb_eArgError, "a prefix of more than %d bytes", PREFIX_MAX);
     *plain = (plain_calls){.prefix = rb_str_new_frozen(prefix),
                            .secret = secret,
                            .ttl = NUM2DBL(ttl),
@@ -54,11 +48,11 @@ static VALUE plain_new(VALUE class, VALUE prefix, VALUE secret, VALUE ttl, VALUE
 
 /* --- one call --- */
 
-static VALUE lease_class, own_holds, usual, undone, never;
+static VALUE lease_class, own_holds, usual, undone;
 static ID id_key, id_terms, id_hold, id_own_holds, id_in_the_way, id_raise_timeout, id_finish,
-    id_end_of_block, id_handle_interrupt;
+    id_end_of_block;
 
-enum { KEY_BYTES = 1024, NAME_BYTES = PREFIX_MAX + PLOCK_DIGEST_HEX };
+enum { KEY_BYTES = 1024 };
 static const double TTL_LEAST = 0.005, SPAN_MOST = 31622400.0;
 
 typedef struct direct {
@@ -132,7 +126,7 @@ static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
 static void leave_to_ruby(const direct *d, plock_status status) {
     ending e = {.of = d, .status = status};
     if (NIL_P(binding_scheduler()))
-        rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, end_in_ruby, (VALUE)&e);
+        binding_masked(end_in_ruby, (VALUE)&e);
     else
         end_in_ruby(Qnil, (VALUE)&e, 0, NULL, Qnil); /* masks belong to threads */
 }
@@ -229,12 +223,9 @@ VALUE binding_acquire_directly(const binding_store_kind *kind, int argc, const V
         !in_seconds(argv[4], TTL_LEAST, plain->ttl, &ttl) ||
         !in_seconds(argv[5], 0, plain->wait, &d.wait))
         return undone;
-    char digested[NAME_BYTES];
+    char digested[BINDING_NAME_MAX];
     if (NIL_P(name)) {
-        d.length = (size_t)RSTRING_LEN(plain->prefix);
-        memcpy(digested, RSTRING_PTR(plain->prefix), d.length);
-        binding_digest(bytes, plain->secret, digested + d.length);
-        d.length += PLOCK_DIGEST_HEX;
+        d.length = binding_name(plain->prefix, bytes, plain->secret, digested);
         d.name = digested;
     } else {
         StringValue(name);
@@ -280,10 +271,7 @@ void binding_init_direct(void) {
     rb_define_const(locking, "USUAL", usual);
     undone = rb_obj_freeze(rb_obj_alloc(rb_cObject));
     rb_define_const(plain, "UNDONE", undone);
-    never = rb_hash_new();
-    rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
-    rb_obj_freeze(never);
-    VALUE *kept[] = {&lease_class, &own_holds, &usual, &undone, &never};
+    VALUE *kept[] = {&lease_class, &own_holds, &usual, &undone};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) rb_gc_register_mark_object(*kept[i]);
     id_key = rb_intern("@key");
     id_terms = rb_intern("@terms");
@@ -293,5 +281,4 @@ void binding_init_direct(void) {
     id_raise_timeout = rb_intern("raise_timeout");
     id_finish = rb_intern("finish");
     id_end_of_block = rb_intern("end_of_block");
-    id_handle_interrupt = rb_intern("handle_interrupt");
 }

@@ -127,8 +127,6 @@ VALUE binding_hold(const binding_store_kind *kind, VALUE store, VALUE key, VALUE
     return hold((VALUE)&h);
 }
 
-enum { PREFIX_MAX = 64 };
-
 static VALUE free_lease(VALUE argument) {
     plock_lease_free(((holding *)argument)->lease);
     return Qnil;
@@ -138,14 +136,10 @@ static VALUE free_lease(VALUE argument) {
  * is the garbage collection later. */
 VALUE binding_hold_digest(const binding_store_kind *kind, VALUE store, VALUE prefix, VALUE key,
                           VALUE secret, VALUE ttl_ms, VALUE wait, VALUE report) {
-    StringValue(prefix);
-    const size_t length = (size_t)RSTRING_LEN(prefix);
-    if (length > PREFIX_MAX) rb_raise(rb_eArgError, "a prefix of more than %d bytes", PREFIX_MAX);
-    char name[PREFIX_MAX + PLOCK_DIGEST_HEX];
-    memcpy(name, RSTRING_PTR(prefix), length);
-    binding_digest(key, secret, name + length);
+    char name[BINDING_NAME_MAX];
+    const size_t length = binding_name(prefix, key, secret, name);
     holding h = prepare(kind, key, ttl_ms, wait, report);
-    const plock_status status = kind->make(&h.lease, store, name, length + PLOCK_DIGEST_HEX);
+    const plock_status status = kind->make(&h.lease, store, name, length);
     if (status) binding_raise(status, NULL);
     return rb_ensure(hold, (VALUE)&h, free_lease, (VALUE)&h);
 }

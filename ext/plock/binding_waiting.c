@@ -186,9 +186,11 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
 static VALUE never;
 static ID id_call, id_handle_interrupt;
 
-static VALUE mask_and_drive(VALUE argument) {
-    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, drive_masked, argument);
+VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
+    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, function, argument);
 }
+
+static VALUE mask_and_drive(VALUE argument) { return binding_masked(drive_masked, argument); }
 
 /* If the call above failed or did not finish, the worker thread goes on with the release. */
 static VALUE give_up(VALUE argument) {
@@ -218,9 +220,7 @@ static VALUE call_cleanup(RB_BLOCK_CALL_FUNC_ARGLIST(unused, cleanup)) {
 
 /* Ruby checks for interrupts between two lines of an ensure clause. It does not between the end of
  * the block and this function, nor before handle_interrupt has set the mask. */
-static VALUE clean_up(VALUE cleanup) {
-    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, call_cleanup, cleanup);
-}
+static VALUE clean_up(VALUE cleanup) { return binding_masked(call_cleanup, cleanup); }
 
 /* finally(cleanup) { … } -> the block's value. */
 static VALUE finally(VALUE self, VALUE cleanup) {
