@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
 # The stores on databases and memcached and the drop-ins for databases, beside with_advisory_lock if
-# it is installed. Measures pairs of acquire and release per second, the statements of a pair, the
-# time from one process's release to another's block (p50), and the CPU time of a waiter in 5 s.
-# Then compares with_transactional_lock with the bare SQL on the same connection, in turn.
+# it is installed. Measures pairs of acquire and release per second, and the statements of a pair.
+# Also measures the time from one process's release to another's block (p50), and the CPU time of a
+# waiter in 5 s. Then compares with_transactional_lock with the bare SQL on the same connection, in
+# turn.
 #
 #   ruby bench/databases.rb [NAME…]
 #

@@ -17,6 +17,7 @@ require_relative "parts/local"
 require_relative "parts/start"
 require_relative "parts/growth"
 require_relative "parts/ractors"
+require_relative "parts/topologies"
 require_relative "support/bench"
 require_relative "support/options"
 require_relative "support/pinning"
@@ -27,10 +28,10 @@ module Bench
   PARTS =
     [
       Pairs, Handoff, Fairness, Threads, Cost, Fibers, Mixed, Kinds, Permits, RemoteLockHandoff,
-      LocalLocks, Start, Growth, Ractors
+      LocalLocks, Start, Growth, Ractors, Topologies
     ].to_h { |part| [part::NAME, part] }.freeze
 
-  # These need async, whoever takes part.
+  # All contestants of these parts need async.
   FIBERS = [Fibers::NAME, Ractors::NAME].freeze
 
   class Run

@@ -42,7 +42,10 @@ module Plock
   extend DefaultStore
 
   autoload :Guard, File.expand_path("plock/jobs/guard", __dir__)
+  autoload :Logs, File.expand_path("plock/logs", __dir__)
   autoload :Testing, File.expand_path("plock/testing", __dir__)
 end
+
+Plock::Logs.configure(nil) if ENV[Plock::Configuration::LOG_VARIABLE]
 
 require_relative "plock/rails/railtie" if defined?(Rails::Railtie)

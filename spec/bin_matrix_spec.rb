@@ -57,6 +57,11 @@ RSpec.describe "bin/matrix" do
     expect(status.exitstatus).to be(69)
   end
 
+  it "prints all of its help" do
+    output, status = matrix("--help")
+    expect([output, status.exitstatus]).to match([/\ARuns bin.*\bexits with 69\.\n\z/m, 2])
+  end
+
   it "asks for root" do
     output, status = matrix(path: path(*tools - %w[id], debootstrap: "exit 1", id: "echo 1000"))
     expect(output).to include("no chroot can be made here: it takes root")

@@ -59,7 +59,7 @@ RSpec.describe "the layers of the engine" do
       Dir["#{core}/../*.[ch]"]
         .flat_map { |file| File.read(file).scan(/^#include "([^"]+)"/).flatten }
         .uniq
-    expect(headers).to contain_exactly("binding.h", "plock.h")
+    expect(headers).to contain_exactly("binding.h", "binding_direct.h", "plock.h")
   end
 
   it "is described by the names that the files have" do

@@ -27,24 +27,39 @@ RSpec.describe "README.md and docs/" do
     end
 
     it "has only links that lead somewhere in #{page.path}" do
-      broken = page.links.filter_map { |link| page.broken(link) }
+      broken = (page.links + page.images).filter_map { |link| page.broken(link) }
       expect(broken).to be_empty, broken.join("\n")
     end
   end
 
+  def recipe(framework)
+    skip "#{framework} not installed" if Gem::Specification.find_all_by_name(framework).empty?
+    found = Support::Documents.pages.flat_map(&:recipes).select { |name, _| name == framework }
+    expect(found.size).to be(1)
+    found.first.last
+  end
+
   it "has a recipe for Minitest that keeps tests apart" do
-    skip "minitest not installed" if Gem::Specification.find_all_by_name("minitest").empty?
-    recipes = pages.flat_map(&:recipes)
-    expect(recipes.size).to be(1)
     in_order = <<~RUBY
       require 'minitest/autorun'
       Minitest::Test.i_suck_and_my_tests_are_order_dependent!
     RUBY
-    output, status = ruby(in_order + recipes.first, env: environment([]))
+    program = in_order + recipe("minitest")
+    output, status = ruby(program, env: environment([]))
     expect(status).to be_success, output
-    expect(output).to match(/^2 runs, 2 assertions, 0 failures, 0 errors, 0 skips$/)
-    without = in_order + recipes.first.sub(/^class Minitest::Test.*?^end$/m, "")
-    expect(ruby(without, env: environment([])).first).to match(/^2 runs, 2 assertions, 1 failures/)
+    expect(output).to match(/^5 runs, \d+ assertions, 0 failures, 0 errors, 0 skips$/)
+    nothing = "def before_setup = nil\ndef after_teardown = nil\n"
+    without = program.sub(/^  include .*\n/) { "#{$&}#{nothing}" }
+    expect(ruby(without, env: environment([])).first).to match(
+      /^5 runs, \d+ assertions, [1-9]\d* failures/
+    )
+  end
+
+  it "has a recipe for RSpec that works" do
+    program = "require 'rspec/autorun'\n#{recipe("rspec")}"
+    output, status = ruby(program, env: environment([]))
+    expect(status).to be_success, output
+    expect(output).to match(/^3 examples, 0 failures$/)
   end
 
   it "makes claims in its examples" do

@@ -25,11 +25,16 @@ RSpec.describe "sig/plock.rbs", :databases do
       plock/compat/mongo_locking
       plock/compat/remote_lock
       plock/compat/with_transactional_lock
+      plock/logs
+      plock/metrics
       plock/sidekiq
       plock/status/table
+      plock/testing/minitest
+      plock/traces
       plock/store/advisory
       plock/store/database
       plock/store/memcached
+      plock/web/sidekiq
     ].each { |file| require file }
   end
 

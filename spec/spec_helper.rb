@@ -46,6 +46,8 @@ RSpec.configure do |config|
 
   # The tag needs: names the programs that an example cannot do without.
   config.before { |example| need(*example.metadata[:needs]) }
+  # The tag redis_version: names the oldest server that an example can do with.
+  config.before { |example| need_redis(example.metadata[:redis_version]) }
 
   # The tag :fibers is on examples that have several. Valgrind does not see that fibers change the
   # stack, so nothing is to do that before them, as libraries of async do where they are loaded.

@@ -17,7 +17,8 @@ module Bench
   # One implementation on one transport. role: :floor (the reference of its family), :plock, :engine
   # (plock below its public API) or :peer. gems: of bench/Gemfile, none for plock and the floor.
   # family: the group that it is compared with. :lock; :kinds and :permits, locks with several keys
-  # or holders; :local, locks without a server; :remote_lock, that drop-in.
+  # or holders; :local, locks without a server; :remote_lock, that drop-in; :topologies, several
+  # servers, where transport tells what is compared with what.
   #
   # setup: given the Address, it returns a callable that does one pair and returns :held, the value
   # of the locked block. contender: nil for contestants that are not measured under contention.
@@ -62,6 +63,7 @@ module Bench
           floor
           plock
           plock_store
+          plock_acquire
           redlock
           redis_mutex
           redis_semaphore
@@ -71,6 +73,7 @@ module Bench
           remote_lock
           local
           growth
+          topologies
         ].each { |file| require_relative "../contestants/#{file}" }
       end
       @contestants

@@ -30,6 +30,7 @@ module Bench
     include Answering
 
     PATIENCE = 120 # seconds that a waiter waits at most
+    REST = 0.05 # seconds before a waiter is killed
     HELD_TTL = 3600 # seconds: nothing expires during a measurement
     MAX_SAMPLES = 200_000
 
@@ -150,6 +151,8 @@ module Bench
       took = Array.new(times) do
         visitor = Thread.new { @store.acquire(key, ttl: TTL, wait: PATIENCE) { :held } }
         await(key, count + 1)
+        GC.start # otherwise the end of the thread waits for the garbage of the last look
+        sleep(REST)
         start = Bench.now
         visitor.kill.join
         Bench.now - start

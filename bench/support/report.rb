@@ -57,11 +57,13 @@ module Bench
       Plots.draw(plots) if plots.any?
       before, rest = File.read(README).split(MARKS[0], 2)
       after = rest&.split(MARKS[1], 2)&.last or raise Failed, "#{README} has lost its marks"
-      results = to_s(pictures: true)
+      results = to_s(pictures: true).gsub(/^- .{99,}$/) { |line| folded(line) }
       File.write(README, [before, MARKS[0], "\n\n", results, "\n\n", MARKS[1], after].join)
     end
 
     private
+
+    def folded(line) = line.gsub(/(.{1,96})(?: |\z)/, "\\1\n  ").rstrip
 
     def facts
       {

@@ -2,7 +2,7 @@
 
 # The checks of bin/test: Rake tasks, each run to its end even if others fail. A check without its
 # tools is skipped by name. The output of a failed check is repeated at the end, because a reader
-# looks there first.
+# looks there first; the very last lines name what failed, for a log that was cut.
 
 require "stringio"
 require "terminal-table"
@@ -19,6 +19,10 @@ module Checks
   LAST_LINES = 60
   LINE_WIDTH = 300
 
+  # Lines that name an example or a program that failed, and how many are shown of each check.
+  NAMES_FAILURE = /\A(rspec |failed: )/.freeze
+  NAMES_SHOWN = 8
+
   SHOWN_WITHIN_S = 2
 
   # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
@@ -29,17 +33,14 @@ module Checks
 
     def self.quick
       [
-        *%i[gcc clang].map do |name|
-          new(task: "lint:#{name}", title: "no warnings, #{name}",
-              missing: without(name), beside: :light)
-        end,
-        new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
+        new(task: "lint:gcc", title: "no warnings, gcc", missing: without(:gcc), beside: :light),
+        new(task: "lint:ruby:changed", title: "no new offences, RuboCop", beside: :light,
+            until_tier: :full),
         new(task: "lint:format", title: "C is formatted",
             missing: ("clang-format #{Toolchain::CLANG_TOOLS}" unless Toolchain.clang_format),
             beside: :light),
-        new(task: "lint:tidy", title: "no warnings, clang-tidy",
-            missing: ("clang-tidy #{Toolchain::CLANG_TOOLS}" unless Toolchain.clang_tidy),
-            beside: :light),
+        new(task: "lint:tidy:changed", title: "no new warnings, clang-tidy",
+            missing: without_tidy, beside: :light, until_tier: :full),
         new(task: "model", title: "model of the waiting protocol", beside: :light),
         new(task: "files", title: "the gem's list of files",
             missing: ("Git checkout" unless File.exist?(".git")), beside: :light),
@@ -52,9 +53,19 @@ module Checks
 
     def self.full
       [
+        new(task: "lint:clang", title: "no warnings, clang", missing: without(:clang),
+            beside: :light),
+        new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
+        new(task: "lint:tidy", title: "no warnings, clang-tidy",
+            missing: without_tidy, beside: :light),
         new(task: "spec:slow", title: "specs that take long"),
         new(task: "spec:rails", title: "specs with Rails"),
+        new(task: "spec:web", title: "web pages in a browser",
+            missing: without_browser),
         new(task: "spec:databases", title: "specs on databases, and of drop-ins"),
+        new(task: "site:check", title: "documentation site"),
+        new(task: "site:browser", title: "documentation site in a browser",
+            missing: without_browser),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "core:test:portable", title: "core without Linux calls"),
         new(task: "core:test:address", title: "core, ASan and UBSan",
@@ -82,10 +93,19 @@ module Checks
     # @return [Array<Check>] those of a tier
     def self.of(tier)
       reached = TIERS.take(TIERS.index(tier) + 1)
-      all.select { |check| reached.include?(check.tier) && check.until_tier != tier }
+      all.select { |check| reached.include?(check.tier) && !reached.include?(check.until_tier) }
     end
 
-    def self.without_program(name) = (name unless Toolchain.which(name))
+    def self.without_tidy
+      "clang-tidy #{Toolchain::CLANG_TOOLS}" unless Toolchain.clang_tidy
+    end
+
+    # @param names [Array<String>] one of them suffices; the first one is the usual one
+    def self.without_program(*names)
+      names.first if names.none? { |name| Toolchain.which(name) }
+    end
+
+    def self.without_browser = without_program("chromium", "chromium-browser", "google-chrome")
 
     def self.without_fuzzer = without(:clang, "fuzzer,address,undefined")
 
@@ -117,6 +137,9 @@ module Checks
 
     # @return [Array<String>] how the output ended
     def ending = @ending || []
+
+    # @return [Array<String>] the examples and programs that failed, as far as it names them
+    def failures = ending.grep(NAMES_FAILURE).uniq.last(NAMES_SHOWN)
 
     private
 
@@ -207,6 +230,9 @@ module Checks
       checks.count { |check| check.outcome.start_with?(word) }
     end
     puts "checks: #{passed} passed, #{failed} failed, #{skipped} skipped"
+    checks.select(&:failed?).each do |check|
+      puts(check.failures.map { |line| "#{check.task}: #{line}" })
+    end
   end
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

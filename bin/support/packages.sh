@@ -2,8 +2,9 @@
 
 DEMO_THINGS="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl"
 QUICK_THINGS="$DEMO_THINGS server"
-FULL_THINGS="$QUICK_THINGS libpq mysqlclient sqlite postgresql mariadb memcached pgbouncer"
-ANALYSIS_THINGS="$FULL_THINGS gcc clang clang-format clang-tidy sanitizers valgrind"
+FULL_THINGS="$QUICK_THINGS libpq mysqlclient sqlite ncurses postgresql mariadb memcached pgbouncer"
+ANALYSIS_THINGS="$FULL_THINGS gcc clang clang-format clang-tidy sanitizers valgrind chromium
+  promtool"
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -55,7 +56,7 @@ has_postgresql() {
 present() {
   case $1 in
     compiler) has cc && has make ;;
-    pkg-config | ruby | valgrind | gcc | clang-format) has "$1" ;;
+    pkg-config | ruby | valgrind | gcc | clang-format | promtool) has "$1" ;;
     ruby-headers)
       has ruby &&
         ruby -rrbconfig -e 'exit File.exist?("#{RbConfig::CONFIG["rubyhdrdir"]}/ruby.h")' ;;
@@ -67,9 +68,11 @@ present() {
     libpq) has pkg-config && pkg-config --exists libpq ;;
     mysqlclient) has mariadb_config || has mysql_config ;;
     sqlite) has pkg-config && pkg-config --exists sqlite3 ;;
+    ncurses) has pkg-config && pkg-config --exists ncursesw ;;
     postgresql) has_postgresql ;;
     mariadb) has_server mariadbd && has mariadb-install-db ;;
     memcached | pgbouncer) has_server "$1" ;;
+    chromium) has chromium || has chromium-browser || has google-chrome ;;
     clang) has_clang ;;
     sanitizers) clang_sanitizes ;;
   esac
@@ -98,17 +101,20 @@ package() {
     apt-get:libpq) echo libpq-dev ;;
     apt-get:mysqlclient) echo libmariadb-dev ;;
     apt-get:sqlite) echo libsqlite3-dev ;;
+    apt-get:ncurses) echo libncurses-dev ;;
     apt-get:mariadb) echo mariadb-server ;;
     apt-get:sanitizers) if has_clang; then echo "libclang-rt-$(clang_major)-dev"; fi ;;
     apt-get:valgrind) echo valgrind libc6-dbg ;;
     dnf:libpq) echo libpq-devel ;;
     dnf:mysqlclient) echo mariadb-connector-c-devel ;;
     dnf:sqlite) echo sqlite-devel ;;
+    dnf:ncurses) echo ncurses-devel ;;
     dnf:postgresql) echo postgresql-server ;;
     dnf:mariadb) echo mariadb-server ;;
     apk:libpq) echo postgresql-dev ;;
     apk:mysqlclient) echo mariadb-dev ;;
     apk:sqlite) echo sqlite-dev ;;
+    apk:ncurses) echo ncurses-dev ;;
     brew:mysqlclient) echo mariadb-connector-c ;;
     dnf:compiler) echo gcc make ;;
     dnf:pkg-config) echo pkgconf-pkg-config ;;
@@ -128,6 +134,7 @@ package() {
     apk:clang-format | dnf:clang-format | apk:clang-tidy | dnf:clang-tidy) echo clang-tools-extra ;;
     apk:pkg-config | brew:pkg-config) echo pkgconf ;;
     *:server) echo redis ;;
+    *:promtool) echo prometheus ;;
     *:sanitizers) echo compiler-rt ;;
     *) echo "$2" ;;
   esac

@@ -1,16 +1,10 @@
-/* Acquiring for a block without options beyond ttl: and wait:, from the arguments to the release,
- * without a call of Ruby code. Whatever is out of the ordinary is left to Ruby's Acquisition: it
- * returns UNDONE before it has asked the store, or calls Ruby at the end. */
-#include "binding.h"
+/* The short way of a call with a block and no options but ttl: and wait:, from the arguments to the
+ * release, without Ruby code. It leaves special cases to Ruby. Before it has asked the store, it
+ * returns UNDONE, and Ruby's Acquisition begins the call again. After the block, it calls Ruby to
+ * end the lease. */
+#include "binding_direct.h"
 
-/* --- what a store needs for it --- */
-
-/* The prefix and the secret of the keys, and the defaults of a call. `renewed` and `limited` are
- * the AcquireOptions of a lease that is renewed while its block runs, and of one with a ttl:. */
-typedef struct plain_calls {
-    VALUE prefix, secret, renewed, limited;
-    double ttl, wait;
-} plain_calls;
+/* --- PlainCalls: the prefix, the secret and the defaults of a store's calls --- */
 
 static void plain_mark(void *data) {
     const plain_calls *plain = data;
@@ -31,9 +25,10 @@ static const rb_data_type_t PLAIN = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-/* PlainCalls.new(prefix, secret, ttl, wait, renewed, limited), the times in seconds. */
+/* PlainCalls.new(prefix, secret, ttl, wait, renewed, limited, trailing), the times in seconds.
+ * trailing: does a release wait for no answer? */
 static VALUE plain_new(VALUE class, VALUE prefix, VALUE secret, VALUE ttl, VALUE wait,
-                       VALUE renewed, VALUE limited) {
+                       VALUE renewed, VALUE limited, VALUE trailing) {
     plain_calls *plain;
     VALUE self = TypedData_Make_Struct(class, plain_calls, &PLAIN, plain);
     StringValue(prefix);
@@ -42,33 +37,25 @@ static VALUE plain_new(VALUE class, VALUE prefix, VALUE secret, VALUE ttl, VALUE
                            .ttl = NUM2DBL(ttl),
                            .wait = NUM2DBL(wait),
                            .renewed = renewed,
-                           .limited = limited};
+                           .limited = limited,
+                           .trailing = RTEST(trailing)};
     return self;
 }
 
-/* --- one call --- */
+const plain_calls *direct_plain(VALUE object) { return rb_check_typeddata(object, &PLAIN); }
 
-static VALUE lease_class, own_holds, usual, undone;
-static ID id_key, id_terms, id_hold, id_own_holds, id_in_the_way, id_raise_timeout, id_finish,
-    id_end_of_block;
+/* --- for one key or several --- */
+
+VALUE direct_usual, direct_undone;
+
+static VALUE lease_class, own_holds;
 
 enum { KEY_BYTES = 1024 };
 static const double TTL_LEAST = 0.005, SPAN_MOST = 31622400.0;
 
-typedef struct direct {
-    const binding_store_kind *kind;
-    const plain_calls *plain;
-    VALUE store, key, share, hold, given, own;
-    plock_lease *lease;
-    binding_request request;
-    double wait;
-    const char *name; /* in the store */
-    size_t length;
-} direct;
-
 /* Sets `seconds`, and returns true, if the value is a plain number in the bounds. */
 static bool in_seconds(VALUE value, double least, double by_default, double *seconds) {
-    if (value == usual)
+    if (value == direct_usual)
         *seconds = by_default;
     else if (FIXNUM_P(value))
         *seconds = (double)FIX2LONG(value);
@@ -79,27 +66,110 @@ static bool in_seconds(VALUE value, double least, double by_default, double *sec
     return *seconds >= least && *seconds <= SPAN_MOST;
 }
 
-/* Returns the bytes of a valid key, or nil. */
-static VALUE bytes_of(VALUE key) {
+static plock_ns span(double seconds) { return (plock_ns)(seconds * (double)PLOCK_SECOND); }
+
+bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait, binding_request *request,
+                         double *seconds) {
+    double lasts;
+    if (!in_seconds(ttl, TTL_LEAST, plain->ttl, &lasts) ||
+        !in_seconds(wait, 0, plain->wait, seconds))
+        return false;
+    *request = (binding_request){
+        .ttl = span(lasts), .wait = span(*seconds), .renewed = ttl == direct_usual};
+    return true;
+}
+
+VALUE direct_bytes_of(VALUE key) {
     VALUE text = SYMBOL_P(key) ? rb_sym2str(key) : key;
     if (!RB_TYPE_P(text, T_STRING)) return Qnil;
     return RSTRING_LEN(text) > 0 && RSTRING_LEN(text) <= KEY_BYTES ? text : Qnil;
 }
 
-static plock_ns span(double seconds) { return (plock_ns)(seconds * (double)PLOCK_SECOND); }
+VALUE direct_name(const plain_calls *plain, const char *name, size_t length) {
+    return rb_enc_str_new(name, (long)length, rb_enc_get(plain->prefix));
+}
 
-static VALUE name_of(const direct *d) { return rb_str_new(d->name, (long)d->length); }
+static VALUE copy_of(VALUE key) {
+    if (OBJ_FROZEN(key)) return key;
+    const bool plain = rb_obj_class(key) == rb_cString && !FL_TEST(key, FL_EXIVAR);
+    return plain ? rb_str_new_frozen(key) : rb_obj_freeze(rb_obj_dup(key));
+}
 
-/* The Array of OwnHolds: stores and leases in turn, of this fiber. */
-static VALUE own_of_fiber(void) {
-    VALUE own = rb_thread_local_aref(rb_thread_current(), id_own_holds);
+VALUE direct_lease(const plain_calls *plain, const binding_request *request, VALUE key,
+                   VALUE hold) {
+    VALUE lease = rb_obj_alloc(lease_class);
+    rb_ivar_set(lease, rb_intern("@key"), copy_of(key));
+    rb_ivar_set(lease, rb_intern("@options"), request->renewed ? plain->renewed : plain->limited);
+    rb_ivar_set(lease, rb_intern("@hold"), hold);
+    return lease;
+}
+
+bool direct_has(VALUE lease, VALUE hold) { return rb_ivar_get(lease, rb_intern("@hold")) == hold; }
+
+VALUE direct_own(void) {
+    VALUE own = rb_thread_local_aref(rb_thread_current(), rb_intern("plock_own_holds"));
     return NIL_P(own) ? rb_funcall(own_holds, rb_intern("here"), 0) : own;
 }
 
-/* Would this fiber wait for itself? */
-static bool own_is_in_the_way(const direct *d) {
-    if (d->wait <= 0 || RARRAY_LEN(d->own) == 0) return false;
-    return RTEST(rb_funcall(own_holds, id_in_the_way, 3, d->store, name_of(d), d->share));
+bool direct_own_in_the_way(VALUE own, VALUE store, VALUE name, VALUE share, double wait) {
+    if (wait <= 0 || RARRAY_LEN(own) == 0) return false;
+    return RTEST(rb_funcall(own_holds, rb_intern("in_the_way?"), 3, store, name, share));
+}
+
+void direct_forget_own(VALUE own, VALUE lease) {
+    for (long i = RARRAY_LEN(own) - 1; i > 0; i--) {
+        if (RARRAY_AREF(own, i) != lease) continue;
+        (void)rb_ary_delete_at(own, i);
+        (void)rb_ary_delete_at(own, i - 1);
+        return;
+    }
+}
+
+void direct_tell_of(VALUE store, VALUE lease, VALUE name, VALUE share, double wait,
+                    plock_ns began) {
+    (void)rb_funcall(store, rb_intern("tell_of"), 6, lease, name, share, Qnil, DBL2NUM(wait),
+                     binding_seconds(plock_now() - began));
+}
+
+void direct_leave_to_ruby(rb_block_call_func_t function, VALUE argument) {
+    if (NIL_P(binding_scheduler()))
+        binding_masked(function, argument);
+    else
+        function(Qnil, argument, 0, NULL, Qnil); /* masks belong to threads */
+}
+
+static VALUE ask_for_listeners(VALUE heard) {
+    *(bool *)heard = binding_bridge_wants(ID2SYM(rb_intern("release")));
+    return Qnil;
+}
+
+void direct_ask_and_end(bool *heard, VALUE (*end)(VALUE), VALUE argument) {
+    *heard = !NIL_P(binding_event_bridge());
+    if (*heard)
+        rb_ensure(ask_for_listeners, (VALUE)heard, end, argument);
+    else
+        end(argument);
+}
+
+/* --- one call --- */
+
+typedef struct direct {
+    const binding_store_kind *kind;
+    const plain_calls *plain;
+    VALUE store, key, share, hold, given, own;
+    plock_lease *lease;
+    binding_request request;
+    double wait;
+    const char *name; /* in the store */
+    size_t length;
+    bool tells; /* is there an event bridge, and at the end: does it want the release? */
+    plock_ns began;
+} direct;
+
+static VALUE name_of(const direct *d) { return direct_name(d->plain, d->name, d->length); }
+
+static void tell_of(const direct *d, VALUE lease) {
+    direct_tell_of(d->store, lease, name_of(d), d->share, d->wait, d->began);
 }
 
 /* --- the end of the block --- */
@@ -114,54 +184,53 @@ typedef struct ending {
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     const ending *e = (const ending *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
-    if (e->status == PLOCK_AGAIN) return rb_funcall(e->of->given, id_finish, 0);
+    if (e->status == PLOCK_AGAIN) return rb_funcall(e->of->given, rb_intern("finish"), 0);
     /* with PLOCK_IN_USE, the error is that of another thread's operation */
     const plock_error *error = e->status == PLOCK_IN_USE ? NULL : plock_lease_error(e->of->lease);
     VALUE ours = e->status == PLOCK_NOT_OWNER || e->status == PLOCK_MISUSE
                      ? binding_answer(e->of->lease, e->status)
                      : binding_exception_of(e->status, error);
-    return rb_funcall(e->of->given, id_end_of_block, 1, ours);
+    return rb_funcall(e->of->given, rb_intern("end_of_block"), 1, ours);
 }
 
 static void leave_to_ruby(const direct *d, plock_status status) {
     ending e = {.of = d, .status = status};
-    if (NIL_P(binding_scheduler()))
-        binding_masked(end_in_ruby, (VALUE)&e);
-    else
-        end_in_ruby(Qnil, (VALUE)&e, 0, NULL, Qnil); /* masks belong to threads */
+    direct_leave_to_ruby(end_in_ruby, (VALUE)&e);
 }
 
 static void released(void *context, plock_status status) {
     if (status) leave_to_ruby(context, status);
 }
 
-/* Calls no Ruby code: it could be interrupted. */
-static void forget_own(const direct *d) {
-    for (long i = RARRAY_LEN(d->own) - 1; i > 0; i--) {
-        if (RARRAY_AREF(d->own, i) != d->given) continue;
-        (void)rb_ary_delete_at(d->own, i);
-        (void)rb_ary_delete_at(d->own, i - 1);
-        return;
-    }
-}
-
-static VALUE end_block(VALUE argument) {
+static VALUE end_lease(VALUE argument) {
     direct *d = (direct *)argument;
-    const bool plain = !binding_events_heard() && plock_lease_held(d->lease) &&
-                       rb_ivar_get(d->given, id_hold) == d->hold;
+    const bool plain = !binding_events_heard() && !d->tells && plock_lease_held(d->lease) &&
+                       direct_has(d->given, d->hold);
     if (!plain)
         leave_to_ruby(d, PLOCK_AGAIN);
-    else
+    else if (!(d->plain->trailing && binding_release_trailing(d->lease, 0)))
         (void)binding_release(d->lease, 0, released, d);
     return Qnil;
 }
 
-static VALUE end_and_forget(VALUE argument) {
-    forget_own((const direct *)argument);
+static VALUE end_block(VALUE argument) {
+    direct_ask_and_end(&((direct *)argument)->tells, end_lease, argument);
     return Qnil;
 }
 
-static VALUE run_block(VALUE argument) { return rb_yield(((const direct *)argument)->given); }
+static VALUE end_and_forget(VALUE argument) {
+    const direct *d = (const direct *)argument;
+    direct_forget_own(d->own, d->given);
+    return Qnil;
+}
+
+static VALUE run_block(VALUE argument) {
+    const direct *d = (const direct *)argument;
+    if (d->tells &&
+        (plock_lease_contended(d->lease) || binding_bridge_wants(ID2SYM(rb_intern("acquire")))))
+        tell_of(d, d->given);
+    return rb_yield(d->given);
+}
 
 static VALUE run_and_end(VALUE argument) {
     return rb_ensure(run_block, argument, end_block, argument);
@@ -169,35 +238,22 @@ static VALUE run_and_end(VALUE argument) {
 
 /* --- the way in --- */
 
-static VALUE copy_of(VALUE key) {
-    if (OBJ_FROZEN(key)) return key;
-    const bool plain = rb_obj_class(key) == rb_cString && !FL_TEST(key, FL_EXIVAR);
-    return plain ? rb_str_new_frozen(key) : rb_obj_freeze(rb_obj_dup(key));
-}
-
-static VALUE new_lease(const direct *d) {
-    VALUE lease = rb_obj_alloc(lease_class);
-    rb_ivar_set(lease, id_key, copy_of(d->key));
-    rb_ivar_set(lease, id_terms, d->request.renewed ? d->plain->renewed : d->plain->limited);
-    rb_ivar_set(lease, id_hold, d->hold);
-    return lease;
-}
-
-/* Others held it until `wait:` ended, or the store failed. */
+/* Others held the key until `wait` was over, or the store failed. */
 static VALUE refuse(const direct *d, plock_status status, bool raises) {
     const plock_error *error = plock_lease_error(d->lease);
     if (status == PLOCK_TIMED_OUT && !d->kind->is_local) status = error->status;
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
+    if (d->tells) tell_of(d, Qnil);
     if (!raises) return Qnil;
     VALUE token = d->kind->is_local ? Qnil : rb_funcall(d->hold, rb_intern("token"), 0);
-    return rb_funcall(d->store, id_raise_timeout, 5, rb_inspect(d->key), d->key, name_of(d),
-                      DBL2NUM(d->wait), token);
+    return rb_funcall(d->store, rb_intern("raise_timeout"), 5, rb_inspect(d->key), d->key,
+                      name_of(d), DBL2NUM(d->wait), token);
 }
 
 static VALUE take_and_run(direct *d, bool raises) {
     d->hold = binding_lease_named(d->kind, d->store, d->name, d->length);
     d->lease = binding_lease(d->hold);
-    d->given = new_lease(d);
+    d->given = direct_lease(d->plain, &d->request, d->key, d->hold);
     plock_status status = d->kind->acquire(d->lease, &d->request);
     if (status) binding_raise(status, plock_lease_error(d->lease));
     do status = binding_drive(d->lease);
@@ -210,19 +266,23 @@ static VALUE take_and_run(direct *d, bool raises) {
 
 /* acquire_directly(plain, key, name, share, ttl, wait, renews, raises) { |lease| } -> the block's
  * value; UNDONE: Ruby has to do it, and nothing has been done. If others held the key until `wait`
- * was over, it raises TimeoutError, or returns nil. name: of the key in the store; nil: the digest.
- * share: a Share, or nil. renews: even with a ttl of the caller's. */
-VALUE binding_acquire_directly(const binding_store_kind *kind, int argc, const VALUE *argv,
-                               VALUE store) {
+ * was over, it raises TimeoutError, or returns nil. name: the key's name in the store; nil: made
+ * from the key's digest. share: a Share, or nil. renews: is the lease renewed even if the caller
+ * gives its ttl? */
+VALUE binding_acquire_directly(int argc, VALUE *argv, VALUE store) {
     rb_check_arity(argc, 8, 8);
-    VALUE calls = argv[0], key = argv[1], bytes = bytes_of(key), name = argv[2], text = Qnil;
-    const plain_calls *plain = rb_check_typeddata(calls, &PLAIN);
-    direct d = {.kind = kind, .plain = plain, .store = store, .key = key, .share = argv[3]};
-    double ttl;
+    VALUE calls = argv[0], key = argv[1], bytes = direct_bytes_of(key), name = argv[2], text = Qnil;
+    const plain_calls *plain = direct_plain(calls);
+    direct d = {.kind = binding_kind(store),
+                .plain = plain,
+                .store = store,
+                .key = key,
+                .share = argv[3],
+                .tells = !NIL_P(binding_event_bridge())};
     if (binding_events_heard() || NIL_P(bytes) || !rb_block_given_p() ||
-        !in_seconds(argv[4], TTL_LEAST, plain->ttl, &ttl) ||
-        !in_seconds(argv[5], 0, plain->wait, &d.wait))
-        return undone;
+        !direct_read_options(plain, argv[4], argv[5], &d.request, &d.wait))
+        return direct_undone;
+    if (d.tells) d.began = plock_now();
     char digested[BINDING_NAME_MAX];
     if (NIL_P(name)) {
         d.length = binding_name(plain->prefix, bytes, plain->secret, digested);
@@ -232,13 +292,16 @@ VALUE binding_acquire_directly(const binding_store_kind *kind, int argc, const V
         d.name = RSTRING_PTR(name);
         d.length = (size_t)RSTRING_LEN(name);
     }
-    d.own = own_of_fiber();
-    if (own_is_in_the_way(&d)) return undone;
-    if (!NIL_P(d.share)) text = rb_convert_type(d.share, T_STRING, "String", "to_str");
-    d.request = (binding_request){.ttl = span(ttl),
-                                  .wait = span(d.wait),
-                                  .renewed = argv[4] == usual || RTEST(argv[6]),
-                                  .share = NIL_P(text) ? NULL : StringValueCStr(text)};
+    d.own = direct_own();
+    if (RARRAY_LEN(d.own) > 0 && direct_own_in_the_way(d.own, store, name_of(&d), d.share, d.wait))
+        return direct_undone;
+    if (!NIL_P(d.share)) {
+        text = rb_convert_type(d.share, T_STRING, "String", "to_str");
+        d.request.share = StringValueCStr(text);
+    }
+    d.request.renewed = d.request.renewed || RTEST(argv[6]);
+    d.request.told = d.tells && d.request.renewed;
+    if (d.request.told) binding_start_dispatcher();
     VALUE value = take_and_run(&d, RTEST(argv[7]));
     RB_GC_GUARD(calls);
     RB_GC_GUARD(bytes);
@@ -246,7 +309,7 @@ VALUE binding_acquire_directly(const binding_store_kind *kind, int argc, const V
     RB_GC_GUARD(text);
     RB_GC_GUARD(d.hold);
     RB_GC_GUARD(d.given);
-    return value == undone ? Qnil : value; /* the block has run */
+    return value == direct_undone ? Qnil : value; /* the block has run */
 }
 
 /* --- Lease --- */
@@ -263,22 +326,14 @@ void binding_init_direct(void) {
     VALUE locking = rb_define_module_under(binding_plock, "Locking");
     VALUE plain = rb_define_class_under(locking, "PlainCalls", rb_cObject);
     rb_undef_alloc_func(plain);
-    rb_define_singleton_method(plain, "new", plain_new, 6);
+    rb_define_singleton_method(plain, "new", plain_new, 7);
     lease_class = rb_define_class_under(binding_plock, "Lease", rb_cObject);
     rb_define_private_method(lease_class, "first_loss?", lease_first_loss, 0);
     own_holds = rb_define_module_under(locking, "OwnHolds");
-    usual = rb_obj_freeze(rb_obj_alloc(rb_cObject));
-    rb_define_const(locking, "USUAL", usual);
-    undone = rb_obj_freeze(rb_obj_alloc(rb_cObject));
-    rb_define_const(plain, "UNDONE", undone);
-    VALUE *kept[] = {&lease_class, &own_holds, &usual, &undone};
+    direct_usual = rb_obj_freeze(rb_obj_alloc(rb_cObject));
+    rb_define_const(locking, "USUAL", direct_usual);
+    direct_undone = rb_obj_freeze(rb_obj_alloc(rb_cObject));
+    rb_define_const(plain, "UNDONE", direct_undone);
+    VALUE *kept[] = {&lease_class, &own_holds, &direct_usual, &direct_undone};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) rb_gc_register_mark_object(*kept[i]);
-    id_key = rb_intern("@key");
-    id_terms = rb_intern("@terms");
-    id_hold = rb_intern("@hold");
-    id_own_holds = rb_intern("plock_own_holds");
-    id_in_the_way = rb_intern("in_the_way?");
-    id_raise_timeout = rb_intern("raise_timeout");
-    id_finish = rb_intern("finish");
-    id_end_of_block = rb_intern("end_of_block");
 }

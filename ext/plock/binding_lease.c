@@ -1,7 +1,8 @@
-/* Plock::Hold and Plock::LocalHold: the lease that a store of the engine hands out. */
+/* Plock::Hold and Plock::LocalHold: the lease that a store of the engine hands out. Store#hold and
+ * Store#hold_digest: a lease for a block. */
 #include "binding.h"
 
-/* A lease that is still held was forgotten by its program. */
+/* Ruby frees an object that the program does not refer to any more. It may still hold the lease. */
 static void lease_free(void *lease) { plock_lease_abandon(lease); }
 
 static size_t lease_size(const void *lease) {
@@ -15,7 +16,6 @@ static const rb_data_type_t LEASE = {
 };
 
 static VALUE lease_class, local_class;
-static VALUE mode_read, mode_write;
 
 VALUE binding_lease_named(const binding_store_kind *kind, VALUE store, const char *key,
                           size_t length) {
@@ -46,15 +46,36 @@ VALUE binding_hand_out(VALUE granted) {
     return granted;
 }
 
-/* The owner's random id: a UUID, as in the store. */
-static VALUE lease_token(VALUE self) {
+VALUE binding_token(const plock_lease *lease) {
     size_t length;
-    const char *owner = plock_lease_owner(binding_lease(self), &length);
+    const char *owner = plock_lease_owner(lease, &length);
     return rb_usascii_str_new(owner, (long)length);
 }
 
-/* The number of this lease, greater than that of every earlier lease of the same key. */
-static VALUE lease_fence(VALUE self) { return LL2NUM(plock_lease_fence(binding_lease(self))); }
+static VALUE lease_token(VALUE self) { return binding_token(binding_lease(self)); }
+
+/* Methods that read what this process knows of the lease, without I/O. */
+#define READER(name, convert)                                                                      \
+    static VALUE lease_##name(VALUE self) {                                                        \
+        return convert(plock_lease_##name(binding_lease(self)));                                   \
+    }
+
+READER(valid, binding_bool)
+READER(lost, binding_bool)
+READER(inherited, binding_bool)
+READER(contended, binding_bool)
+READER(fence, LL2NUM)
+READER(id, ULL2NUM)
+READER(ttl, binding_seconds)
+READER(waited, binding_seconds)
+/* moments: on CLOCK_BOOTTIME if the system has it, else CLOCK_MONOTONIC */
+READER(acquired_at, binding_seconds)
+READER(valid_until, binding_seconds)
+
+/* Seconds since it was acquired, on a clock that runs while the machine is suspended. */
+static VALUE lease_held_for(VALUE self) {
+    return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
+}
 
 /* The key in the store. */
 static VALUE lease_key(VALUE self) {
@@ -62,51 +83,6 @@ static VALUE lease_key(VALUE self) {
     const char *key = plock_lease_key(binding_lease(self), &length);
     return rb_str_new(key, (long)length);
 }
-
-/* The seconds for which the lease was granted. */
-static VALUE lease_ttl(VALUE self) { return binding_seconds(plock_lease_ttl(binding_lease(self))); }
-
-/* Seconds since it was acquired, on a clock that runs while the machine is suspended. */
-static VALUE lease_held_for(VALUE self) {
-    return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
-}
-
-/* Held as far as this process can tell without I/O: not released, not expired, not inherited by
- * fork. */
-static VALUE lease_valid(VALUE self) {
-    return plock_lease_valid(binding_lease(self)) ? Qtrue : Qfalse;
-}
-
-/* It was held, and has expired or was taken away. Does no I/O. */
-static VALUE lease_lost(VALUE self) {
-    return plock_lease_lost(binding_lease(self)) ? Qtrue : Qfalse;
-}
-
-/* Acquired by the parent of this process. */
-static VALUE lease_inherited(VALUE self) {
-    return plock_lease_inherited(binding_lease(self)) ? Qtrue : Qfalse;
-}
-
-/* Did another holder have the lock at first, or did others wait before us? */
-static VALUE lease_contended(VALUE self) {
-    return plock_lease_contended(binding_lease(self)) ? Qtrue : Qfalse;
-}
-
-/* Moments are seconds on CLOCK_BOOTTIME if the system has it, else CLOCK_MONOTONIC. */
-static VALUE lease_valid_until(VALUE self) {
-    return binding_seconds(plock_lease_valid_until(binding_lease(self)));
-}
-
-static VALUE lease_acquired_at(VALUE self) {
-    return binding_seconds(plock_lease_acquired_at(binding_lease(self)));
-}
-
-static VALUE lease_waited(VALUE self) {
-    return binding_seconds(plock_lease_waited(binding_lease(self)));
-}
-
-/* Unique in this process; notices refer to a lease by it. */
-static VALUE lease_id(VALUE self) { return ULL2NUM(plock_lease_id(binding_lease(self))); }
 
 /* The owner in the store's encoding. */
 static VALUE lease_value(VALUE self) {
@@ -182,6 +158,12 @@ plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *to
     return binding_carry_on_deferring(plock_lease_use_operation(&turn), told, context);
 }
 
+bool binding_release_trailing(plock_lease *lease, plock_ns keep) {
+    if (plock_lease_release_trailing(lease, keep)) return false;
+    binding_start_dispatcher();
+    return true;
+}
+
 /* leave -> as binding_answer. Any process that knows the owner can release the lease. */
 static VALUE lease_leave(VALUE self) { return in_turn(self, 0, begin_leaving); }
 
@@ -190,7 +172,8 @@ static VALUE lease_extend(VALUE self, VALUE ttl) {
     return in_turn(self, binding_ttl(ttl, PLOCK_SECOND), begin_extension);
 }
 
-/* downgrade -> as binding_answer. The lease now only reads, and no other writer came in between. */
+/* downgrade -> as binding_answer. From now on the lease only reads. No other writer comes in
+ * between. */
 static VALUE lease_downgrade(VALUE self) { return in_turn(self, 0, begin_downgrade); }
 
 /* release(keep) -> as binding_answer. The key stays taken for `keep` seconds from now. */
@@ -201,10 +184,19 @@ static VALUE lease_release(VALUE self, VALUE keep) {
     return binding_answer(lease, status);
 }
 
+/* release_trailing(keep) -> was it sent? Nothing waits for the answer. */
+static VALUE lease_release_trailing(VALUE self, VALUE keep) {
+    const bool sent = binding_release_trailing(binding_lease(self), binding_span(keep));
+    RB_GC_GUARD(self);
+    return binding_bool(sent);
+}
+
 /* :read, :write or nil. */
 static VALUE lease_mode(VALUE self) {
     const char mode = plock_lease_mode(binding_lease(self));
-    return mode == 'r' ? mode_read : mode == 'w' ? mode_write : Qnil;
+    return mode == 'r'   ? ID2SYM(rb_intern("read"))
+           : mode == 'w' ? ID2SYM(rb_intern("write"))
+                         : Qnil;
 }
 
 /* "r", "w" or "sN" if the lock may have several holders; else nil. */
@@ -215,13 +207,151 @@ static VALUE lease_share(VALUE self) {
 
 /* Omits the token: any code that knows it can release the lock. */
 static VALUE lease_inspect(VALUE self) {
-    plock_lease *lease = binding_lease(self);
-    size_t length;
-    const char *key = plock_lease_key(lease, &length);
-    VALUE quoted = rb_str_inspect(rb_str_new(key, (long)length));
+    const plock_lease *lease = binding_lease(self);
     return rb_sprintf("#<%" PRIsVALUE " key=%" PRIsVALUE " fence=%lld %s>", rb_obj_class(self),
-                      quoted, (long long)plock_lease_fence(lease),
+                      rb_str_inspect(lease_key(self)), (long long)plock_lease_fence(lease),
                       plock_lease_valid(lease) ? "valid" : "not valid");
+}
+
+/* --- for a block: acquire, yield, and release on every way out --- */
+
+static VALUE unacquired;
+
+typedef struct holding {
+    const binding_store_kind *kind;
+    plock_lease *lease;
+    VALUE object; /* for the block; false with hold_digest: the block gets the token */
+    VALUE key, wait, report;
+    plock_ns ttl, patience, ended_at;
+} holding;
+
+typedef struct telling {
+    VALUE to, exception;
+} telling;
+
+static VALUE tell_attempt(VALUE argument) {
+    const telling *t = (const telling *)argument;
+    return rb_funcall(t->to, rb_intern("call"), 2, ID2SYM(rb_intern("acquire")), t->exception);
+}
+
+/* Reports one failed attempt to the callback. */
+static void report_attempt(const holding *h, plock_status status) {
+    if (NIL_P(h->report)) return;
+    telling t = {h->report, binding_exception(status, plock_lease_error(h->lease)->message)};
+    int state = 0;
+    (void)rb_protect(tell_attempt, (VALUE)&t, &state);
+    RB_GC_GUARD(t.exception);
+    if (!state) return;
+    plock_lease_cancel(h->lease);
+    rb_jump_tag(state);
+}
+
+NORETURN(static void raise_timeout(const holding *h, VALUE cause));
+static void raise_timeout(const holding *h, VALUE cause) {
+    VALUE message = rb_sprintf("could not acquire %" PRIsVALUE " within %" PRIsVALUE "s",
+                               rb_str_inspect(h->key), h->wait);
+    if (!NIL_P(cause)) message = rb_sprintf("%" PRIsVALUE " (%" PRIsVALUE ")", message, cause);
+    VALUE timeout = binding_exception(PLOCK_TIMED_OUT, StringValueCStr(message));
+    if (!NIL_P(cause)) rb_ivar_set(timeout, rb_intern("@last_error"), cause);
+    rb_exc_raise(timeout);
+}
+
+/* A callback has received every failure. So a caller with a callback gets a TimeoutError in the end
+ * or, from hold_digest, UNACQUIRED. A caller without one gets the error of the failure. */
+static VALUE fail_to_acquire(const holding *h, plock_status status) {
+    const plock_error error = *plock_lease_error(h->lease);
+    const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;
+    const plock_status cause = by_time ? error.status : status;
+    const bool store_failed = plock_status_kind(cause) != PLOCK_KIND_TIMEOUT && cause != PLOCK_OK;
+    if (!by_time) report_attempt(h, status);
+    if (!h->object && !NIL_P(h->report)) return unacquired;
+    if (store_failed && NIL_P(h->report)) binding_raise(cause, &error);
+    raise_timeout(h, store_failed ? binding_exception(cause, error.message) : Qnil);
+}
+
+static VALUE acquire_and_yield(VALUE argument) {
+    const holding *h = (const holding *)argument;
+    for (;;) {
+        const plock_status status = binding_drive(h->lease);
+        if (status == PLOCK_OK) return rb_yield(h->object ? h->object : binding_token(h->lease));
+        if (status != PLOCK_TRY_FAILED) return fail_to_acquire(h, status);
+        report_attempt(h, plock_lease_error(h->lease)->status);
+    }
+}
+
+static void report_release(void *context, plock_status status) {
+    const holding *h = context;
+    const plock_ns held = h->ended_at - plock_lease_acquired_at(h->lease),
+                   ttl = plock_lease_ttl(h->lease);
+    if (NIL_P(h->report)) return;
+    if (status && status != PLOCK_NOT_OWNER)
+        rb_funcall(h->report, rb_intern("call"), 2, ID2SYM(rb_intern("release")),
+                   binding_exception(status, plock_lease_error(h->lease)->message));
+    if (held > ttl)
+        rb_funcall(h->report, rb_intern("call"), 4, ID2SYM(rb_intern("overrun")), h->key,
+                   binding_seconds(held), binding_seconds(ttl));
+}
+
+/* Does nothing in a child that was forked inside the block: the lease is the parent's. */
+static VALUE release(VALUE argument) {
+    holding *h = (holding *)argument;
+    if (!plock_lease_held(h->lease)) return Qnil;
+    h->ended_at = plock_now();
+    (void)binding_release(h->lease, 0, report_release, h);
+    return Qnil;
+}
+
+static VALUE hold(VALUE argument) {
+    holding *h = (holding *)argument;
+    const binding_request request = {
+        .ttl = h->ttl, .wait = h->patience, .digested = !h->object, .reports = !NIL_P(h->report)};
+    const plock_status status = h->kind->acquire(h->lease, &request);
+    if (status) binding_raise(status, plock_lease_error(h->lease));
+    return rb_ensure(acquire_and_yield, argument, release, argument);
+}
+
+static holding prepare(VALUE store, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+    rb_need_block();
+    return (holding){.kind = binding_kind(store),
+                     .key = key,
+                     .wait = wait,
+                     .report = report,
+                     .ttl = binding_ttl(ttl_ms, PLOCK_MILLISECOND),
+                     .patience = binding_span(wait)};
+}
+
+/* hold(key, ttl_ms, wait, report) { |hold| } -> the block's value. */
+static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
+    StringValue(key);
+    holding h = prepare(self, key, ttl_ms, wait, report);
+    h.object = binding_lease_new(h.kind, self, key);
+    h.lease = binding_lease(h.object);
+    return hold((VALUE)&h);
+}
+
+static VALUE free_lease(VALUE argument) {
+    plock_lease_free(((holding *)argument)->lease);
+    return Qnil;
+}
+
+/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or
+ * UNACQUIRED. Creates no String for the store's key and no object for the lease: most of a pair's
+ * cost in Ruby is the garbage collection later. */
+static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms,
+                               VALUE wait, VALUE report) {
+    char name[BINDING_NAME_MAX];
+    const size_t length = binding_name(prefix, key, secret, name);
+    holding h = prepare(self, key, ttl_ms, wait, report);
+    const plock_status status = h.kind->make(&h.lease, self, name, length);
+    if (status) binding_raise(status, NULL);
+    return rb_ensure(hold, (VALUE)&h, free_lease, (VALUE)&h);
+}
+
+void binding_define_acquiring(VALUE class) {
+    rb_define_method(class, "hold", store_hold, 4);
+    rb_define_method(class, "hold_digest", store_hold_digest, 6);
+    rb_define_method(class, "acquire_directly", binding_acquire_directly, -1);
+    rb_define_private_method(class, "acquire_all_directly", binding_acquire_all_directly, 5);
 }
 
 void binding_init_lease(void) {
@@ -229,8 +359,6 @@ void binding_init_lease(void) {
     rb_gc_register_mark_object(lease_class);
     rb_undef_alloc_func(lease_class);
     rb_undef_method(rb_singleton_class(lease_class), "new");
-    mode_read = ID2SYM(rb_intern("read"));
-    mode_write = ID2SYM(rb_intern("write"));
     rb_define_method(lease_class, "token", lease_token, 0);
     rb_define_method(lease_class, "fence", lease_fence, 0);
     rb_define_method(lease_class, "key", lease_key, 0);
@@ -247,6 +375,7 @@ void binding_init_lease(void) {
     rb_define_method(lease_class, "id", lease_id, 0);
     rb_define_method(lease_class, "extend", lease_extend, 1);
     rb_define_method(lease_class, "release", lease_release, 1);
+    rb_define_method(lease_class, "release_trailing", lease_release_trailing, 1);
     rb_define_method(lease_class, "downgrade", lease_downgrade, 0);
     rb_define_private_method(lease_class, "share", lease_share, 0);
     rb_define_private_method(lease_class, "value", lease_value, 0);
@@ -255,4 +384,7 @@ void binding_init_lease(void) {
     local_class = rb_define_class_under(binding_plock, "LocalHold", lease_class);
     rb_gc_register_mark_object(local_class);
     rb_undef_method(local_class, "share");
+    unacquired = rb_obj_freeze(rb_obj_alloc(rb_cObject));
+    rb_gc_register_mark_object(unacquired);
+    rb_define_const(rb_const_get(binding_plock, rb_intern("Store")), "UNACQUIRED", unacquired);
 }

@@ -1,4 +1,4 @@
-/* Plock::LocalStore: the embedded store as an object, and queries about its locks. */
+/* Plock::LocalStore: the embedded store as an object. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const rb_data_type_t STORE = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
-static plock_local *local_store(VALUE self) {
+plock_local *binding_local_store(VALUE self) {
     plock_local *store = rb_check_typeddata(self, &STORE);
     if (!store) rb_raise(rb_eArgError, "uninitialized Plock::LocalStore");
     return store;
@@ -32,35 +32,35 @@ static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
 
 /* The file's path. */
 static VALUE store_path(VALUE self) {
-    return rb_filesystem_str_new_cstr(plock_local_path(local_store(self)));
+    return rb_filesystem_str_new_cstr(plock_local_path(binding_local_store(self)));
 }
 
 /* Why the file was made again when the store was opened, or nil. */
 static VALUE store_remade(VALUE self) {
-    const char *why = plock_local_remade(local_store(self));
+    const char *why = plock_local_remade(binding_local_store(self));
     return why ? rb_utf8_str_new_cstr(why) : Qnil;
 }
 
-/* The number of a descriptor: a process that inherits it shares this one's liveness. nil: this
- * system cannot do that. */
+/* The number of a descriptor. While a process that has inherited it lives, this process counts as
+ * alive. nil: this system cannot do that. */
 static VALUE store_liveness(VALUE self) {
     plock_error error = {.status = PLOCK_OK};
-    const int fd = plock_local_liveness(local_store(self), &error);
+    const int fd = plock_local_liveness(binding_local_store(self), &error);
     if (error.status) binding_raise(error.status, &error);
     return fd < 0 ? Qnil : INT2NUM(fd);
 }
 
 static VALUE store_close(VALUE self) {
-    plock_local_disconnect(local_store(self));
+    plock_local_disconnect(binding_local_store(self));
     return Qnil;
 }
 
 static VALUE store_closed(VALUE self) {
-    return plock_local_disconnected(local_store(self)) ? Qtrue : Qfalse;
+    return binding_bool(plock_local_disconnected(binding_local_store(self)));
 }
 
 static plock_status make(plock_lease **lease, VALUE store, const char *key, size_t length) {
-    return plock_local_lease_new(lease, local_store(store), key, length);
+    return plock_local_lease_new(lease, binding_local_store(store), key, length);
 }
 
 /* The share is "r", "w", "s" and a number, or NULL. */
@@ -74,33 +74,146 @@ static bool read_share(const char *share, plock_local_acquire_options *terms) {
            limit <= UINT16_MAX;
 }
 
-static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
-    plock_local_acquire_options terms = {.ttl = request->ttl,
+static plock_local_acquire_options terms_for_block(const binding_request *request) {
+    return (plock_local_acquire_options){.ttl = request->ttl,
                                          .wait = request->wait,
                                          .renews = request->renewed,
-                                         .automatic = request->renewed};
+                                         .automatic = request->renewed,
+                                         .watched = request->told};
+}
+
+static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
+    plock_local_acquire_options terms = terms_for_block(request);
     if (!read_share(request->share, &terms)) return PLOCK_MISUSE;
     return plock_local_lease_acquire(lease, &terms);
 }
 
-static const binding_store_kind KIND = {
-    .make = make, .acquire = acquire_for_block, .is_local = true};
+/* --- several keys at once --- */
 
-/* hold(key, ttl_ms, wait, report) { |hold| } -> the block's value. */
-static VALUE store_hold(VALUE self, VALUE key, VALUE ttl_ms, VALUE wait, VALUE report) {
-    return binding_hold(&KIND, self, key, ttl_ms, wait, report);
+_Static_assert(PLOCK_GROUP_MAX <= PLOCK_LOCAL_AT_ONCE_MAX, "");
+
+typedef struct party {
+    plock_lease *const *leases;
+    size_t count, refused;
+    plock_local_acquire_options terms;
+    plock_error *error;
+} party;
+
+static plock_status take_step(void *of, plock_interest *interest) {
+    party *p = of;
+    return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, interest, p->error);
 }
 
-/* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or
- * Plock::Store::UNACQUIRED. */
-static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms,
-                               VALUE wait, VALUE report) {
-    return binding_hold_digest(&KIND, self, prefix, key, secret, ttl_ms, wait, report);
+static plock_status take(party *p) {
+    return binding_carry_on(
+        (plock_operation){.of = p, .step = take_step, .cancel = binding_nothing_to_cancel});
 }
 
-static VALUE store_acquire_directly(int argc, VALUE *argv, VALUE self) {
-    return binding_acquire_directly(&KIND, argc, argv, self);
+static plock_status acquire_all(plock_lease *const *leases, size_t count,
+                                const binding_request *request, size_t *refused,
+                                plock_error *error) {
+    party p = {.leases = leases, .count = count, .terms = terms_for_block(request), .error = error};
+    const plock_status status = take(&p);
+    *refused = p.refused;
+    return status;
 }
+
+/* Releases of several leases, one after another. */
+typedef struct releases {
+    plock_lease *const *leases;
+    size_t count, at;
+    plock_status begun[PLOCK_GROUP_MAX]; /* whether each has begun; then its result */
+    VALUE *answers;
+    binding_told *told;
+    void *context;
+    plock_error *error;
+    plock_status status;
+} releases;
+
+static plock_status begin_releases(void *of) {
+    releases *r = of;
+    for (size_t i = 0; i < r->count; i++) r->begun[i] = plock_lease_release(r->leases[i], 0);
+    return PLOCK_OK;
+}
+
+static plock_status release_step(void *of, plock_interest *interest) {
+    releases *r = of;
+    for (; r->at < r->count; r->at++) {
+        if (r->begun[r->at]) continue;
+        const plock_operation one = plock_lease_operation(r->leases[r->at]);
+        const plock_status status = one.step(one.of, interest);
+        if (status == PLOCK_AGAIN) return status;
+        r->begun[r->at] = status;
+    }
+    return PLOCK_OK;
+}
+
+static void cancel_releases(void *of) {
+    const releases *r = of;
+    for (size_t i = r->at; i < r->count; i++) {
+        const plock_operation one = plock_lease_operation(r->leases[i]);
+        if (!r->begun[i]) one.cancel(one.of);
+    }
+}
+
+static void hurry_releases(void *of, plock_ns deadline) {
+    const releases *r = of;
+    for (size_t i = r->at; i < r->count; i++) {
+        const plock_operation one = plock_lease_operation(r->leases[i]);
+        one.hurry(one.of, deadline);
+    }
+}
+
+static void let_all_go(void *of) {
+    const releases *r = of;
+    for (size_t i = 0; i < r->count; i++) plock_lease_let_go(r->leases[i], 0);
+}
+
+static void released(void *of, plock_status status) {
+    releases *r = of;
+    r->status = status;
+    for (size_t i = 0; i < r->count; i++) {
+        const plock_status one = status == PLOCK_IN_USE ? PLOCK_OK : r->begun[i];
+        const bool lost =
+            one == PLOCK_NOT_OWNER || (one == PLOCK_MISUSE && plock_lease_lost(r->leases[i]));
+        r->answers[i] = !one ? Qtrue : lost ? Qfalse : Qnil;
+        if (!one || one == PLOCK_NOT_OWNER || one == PLOCK_MISUSE) continue;
+        r->status = one;
+        *r->error = *plock_lease_error(r->leases[i]);
+    }
+    r->told(r->context, r->status);
+}
+
+static plock_status release_all(plock_lease *const *leases, size_t count, VALUE *answers,
+                                binding_told *told, void *context, plock_error *error) {
+    releases r = {.leases = leases,
+                  .count = count,
+                  .answers = answers,
+                  .told = told,
+                  .context = context,
+                  .error = error};
+    plock_place_in_turn places[PLOCK_GROUP_MAX];
+    for (size_t i = 0; i < count; i++) places[i] = plock_lease_turn(leases[i]);
+    plock_lease_use turn = {.places = places,
+                            .count = count,
+                            .begin = begin_releases,
+                            .give_up = let_all_go,
+                            .context = &r,
+                            .operation = {.of = &r,
+                                          .step = release_step,
+                                          .cancel = cancel_releases,
+                                          .hurry = hurry_releases},
+                            .patience = plock_lease_budget(leases[0], true)};
+    plock_lease_use_take(&turn);
+    (void)binding_carry_on_deferring(plock_lease_use_operation(&turn), released, &r);
+    return r.status;
+}
+
+const binding_store_kind binding_local_kind = {.make = make,
+                                               .acquire = acquire_for_block,
+                                               .acquire_all = acquire_all,
+                                               .release_all = release_all,
+                                               .is_local = true};
 
 /* --- acquire one or several keys, and adopt from another process --- */
 
@@ -130,7 +243,7 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     terms.wait = binding_span(wait);
     if (!read_share(NIL_P(share) ? NULL : StringValueCStr(share), &terms))
         rb_raise(rb_eArgError, "not a share: %" PRIsVALUE, rb_str_inspect(share));
-    VALUE object = binding_lease_new(&KIND, self, key);
+    VALUE object = binding_lease_new(&binding_local_kind, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_local_lease_acquire(lease, &terms);
     if (status) binding_raise(status, plock_lease_error(lease));
@@ -143,38 +256,21 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     return Qnil;
 }
 
-typedef struct party {
-    plock_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
-    size_t count, refused;
-    plock_local_acquire_options terms;
-    plock_error error;
-} party;
-
-static plock_status take_step(void *of, plock_interest *interest) {
-    party *p = of;
-    return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, interest,
-                                   &p->error);
-}
-
 /* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> holds; or the index of the
  * first key that is held or has waiters. */
 static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
                             VALUE label, VALUE watch, VALUE at_least) {
-    party p = {.terms = terms_of(ttl, renew, max_hold, label, watch, at_least)};
-    Check_Type(keys, T_ARRAY);
-    const long count = RARRAY_LEN(keys);
-    if (count < 1 || count > PLOCK_LOCAL_AT_ONCE_MAX)
-        rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_LOCAL_AT_ONCE_MAX, count);
-    VALUE objects = rb_ary_new_capa(count);
-    for (long i = 0; i < count; i++) {
-        rb_ary_push(objects, binding_lease_new(&KIND, self, rb_ary_entry(keys, i)));
-        p.leases[p.count++] = binding_lease(rb_ary_entry(objects, i));
-    }
-    const plock_status status = binding_carry_on(
-        (plock_operation){.of = &p, .step = take_step, .cancel = binding_nothing_to_cancel});
+    plock_lease *leases[PLOCK_GROUP_MAX];
+    plock_error error = {.status = PLOCK_OK};
+    party p = {.leases = leases,
+               .terms = terms_of(ttl, renew, max_hold, label, watch, at_least),
+               .error = &error};
+    VALUE objects = binding_leases_new(&binding_local_kind, self, keys);
+    p.count = binding_leases(objects, leases);
+    const plock_status status = take(&p);
     RB_GC_GUARD(label);
     if (status == PLOCK_REFUSED) return SIZET2NUM(p.refused);
-    if (status) binding_raise(status, &p.error);
+    if (status) binding_raise(status, &error);
     return binding_hand_out(objects);
 }
 
@@ -193,7 +289,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
         terms.owner = StringValuePtr(heir);
         terms.owner_length = (size_t)RSTRING_LEN(heir);
     }
-    VALUE object = binding_lease_new(&KIND, self, key);
+    VALUE object = binding_lease_new(&binding_local_kind, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status =
         plock_local_lease_adopt(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner), &terms);
@@ -208,14 +304,14 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
 
 /* --- one attempt, with an owner that the caller names --- */
 
-/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. The end of this
- * process does not release it: any process that names the owner can. */
+/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. It stays held when
+ * this process ends, since any process that names the owner can release it. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     StringValue(owner);
     const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
                                                .owner = RSTRING_PTR(owner),
                                                .owner_length = (size_t)RSTRING_LEN(owner)};
-    VALUE object = binding_lease_new(&KIND, self, key);
+    VALUE object = binding_lease_new(&binding_local_kind, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status = plock_local_lease_acquire(lease, &terms);
     RB_GC_GUARD(owner);
@@ -232,7 +328,7 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
 /* lock_release(key, owner) -> true, or false: that owner no longer held it. */
 static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     StringValue(owner);
-    VALUE object = binding_lease_new(&KIND, self, key);
+    VALUE object = binding_lease_new(&binding_local_kind, self, key);
     plock_lease *lease = binding_lease(object);
     plock_status status =
         plock_local_lease_release_owned(lease, RSTRING_PTR(owner), (size_t)RSTRING_LEN(owner));
@@ -241,85 +337,7 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     if (!status) status = binding_drive_deferring(lease);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, plock_lease_error(lease));
     RB_GC_GUARD(object);
-    return status ? Qfalse : Qtrue;
-}
-
-/* --- queries --- */
-
-typedef struct query {
-    plock_local *store;
-    const char *key;
-    size_t length;
-    plock_local_person *people;
-    size_t room, count;
-    uint32_t cursor;
-    char found[PLOCK_LOCAL_KEY_MAX];
-    size_t found_length;
-    plock_error error;
-} query;
-
-static plock_status examine_step(void *of, plock_interest *interest) {
-    query *i = of;
-    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count, interest,
-                               &i->error);
-}
-
-static plock_status next_step(void *of, plock_interest *interest) {
-    query *i = of;
-    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, interest,
-                                &i->error);
-}
-
-static plock_status break_step(void *of, plock_interest *interest) {
-    query *i = of;
-    return plock_local_break(i->store, i->key, i->length, interest, &i->error);
-}
-
-static plock_status ask(query *i, plock_status (*step)(void *, plock_interest *)) {
-    return binding_carry_on(
-        (plock_operation){.of = i, .step = step, .cancel = binding_nothing_to_cancel});
-}
-
-/* [waits, seconds left, fence, microseconds since 1970, pid, thread, label, mode] */
-static VALUE describe(const plock_local_person *person) {
-    VALUE label =
-        person->label_length ? rb_utf8_str_new(person->label, (long)person->label_length) : Qnil;
-    VALUE mode = person->mode ? rb_usascii_str_new(&person->mode, 1) : Qnil;
-    return rb_ary_new_from_args(8, person->waits ? Qtrue : Qfalse, binding_seconds(person->left),
-                                LL2NUM(person->fence), LL2NUM(person->since), LL2NUM(person->pid),
-                                LL2NUM(person->thread), label, mode);
-}
-
-/* ask_people(key) -> the holders, and the waiters, in order. */
-static VALUE store_ask_people(VALUE self, VALUE key) {
-    enum { AT_FIRST = 16 };
-    StringValue(key);
-    query i = {
-        .store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
-    VALUE memory = Qnil;
-    for (size_t room = AT_FIRST; i.room < i.count || i.room == 0; room = i.count + AT_FIRST) {
-        memory = rb_str_buf_new(
-            (long)(room * sizeof *i.people)); /* freed even if an exception is raised */
-        i.people = (plock_local_person *)(void *)RSTRING_PTR(memory);
-        i.room = room;
-        const plock_status status = ask(&i, examine_step);
-        if (status) binding_raise(status, &i.error);
-    }
-    VALUE people = rb_ary_new_capa((long)i.count);
-    for (size_t number = 0; number < i.count; number++)
-        rb_ary_push(people, describe(&i.people[number]));
-    RB_GC_GUARD(memory);
-    RB_GC_GUARD(key);
-    return people;
-}
-
-/* ask_next_key(cursor) -> [cursor to continue from, key], or nil at the end. */
-static VALUE store_ask_next_key(VALUE self, VALUE cursor) {
-    query i = {.store = local_store(self), .cursor = NUM2UINT(cursor)};
-    const plock_status status = ask(&i, next_step);
-    if (status) binding_raise(status, &i.error);
-    if (!i.found_length) return Qnil;
-    return rb_ary_new_from_args(2, UINT2NUM(i.cursor), rb_str_new(i.found, (long)i.found_length));
+    return binding_bool(!status);
 }
 
 /* host_name -> this host's name */
@@ -330,34 +348,18 @@ static VALUE store_host_name(VALUE self) {
     return rb_locale_str_new_cstr(name);
 }
 
-/* break_hold(key, shared) -> true, or false: no process held it. */
-static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
-    (void)shared;
-    StringValue(key);
-    query i = {
-        .store = local_store(self), .key = RSTRING_PTR(key), .length = (size_t)RSTRING_LEN(key)};
-    const plock_status status = ask(&i, break_step);
-    RB_GC_GUARD(key);
-    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, &i.error);
-    return status ? Qfalse : Qtrue;
-}
-
 void binding_init_local(void) {
     VALUE class = rb_define_class_under(binding_plock, "LocalStore", rb_cObject);
     rb_undef_alloc_func(class);
     rb_undef_method(rb_singleton_class(class), "new");
     rb_define_private_method(rb_singleton_class(class), "attach", store_attach, 2);
-    rb_define_method(class, "hold", store_hold, 4);
-    rb_define_method(class, "hold_digest", store_hold_digest, 6);
-    rb_define_method(class, "acquire_directly", store_acquire_directly, -1);
+    binding_define_acquiring(class);
+    binding_init_local_query(class);
     rb_define_private_method(class, "take_for", store_take, 9);
     rb_define_private_method(class, "take_all_for", store_take_all, 7);
     rb_define_private_method(class, "adopt_owner", store_adopt, 7);
     rb_define_method(class, "lock_acquire", store_lock_acquire, 3);
     rb_define_method(class, "lock_release", store_lock_release, 2);
-    rb_define_private_method(class, "ask_people", store_ask_people, 1);
-    rb_define_private_method(class, "ask_next_key", store_ask_next_key, 1);
-    rb_define_private_method(class, "break_hold", store_break, 2);
     rb_define_private_method(class, "host_name", store_host_name, 0);
     rb_define_singleton_method(binding_plock, "host_name", store_host_name, 0);
     rb_define_private_method(class, "remade", store_remade, 0);

@@ -1,5 +1,5 @@
-/* Calls of the system that the command line needs and Ruby has no method for: the group in front of
- * the terminal, the state of a child without reaping it, and the watchdog. */
+/* System calls that the command line needs and Ruby has no method for: the terminal's foreground
+ * process group, the state of a child without reaping it, and the watchdog. */
 #include "binding.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 /* --- the terminal --- */
 
-/* terminal_group(fd) -> the process group in front of the terminal; nil: it is not our controlling
+/* terminal_group(fd) -> the terminal's foreground process group; nil: it is not our controlling
  * terminal. */
 static VALUE terminal_group(VALUE self, VALUE fd) {
     (void)self;
@@ -27,8 +27,8 @@ static VALUE terminal_group(VALUE self, VALUE fd) {
     return group < 0 ? Qnil : PIDT2NUM(group);
 }
 
-/* hand_terminal(fd, group) -> did it work? With SIGTTOU blocked, a background process may do it,
- * too, and is not stopped. */
+/* hand_terminal(fd, group) -> is the group the foreground group now? SIGTTOU is blocked, so that a
+ * background process can call this without being stopped. */
 static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
     (void)self;
     sigset_t stop, before;
@@ -37,7 +37,7 @@ static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
     if (pthread_sigmask(SIG_BLOCK, &stop, &before)) return Qfalse;
     const int failed = tcsetpgrp(NUM2INT(fd), NUM2PIDT(group));
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed ? Qfalse : Qtrue;
+    return binding_bool(!failed);
 }
 
 /* --- children --- */
@@ -49,15 +49,15 @@ static VALUE child_ended(VALUE self, VALUE pid) {
     siginfo_t info = {0};
     if (waitid(P_PID, (id_t)NUM2PIDT(pid), &info, WEXITED | WNOHANG | WNOWAIT))
         rb_sys_fail("waitid");
-    return info.si_pid ? Qtrue : Qfalse;
+    return binding_bool(info.si_pid);
 }
 
-/* die_with_parent: for the case that the watchdog and the process that started it are killed
- * together. */
+/* die_with_parent -> will this process be killed when its parent ends? That helps if the watchdog
+ * and the process that started it are killed together. */
 static VALUE die_with_parent(VALUE self) {
     (void)self;
 #ifdef __linux__
-    return prctl(PR_SET_PDEATHSIG, SIGKILL) ? Qfalse : Qtrue;
+    return binding_bool(!prctl(PR_SET_PDEATHSIG, SIGKILL));
 #else
     return Qfalse;
 #endif
@@ -66,8 +66,8 @@ static VALUE die_with_parent(VALUE self) {
 /* --- the watchdog: a forked child of a process with threads, so it makes only system calls --- */
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
-/* the looks (about 2 s) if the system cannot tell whether a group is dead: its zombies may never be
- * reaped */
+/* how often to kill (for about 2 s) if the system cannot tell whether a group is dead: its zombies
+ * may never be reaped */
 enum { BLIND = 12 };
 
 static void close_range_of(long first, long last) {
@@ -90,7 +90,8 @@ static void close_all_but(int one, int other) {
 
 #ifdef __linux__
 
-/* As much of /proc/N/stat as has room. The name in brackets may contain brackets itself. */
+/* Reads /proc/N/stat into the line. Returns the fields after the name, or NULL. The name is in
+ * parentheses, and may contain parentheses. */
 static const char *stat_of(const char *number, char *line, size_t room) {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/%.20s/stat", number);
@@ -114,7 +115,7 @@ static bool lives_in(const char *number, pid_t group) {
 
 /* Is a living process of the group left? Does not use opendir(3), which allocates. Returns 1, 0, or
  * -1: unknown. */
-static int anybody_left(pid_t group) {
+static int group_lives(pid_t group) {
     _Alignas(8) char entries[4096];
     struct entry { /* getdents64(2) */
         uint64_t inode;
@@ -138,7 +139,8 @@ static int anybody_left(pid_t group) {
     return found ? 1 : got < 0 || !numbers ? -1 : 0;
 }
 
-/* The name that ps shows, and pkill -f compares, instead of the guarded command line. */
+/* Takes another name, so that neither ps nor pkill -f finds the command line of the guarded program
+ * here. */
 static void take_name(void) {
     static const char NAME[] = "lease-watchdog";
     char line[1024];
@@ -154,7 +156,7 @@ static void take_name(void) {
 
 #else
 
-static int anybody_left(pid_t group) {
+static int group_lives(pid_t group) {
     (void)group;
     return -1;
 }
@@ -163,8 +165,8 @@ static void take_name(void) {}
 
 #endif
 
-/* Kills until no process of the group is left. A process that may not be killed, because it now
- * belongs to another user, ends by itself. */
+/* Kills until no process of the group is left. A process that now belongs to another user cannot be
+ * killed; this waits for its end. */
 static void end_group(pid_t group) {
     long pause = PAUSE;
     for (int blind = 0; blind < BLIND;) {
@@ -172,13 +174,13 @@ static void end_group(pid_t group) {
         const struct timespec moment = {.tv_nsec = pause};
         (void)nanosleep(&moment, NULL);
         if (pause < LONGEST_PAUSE) pause *= 2;
-        const int left = anybody_left(group);
+        const int left = group_lives(group);
         if (left == 0) return;
         if (left < 0) blind++;
     }
 }
 
-/* Returns the last group that was written to the pipe, or else the first one; 0: kill none. */
+/* Returns the last group that was written to the pipe, or `group` if none was; 0: kill none. */
 static pid_t hear(int from, pid_t group) {
     pid_t told = 0;
     for (;;) {
@@ -201,16 +203,18 @@ static void watch(int from, int kept, pid_t first) {
     _exit(0);
 }
 
-/* start_watchdog(from, kept, group) -> its pid. A process writes the number of a process group to
- * the pipe, as in memory. When the pipe ends, because its writer has ended in any way, the watchdog
- * kills the last group written. If no group was written it kills `group`; 0 is none. The watchdog
- * keeps a copy of the descriptor `kept` (nil: none) open until no process of that group is left. */
+/* start_watchdog(from, kept, group) -> its pid. The process at the other end of the pipe
+ * writes numbers of process groups, each as a pid_t. When the pipe ends, because its writer has
+ * ended in any way, the watchdog kills the last group written, or `group` if none was; 0: none. The
+ * watchdog keeps a copy of the descriptor `kept` (nil: none) open until no process of that group is
+ * left. */
 static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     (void)self;
     const int reads = NUM2INT(from);
     const pid_t first = NUM2PIDT(group);
-    /* The owner of the descriptor may close it in each child. Our copy stays open: if the locks are
-     * those of the process, closing it would release them. */
+    /* The owner of the descriptor may close it in each child, so the child keeps a copy. The copy
+     * stays open in this process, too: if file locks belong to processes, closing it would release
+     * them. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
     sigset_t all, before;

@@ -1,5 +1,8 @@
-/* Queries about a store's locks, answered with plain Arrays, which Ruby code turns into objects. */
+/* Queries about locks and servers, answered with plain Arrays, which Ruby code turns into objects.
+ */
 #include "binding.h"
+
+/* --- the locks of a store on Redis --- */
 
 static void query_free(void *query) { plock_query_free(query); }
 
@@ -65,12 +68,16 @@ static VALUE store_ask_scan(VALUE self, VALUE pattern, VALUE cursor) {
     return answer(object, query);
 }
 
-/* break_hold(key, shared) -> true, or false: no process held it. */
-static VALUE store_break(VALUE self, VALUE key, VALUE shared) {
+/* ask_break(key, shared, fences) -> true, or false: none of them held it. fences: as
+ * plock_query_break_only has them; "": all. */
+static VALUE store_ask_break(VALUE self, VALUE key, VALUE shared, VALUE fences) {
     VALUE object;
+    VALUE only = rb_str_new_frozen(rb_String(fences)); /* stays, whatever other code does to it */
     plock_query *query = about(&object, self, key, RTEST(shared));
-    plock_query_break(query);
-    return NUM2LL(rb_ary_entry(answer(object, query), 0)) ? Qtrue : Qfalse;
+    plock_query_break_only(query, RSTRING_PTR(only), (size_t)RSTRING_LEN(only));
+    VALUE parts = answer(object, query);
+    RB_GC_GUARD(only);
+    return binding_bool(NUM2LL(rb_ary_entry(parts, 0)));
 }
 
 /* ask_note(key, note, replace) -> the note under the key, "" if there is none (plock/query.h). */
@@ -81,6 +88,111 @@ static VALUE store_ask_note(VALUE self, VALUE key, VALUE note, VALUE replace) {
     if (plock_query_note(query, RSTRING_PTR(note), (size_t)RSTRING_LEN(note), RTEST(replace)))
         rb_raise(rb_eArgError, "the note is longer than %d bytes", PLOCK_NOTE_MAX);
     return rb_ary_entry(answer(object, query), 0);
+}
+
+/* --- the locks of a local store --- */
+
+typedef struct local_query {
+    plock_local *store;
+    const char *key;
+    size_t length;
+    plock_local_person *people;
+    size_t room, count;
+    uint32_t cursor;
+    const int64_t *only; /* fences; NULL: all */
+    size_t only_count;
+    char found[PLOCK_LOCAL_KEY_MAX];
+    size_t found_length;
+    plock_error error;
+} local_query;
+
+static plock_status examine_step(void *of, plock_interest *interest) {
+    local_query *i = of;
+    return plock_local_examine(i->store, i->key, i->length, i->people, i->room, &i->count, interest,
+                               &i->error);
+}
+
+static plock_status next_step(void *of, plock_interest *interest) {
+    local_query *i = of;
+    return plock_local_next_key(i->store, &i->cursor, i->found, &i->found_length, interest,
+                                &i->error);
+}
+
+static plock_status break_step(void *of, plock_interest *interest) {
+    local_query *i = of;
+    return plock_local_break(i->store, i->key, i->length, i->only, i->only_count, interest,
+                             &i->error);
+}
+
+static plock_status ask(local_query *i, plock_status (*step)(void *, plock_interest *)) {
+    return binding_carry_on(
+        (plock_operation){.of = i, .step = step, .cancel = binding_nothing_to_cancel});
+}
+
+/* [waits, seconds left, fence, microseconds since 1970, pid, thread, label, mode] */
+static VALUE describe(const plock_local_person *person) {
+    VALUE label =
+        person->label_length ? rb_utf8_str_new(person->label, (long)person->label_length) : Qnil;
+    VALUE mode = person->mode ? rb_usascii_str_new(&person->mode, 1) : Qnil;
+    return rb_ary_new_from_args(8, person->waits ? Qtrue : Qfalse, binding_seconds(person->left),
+                                LL2NUM(person->fence), LL2NUM(person->since), LL2NUM(person->pid),
+                                LL2NUM(person->thread), label, mode);
+}
+
+/* ask_people(key) -> the holders, and the waiters, in order. */
+static VALUE local_ask_people(VALUE self, VALUE key) {
+    enum { AT_FIRST = 16 };
+    StringValue(key);
+    local_query i = {.store = binding_local_store(self),
+                     .key = RSTRING_PTR(key),
+                     .length = (size_t)RSTRING_LEN(key)};
+    VALUE memory = Qnil;
+    for (size_t room = AT_FIRST; i.room < i.count || i.room == 0; room = i.count + AT_FIRST) {
+        memory = rb_str_buf_new(
+            (long)(room * sizeof *i.people)); /* freed even if an exception is raised */
+        i.people = (plock_local_person *)(void *)RSTRING_PTR(memory);
+        i.room = room;
+        const plock_status status = ask(&i, examine_step);
+        if (status) binding_raise(status, &i.error);
+    }
+    VALUE people = rb_ary_new_capa((long)i.count);
+    for (size_t number = 0; number < i.count; number++)
+        rb_ary_push(people, describe(&i.people[number]));
+    RB_GC_GUARD(memory);
+    RB_GC_GUARD(key);
+    return people;
+}
+
+/* ask_next_key(cursor) -> [cursor to continue from, key], or nil at the end. */
+static VALUE local_ask_next_key(VALUE self, VALUE cursor) {
+    local_query i = {.store = binding_local_store(self), .cursor = NUM2UINT(cursor)};
+    const plock_status status = ask(&i, next_step);
+    if (status) binding_raise(status, &i.error);
+    if (!i.found_length) return Qnil;
+    return rb_ary_new_from_args(2, UINT2NUM(i.cursor), rb_str_new(i.found, (long)i.found_length));
+}
+
+/* ask_break(key, fences) -> true, or false: none of them held it. fences: nil: all. */
+static VALUE local_ask_break(VALUE self, VALUE key, VALUE fences) {
+    StringValue(key);
+    local_query i = {.store = binding_local_store(self),
+                     .key = RSTRING_PTR(key),
+                     .length = (size_t)RSTRING_LEN(key)};
+    VALUE memory = Qnil;
+    if (!NIL_P(fences)) {
+        Check_Type(fences, T_ARRAY);
+        i.only_count = (size_t)RARRAY_LEN(fences);
+        memory = rb_str_buf_new((long)(i.only_count * sizeof *i.only));
+        int64_t *only = (int64_t *)(void *)RSTRING_PTR(memory);
+        for (size_t at = 0; at < i.only_count; at++)
+            only[at] = NUM2LL(rb_ary_entry(fences, (long)at));
+        i.only = only;
+    }
+    const plock_status status = ask(&i, break_step);
+    RB_GC_GUARD(memory);
+    RB_GC_GUARD(key);
+    if (status && status != PLOCK_NOT_OWNER) binding_raise(status, &i.error);
+    return binding_bool(!status);
 }
 
 /* --- plain commands to the server, for plock doctor --- */
@@ -95,14 +207,64 @@ static const rb_data_type_t ADMIN_SESSION = {
 
 static VALUE admin_session_class;
 
-/* converse -> an admin session */
-static VALUE store_converse(VALUE self) {
+static plock_status converse_with(plock_admin_session **out, plock_store *store, VALUE place) {
+    if (NIL_P(place)) return plock_admin_session_new(out, store);
+    if (!RB_TYPE_P(place, T_ARRAY))
+        return plock_admin_session_to_sentinel(out, store, NUM2UINT(place));
+    VALUE host = rb_ary_entry(place, 0), port = rb_ary_entry(place, 1);
+    return plock_admin_session_to_node(out, store, StringValueCStr(host), StringValueCStr(port));
+}
+
+/* converse(place = nil) -> an admin session with the server. place: the number of a sentinel in the
+ * URL, from 0, or the [host, port] of a node of a cluster. */
+static VALUE store_converse(int argc, VALUE *argv, VALUE self) {
+    VALUE place;
+    rb_scan_args(argc, argv, "01", &place);
     VALUE object = TypedData_Wrap_Struct(admin_session_class, &ADMIN_SESSION, NULL);
     plock_admin_session *admin_session = NULL;
-    const plock_status status = plock_admin_session_new(&admin_session, binding_store(self));
+    const plock_status status = converse_with(&admin_session, binding_store(self), place);
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "there is no such sentinel or node");
     if (status) binding_raise(status, NULL);
     DATA_PTR(object) = admin_session;
     return object;
+}
+
+static VALUE address(const char *host, const char *port) {
+    return rb_ary_new_from_args(2, rb_utf8_str_new_cstr(host), rb_utf8_str_new_cstr(port));
+}
+
+/* primaries -> [[host, port], …] of a cluster, as far as they are known; else empty */
+static VALUE store_primaries(VALUE self) {
+    VALUE list = rb_ary_new();
+    const char *host, *port;
+    for (unsigned number = 0; plock_store_primary(binding_store(self), &number, &host, &port);)
+        rb_ary_push(list, address(host, port));
+    return list;
+}
+
+/* node_of(key) -> [host, port], or nil: the store is on no cluster, or knows no node for the key */
+static VALUE store_node_of(VALUE self, VALUE key) {
+    const char *host, *port;
+    StringValue(key);
+    if (!plock_store_node_of(binding_store(self), RSTRING_PTR(key), (size_t)RSTRING_LEN(key), &host,
+                             &port))
+        return Qnil;
+    return address(host, port);
+}
+
+/* replicas -> how many must confirm a lease */
+static VALUE store_replicas(VALUE self) {
+    return UINT2NUM(plock_config_replicas(plock_store_config(binding_store(self))));
+}
+
+/* sentinels -> [[host, port], …] in the order of the URL; empty: the URL names a server */
+static VALUE store_sentinels(VALUE self) {
+    const plock_config *config = plock_store_config(binding_store(self));
+    VALUE list = rb_ary_new();
+    const char *host, *port;
+    for (unsigned i = 0; plock_config_sentinel(config, i, &host, &port); i++)
+        rb_ary_push(list, address(host, port));
+    return list;
 }
 
 /* The part at *place: nil, Integer, String or Array with its elements. The engine bounds the
@@ -155,12 +317,22 @@ void binding_init_query(VALUE store_class) {
     rb_define_private_method(store_class, "ask_shared_status", store_ask_shared_status, 3);
     rb_define_private_method(store_class, "ask_scan", store_ask_scan, 2);
     rb_define_private_method(store_class, "ask_note", store_ask_note, 3);
-    rb_define_private_method(store_class, "break_hold", store_break, 2);
+    rb_define_private_method(store_class, "ask_break", store_ask_break, 3);
     admin_session_class = rb_define_class_under(store_class, "Conversation", rb_cObject);
     rb_gc_register_mark_object(admin_session_class);
     rb_undef_alloc_func(admin_session_class);
     rb_undef_method(rb_singleton_class(admin_session_class), "new");
     rb_define_method(admin_session_class, "ask", admin_session_ask, 1);
     rb_define_method(admin_session_class, "close", admin_session_close, 0);
-    rb_define_method(store_class, "converse", store_converse, 0);
+    rb_define_method(store_class, "converse", store_converse, -1);
+    rb_define_method(store_class, "sentinels", store_sentinels, 0);
+    rb_define_method(store_class, "replicas", store_replicas, 0);
+    rb_define_method(store_class, "primaries", store_primaries, 0);
+    rb_define_method(store_class, "node_of", store_node_of, 1);
+}
+
+void binding_init_local_query(VALUE store_class) {
+    rb_define_private_method(store_class, "ask_people", local_ask_people, 1);
+    rb_define_private_method(store_class, "ask_next_key", local_ask_next_key, 1);
+    rb_define_private_method(store_class, "ask_break", local_ask_break, 2);
 }

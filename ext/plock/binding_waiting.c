@@ -1,6 +1,7 @@
 /* How Ruby waits. Under a Fiber scheduler it waits through rb_io_wait, so that other fibers run.
- * Else it waits without the GVL in plock_await, with a waker that Thread#kill, Thread#raise,
- * Timeout and signals wake. */
+ * Otherwise it waits without the GVL: for an answer in plock_await_answer, which Thread#kill,
+ * Thread#raise, Timeout and signals end by Ruby's own means, as they end a read; for anything else
+ * in plock_await, with a waker that they wake. */
 #include "binding.h"
 
 #include <ruby/io.h>
@@ -13,7 +14,7 @@
 
 /* The state of one wait loop. */
 typedef struct waiting {
-    plock_waker *waker; /* taken at the first wait; NULL: no memory for one */
+    plock_waker *waker; /* taken when it is first needed; NULL: no memory for one */
     bool deferring;     /* interrupts are left pending */
     /* the state of rb_protect after Ruby code raised; then no Ruby code may run before rb_jump_tag
      */
@@ -30,40 +31,47 @@ static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument
 
 typedef struct region {
     const plock_interest *interest;
-    plock_waker *waker;
+    plock_waker *waker; /* NULL: Ruby interrupts the region with a signal, which it repeats */
     bool interrupted;
 } region;
 
 static void *await_region(void *argument) {
     region *r = argument;
-    r->interrupted = plock_await(r->interest, r->waker) == PLOCK_INTERRUPTED;
+    const plock_status status =
+        r->waker ? plock_await(r->interest, r->waker) : plock_await_answer(r->interest);
+    r->interrupted = status == PLOCK_INTERRUPTED;
     return NULL;
 }
 
 static void wake(void *waker) { plock_waker_wake(waker); }
+
+static plock_waker *waker_of(waiting *w) {
+    if (!w->waker) w->waker = plock_waker_take();
+    if (w->waker && rb_thread_alone()) plock_waker_expect_signals(w->waker);
+    return w->waker;
+}
 
 static VALUE check_interrupts(VALUE unused) {
     rb_thread_check_ints();
     return unused;
 }
 
-/* RB_NOGVL_INTR_FAIL: without it rb_nogvl raises by itself, past our clean-up. With it, a pending
- * interrupt means that the region does not run at all.
+/* RB_NOGVL_INTR_FAIL: without it, rb_nogvl itself raises, and skips our clean-up. With it, the
+ * region does not run at all if an interrupt is pending.
  *
  * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby may start a thread at every call, to run wake(). That
  * thread inherits the caller's interrupt mask, so a release that defers interrupts would wait for
  * it forever. With it wake() may run in a signal handler, even if this is the only thread. */
 static plock_status wait_without_gvl(waiting *w, const plock_interest *interest) {
     const int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
-    if (!w->waker) w->waker = plock_waker_take();
-    if (w->waker && rb_thread_alone()) plock_waker_expect_signals(w->waker);
-    region r = {.interest = interest, .waker = w->waker, .interrupted = true};
-    if (w->waker) rb_nogvl(await_region, &r, wake, w->waker, flags);
-    /* A signal that Ruby repeats: slower, but needs no memory. */
+    region r = {.interest = interest, .interrupted = true};
+    if (!interest->read_ahead) r.waker = waker_of(w);
+    if (r.waker)
+        rb_nogvl(await_region, &r, wake, r.waker, flags);
     else
         rb_nogvl(await_region, &r, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     if (!r.interrupted) return PLOCK_OK;
-    if (w->waker) (void)plock_waker_clear(w->waker);
+    if (r.waker) (void)plock_waker_clear(r.waker);
     if (w->deferring) return PLOCK_INTERRUPTED;
     return guarded(w, check_interrupts, Qnil); /* also runs signal handlers */
 }
@@ -74,7 +82,7 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
 
 VALUE binding_scheduler(void) { return rb_fiber_scheduler_current(); }
 
-/* Without a descriptor for the waker, the waker is polled this often. */
+/* How often to poll a waker that has no descriptor. */
 static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
 
 static VALUE seconds_of(const plock_interest *interest, bool looks_soon) {
@@ -168,7 +176,7 @@ typedef struct masked {
 
 static void drive_to_its_end(masked *m, bool deferring) {
     waiting w = {.deferring = deferring};
-    /* the process ends, and Ruby may end this thread */
+    /* the process may be ending, and then Ruby ends this thread */
     m->operation.hurry(m->operation.of, binding_farewell());
     m->status = plock_carry_on(&m->operation, binding_wait, &w);
     finish(&m->operation, &w);
@@ -184,10 +192,9 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
 /* Thread.handle_interrupt(Object => :never) { … }: called only when an interrupt has come, because
  * most releases see none. Ruby raises the pending interrupt as its block ends. */
 static VALUE never;
-static ID id_call, id_handle_interrupt;
 
 VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
-    return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, function, argument);
+    return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, function, argument);
 }
 
 static VALUE mask_and_drive(VALUE argument) { return binding_masked(drive_masked, argument); }
@@ -215,7 +222,7 @@ plock_status binding_drive_deferring(plock_lease *lease) {
 
 static VALUE call_cleanup(RB_BLOCK_CALL_FUNC_ARGLIST(unused, cleanup)) {
     (void)unused, (void)argc, (void)argv, (void)blockarg;
-    return rb_funcall(cleanup, id_call, 0);
+    return rb_funcall(cleanup, rb_intern("call"), 0);
 }
 
 /* Ruby checks for interrupts between two lines of an ensure clause. It does not between the end of
@@ -230,8 +237,6 @@ static VALUE finally(VALUE self, VALUE cleanup) {
 }
 
 void binding_init_waiting(void) {
-    id_call = rb_intern("call");
-    id_handle_interrupt = rb_intern("handle_interrupt");
     never = rb_hash_new();
     rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
     rb_obj_freeze(never);

@@ -1,5 +1,8 @@
+/* The extension in its process: its start, the notices for the dispatcher thread, and the end of
+ * the process. */
 #include "binding.h"
 
+#include <ruby/ractor.h>
 #include <ruby/thread.h>
 
 #include <stdatomic.h>
@@ -10,23 +13,118 @@
 
 VALUE binding_plock;
 
-/* How long releases may delay the end of the process, and the time of one release after the others
- * have used that up. */
+/* --- notices: events of leases that no call is waiting for --- */
+
+/* next_notice -> [:lost, id], [:renewed, id, seconds], [:abandoned, key, fence],
+ * [:unreleased, key, fence], [:lost_before, key, fence], or nil. */
+static VALUE next_notice(VALUE self) {
+    (void)self;
+    plock_notice *notice = plock_notice_next();
+    if (!notice) return Qnil;
+    const plock_notice copy = *notice;
+    const VALUE keyed = copy.kind == PLOCK_ABANDONED     ? ID2SYM(rb_intern("abandoned"))
+                        : copy.kind == PLOCK_UNRELEASED  ? ID2SYM(rb_intern("unreleased"))
+                        : copy.kind == PLOCK_LOST_BEFORE ? ID2SYM(rb_intern("lost_before"))
+                                                         : Qnil;
+    VALUE key = !NIL_P(keyed) ? rb_str_new(notice->key, (long)copy.key_length) : Qnil;
+    plock_notice_free(notice);
+    if (!NIL_P(keyed)) return rb_ary_new_from_args(3, keyed, key, LL2NUM(copy.fence));
+    if (copy.kind == PLOCK_RENEWED)
+        return rb_ary_new_from_args(3, ID2SYM(rb_intern("renewed")), ULL2NUM(copy.id),
+                                    binding_seconds(copy.took));
+    return rb_ary_new_from_args(2, ID2SYM(rb_intern("lost")), ULL2NUM(copy.id));
+}
+
+/* Waits until there may be a notice. */
+static VALUE await_notices(VALUE self) {
+    (void)self;
+    const int descriptor = plock_notice_descriptor();
+    if (descriptor < 0) rb_sys_fail("waiting for notices");
+    binding_wait_readable(descriptor);
+    plock_notice_clear();
+    return Qnil;
+}
+
+static VALUE wake_notices(VALUE self) {
+    (void)self;
+    plock_notice_wake();
+    return Qnil;
+}
+
+static VALUE set_notice_renewals(VALUE self, VALUE wanted) {
+    (void)self;
+    plock_notice_renewals(RTEST(wanted));
+    return wanted;
+}
+
+static atomic_bool events_heard;
+
+bool binding_events_heard(void) {
+    return atomic_load_explicit(&events_heard, memory_order_relaxed);
+}
+
+static VALUE set_notice_events(VALUE self, VALUE wanted) {
+    (void)self;
+    atomic_store(&events_heard, RTEST(wanted));
+    return wanted;
+}
+
+/* Set in the main Ractor only: leases of other Ractors emit no events. */
+static rb_ractor_local_key_t main_ractor;
+static VALUE bridge = Qnil;
+
+VALUE binding_event_bridge(void) {
+    return NIL_P(bridge) || NIL_P(rb_ractor_local_storage_value(main_ractor)) ? Qnil : bridge;
+}
+
+bool binding_bridge_wants(VALUE event) {
+    VALUE present = binding_event_bridge();
+    return !NIL_P(present) && RTEST(rb_funcallv(present, rb_intern("wants?"), 1, &event));
+}
+
+/* event_bridge = an object with wants?(name), which knows the listeners to an event; or nil. */
+static VALUE set_event_bridge(VALUE self, VALUE present) {
+    (void)self;
+    return bridge = present;
+}
+
+void binding_start_dispatcher(void) {
+    if (plock_notice_awaited()) return;
+    (void)rb_funcall(rb_const_get(binding_plock, rb_intern("Dispatcher")), rb_intern("start"), 0);
+}
+
+static void init_notices(void) {
+    rb_gc_register_address(&bridge);
+    main_ractor = rb_ractor_local_storage_value_newkey();
+    rb_ractor_local_storage_value_set(main_ractor, Qtrue);
+    rb_define_singleton_method(binding_plock, "next_notice", next_notice, 0);
+    rb_define_singleton_method(binding_plock, "await_notices", await_notices, 0);
+    rb_define_singleton_method(binding_plock, "wake_notices", wake_notices, 0);
+    rb_define_singleton_method(binding_plock, "notice_renewals=", set_notice_renewals, 1);
+    rb_define_singleton_method(binding_plock, "notice_events=", set_notice_events, 1);
+    rb_define_singleton_method(binding_plock, "event_bridge=", set_event_bridge, 1);
+}
+
+/* --- the end of the process --- */
+
+/* How long all releases together may delay the end of the process, and how long each further one
+ * may once that time is used up. */
 static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND, MOMENT = 10 * PLOCK_MILLISECOND;
 
 static atomic_bool ending;
-/* the deadline of the releases that the process hurries as it ends; 0: there were none */
+/* the deadline that the releases share while the process ends; 0: there were none */
 static _Atomic plock_ns farewell;
 static VALUE main_thread; /* rb_thread_main() would be that of the Ractor */
 
-/* An at_exit. The autorun of Minitest may run all tests after it. So it only notes that Ruby will
- * end the other threads at some time, and closes nothing. */
+/* Runs as an at_exit hook. A later hook may still run all tests, as Minitest's autorun does. So
+ * this one closes nothing, and only notes that Ruby will end the other threads. */
 static void at_exit(VALUE unused) {
     (void)unused;
     atomic_store(&ending, true);
 }
 
-/* The time left after the releases that were hurried before. */
+/* Returns the deadline of a release: the one that earlier releases have set, but no earlier than
+ * `least` from now. */
 static plock_ns time_left(plock_ns now, plock_ns least) {
     const plock_ns hurried = atomic_load(&farewell), at_least = plock_after(now, least);
     if (!hurried || now >= plock_after(hurried, FAREWELL)) return plock_after(now, FAREWELL);
@@ -36,13 +134,13 @@ static plock_ns time_left(plock_ns now, plock_ns least) {
 plock_ns binding_farewell(void) {
     if (!atomic_load(&ending) || rb_thread_current() == main_thread) return PLOCK_NEVER;
     const plock_ns now = plock_now(), deadline = time_left(now, MOMENT);
-    /* all of them share it */
+    /* later releases share this deadline */
     if (deadline == plock_after(now, FAREWELL)) atomic_store(&farewell, deadline);
     return deadline;
 }
 
-/* Runs after Ruby has freed all objects, even leases that were still held. It waits for the
- * releases that these left to the worker thread. */
+/* Runs after Ruby has freed all objects, even leases that were still held. Waits until the worker
+ * thread has released those. */
 static void at_vm_exit(ruby_vm_t *vm) {
     (void)vm;
     plock_drain(time_left(plock_now(), 0));
@@ -68,13 +166,12 @@ RUBY_FUNC_EXPORTED void Init_plock(void) {
     rb_gc_register_mark_object(binding_plock);
     main_thread = rb_thread_main();
     rb_gc_register_mark_object(main_thread);
-    binding_init_errors();
-    binding_init_arguments();
+    binding_init_values();
     binding_init_waiting();
     binding_init_direct();
     binding_init_store();
     binding_init_lease();
-    binding_init_notices();
+    init_notices();
     binding_init_process();
     binding_init_local();
     rb_define_singleton_method(rb_define_module_under(binding_plock, "Daemon"), "settle",

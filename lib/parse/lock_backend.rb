@@ -79,19 +79,13 @@ module Parse
       # @param key [String]
       # @param owner [String]
       # @return [Boolean, nil] whether the owner held it; nil: the store failed
-      def release(store, key, owner)
-        Lock::Attempts.release(store, key, owner)
-      end
+      def release(store, key, owner) = Lock::Attempts.release(store, key, owner)
 
       # @return [Float] seconds, 0.035 to 0.065, for callers that poll
-      def poll_interval
-        Lock::Attempts.interval
-      end
+      def poll_interval = Lock::Attempts.interval
 
       # @return [Float] seconds of the monotonic clock
-      def monotonic_now
-        ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
-      end
+      def monotonic_now = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
 
       # Forgets the warnings given, the generated secret, idle mutexes, and the stores found for
       # objects. It is for the end of a test. Connections stay open.
@@ -114,14 +108,10 @@ module Parse
 
       # @return [String, nil] `Parse.synchronize_create_secret.to_s` if set, else
       #   `ENV["PARSE_STACK_LOCK_SECRET"]`
-      def configured_secret
-        Lock::Secrets.configured
-      end
+      def configured_secret = Lock::Secrets.configured
 
       # @return [String] a random secret, the same until {reset!} or the end of the process
-      def auto_secret
-        Lock::Secrets.generated
-      end
+      def auto_secret = Lock::Secrets.generated
 
       # Warns, once in each process, that keys are hashed without a secret.
       #
@@ -139,9 +129,7 @@ module Parse
       # @param key [String]
       # @return [Parse::Lock::ProcessMutex] has a Mutex's lock, try_lock, locked?, owned?, unlock
       #   and synchronize
-      def process_mutex(key)
-        Lock::Degraded::MUTEXES[key]
-      end
+      def process_mutex(key) = Lock::Degraded::MUTEXES[key]
 
       # Waits, without end, for the key's mutex and runs the block with it.
       #
@@ -149,9 +137,7 @@ module Parse
       # @yield
       # @return [Object] the block's value
       # @raise [ThreadError] this fiber already holds it
-      def synchronize_process_mutex(key, &block)
-        Lock::Degraded::MUTEXES.synchronize(key, &block)
-      end
+      def synchronize_process_mutex(key, &block) = Lock::Degraded::MUTEXES.synchronize(key, &block)
 
       private
 

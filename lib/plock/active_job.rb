@@ -14,19 +14,15 @@ module Plock
     private_constant :OLDEST
 
     if ::ActiveJob.version < Gem::Version.new(OLDEST)
-      raise UnsupportedError.new(
-        "plock/active_job needs ActiveJob #{OLDEST} or later " \
-          "(this is #{::ActiveJob.version})",
-        code: :unsupported
-      )
+      raise UnsupportedError,
+            "plock/active_job needs ActiveJob #{OLDEST} or later " \
+            "(this is #{::ActiveJob.version})"
     end
 
     class << self
       # @api private
       # @return [Boolean]
-      def jobs?(job_class)
-        job_class < ::ActiveJob::Base ? true : false
-      end
+      def jobs?(job_class) = job_class < ::ActiveJob::Base ? true : false
 
       # @api private
       # @return [void]

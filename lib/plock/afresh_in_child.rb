@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "uninterrupted"
+
 module Plock
   # For an object whose state belongs to one process, and is guarded by the mutex `@lock`. In a
   # forked child, and in an object that has no `@pid` yet, the state is what `start_afresh` makes.
@@ -12,7 +14,7 @@ module Plock
     #
     # @return [Object] the block's value
     def enter
-      Thread.handle_interrupt(Object => :never) do
+      Thread.handle_interrupt(UNINTERRUPTED) do
         @lock.synchronize do
           unless @pid == Process.pid
             start_afresh

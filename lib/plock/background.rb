@@ -30,9 +30,7 @@ module Plock
 
       # @return [Boolean] has the main thread ended, so that the process ends as soon as the other
       #   threads have?
-      def over?
-        !Thread.main.alive?
-      end
+      def over? = !Thread.main.alive?
 
       # Seconds that one call may take while the process ends.
       LAST_S = 0.25
@@ -42,12 +40,14 @@ module Plock
       def at_most(seconds) = over? ? [seconds, LAST_S].min : seconds
 
       # Runs the block on a thread that others depend on. Whatever the block raises is logged, and
-      # the thread goes on.
+      # the thread goes on. Only SystemExit and signals, which end the process, end the thread.
       #
       # @param what [String] the source of the error, for the log
       def guard(what)
         yield
-      rescue StandardError, ScriptError, SystemStackError, NoMemoryError => e
+      rescue SystemExit, SignalException
+        raise
+      rescue Exception => e # rubocop:disable Lint/RescueException -- of the application's code
         raise if killed?
 
         complain(what, e)
@@ -58,9 +58,7 @@ module Plock
       # end.
       #
       # @return [Boolean] has this thread been killed?
-      def killed?
-        Thread.current.status == "aborting"
-      end
+      def killed? = Thread.current.status == "aborting"
 
       private
 

@@ -20,7 +20,9 @@ module Plock
       "secret" => [
         :SecretCommand, "secret_command", "compare the secret with that of others, or replace it"
       ],
-      "doctor" => [:DoctorCommand, "doctor_command", "say what a store can and cannot promise"]
+      "doctor" => [:DoctorCommand, "doctor_command", "say what a store can and cannot promise"],
+      "top" => [:TopCommand, "top_command", "show the locks in the terminal, live"],
+      "web" => [:WebCommand, "web_command", "show the locks in a browser"]
     }.freeze
 
     TRACE = 5 # lines of the backtrace of a bug in plock
@@ -64,10 +66,8 @@ module Plock
       # @raise [UsageError]
       def command(name)
         constant, file, = COMMANDS.fetch(name) do
-          raise UsageError.new(
-            "there is no command #{name}#{UsageError.suggestion(name, COMMANDS.keys)}",
-                  "plock help"
-          )
+          raise UsageError.new("there is no command " \
+                               "#{name}#{UsageError.suggestion(name, COMMANDS.keys)}", "plock help")
         end
         require_relative "cli/#{file}"
         const_get(constant)
@@ -85,10 +85,8 @@ module Plock
         when "--version", "version"
           $stdout.puts("plock #{VERSION}") || ExitStatus::OK
         when /\A-/
-          raise UsageError.new(
-            "unknown option #{name}; options stand behind the name of a command",
-                  "plock help"
-          )
+          raise UsageError.new("unknown option #{name}; options stand behind the name of a " \
+                               "command", "plock help")
         else
           command(name).new(rest).run
         end

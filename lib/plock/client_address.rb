@@ -7,10 +7,10 @@ module Plock
   # The address, credentials, TLS settings and database number of an existing Redis client, for a
   # store of plock. The timeouts of the client, and its prefix for keys, are not taken over.
   #
-  # It reads clients of `redis` (4 to 6), of `redis-client` and its decorators and pools, a
-  # `ConnectionPool` of any of these, Moneta over Redis, and `Parse::Cache::Redis`. It recognises
-  # them by the names of their classes, so it loads none of these gems. It sends nothing over the
-  # client, and does not keep it.
+  # It reads clients of `redis` (4 to 6), of `redis-client` and its decorators and pools, of
+  # `redis-clustering` and `redis-cluster-client`, a `ConnectionPool` of any of these, Moneta over
+  # Redis, and `Parse::Cache::Redis`. It recognises them by the names of their classes, so it loads
+  # none of these gems. It sends nothing over the client, and does not keep it.
   #
   # @example
   #   address = Plock::ClientAddress.of(Redis.new(url: "redis://:secret@db1:6380/2"))
@@ -32,8 +32,9 @@ module Plock
       "Moneta::Adapters::Redis" => :of_moneta,
       "Parse::Cache::Redis" => :of_parse_cache,
       "Parse::Cache::ScopedView" => :of_parse_view,
-      "Redis::Cluster" => :refuse,
-      "RedisClient::Cluster" => :refuse,
+      "Redis::Cluster" => :of_redis_cluster,
+      "RedisClient::Cluster" => :of_configured,
+      "RedisClient::ClusterConfig" => :of_cluster,
       "Redis::Distributed" => :refuse,
       "RedisClient::HashRing" => :refuse
     }.freeze
@@ -50,8 +51,8 @@ module Plock
     # @param client [Object]
     # @return [ClientAddress, nil] nil if it is no client of Redis, or one that changes keys or
     #   values on their way
-    # @raise [UnsupportedError] plock cannot replace the client: a cluster, Sentinel, certificates
-    #   that exist only in memory
+    # @raise [UnsupportedError] plock cannot replace the client: several servers that are no
+    #   cluster, replicas, certificates that exist only in memory
     # @raise [UnavailableError] a pool that has no client to lend at the moment
     def self.of(client)
       class_of(client).ancestors.each do |ancestor|
@@ -65,9 +66,7 @@ module Plock
       private
 
       # Works for a BasicObject, too, such as a pool's wrapper.
-      def class_of(client)
-        Kernel.instance_method(:class).bind_call(client)
-      end
+      def class_of(client) = Kernel.instance_method(:class).bind_call(client)
 
       # redis 4 keeps its own options; from 5 on there is a redis-client inside.
       def of_redis(redis)
@@ -77,7 +76,8 @@ module Plock
         return of(client) || refuse(redis) unless client.respond_to?(:options)
 
         options = client.options
-        refuse(redis, "Sentinel") if options[:sentinels]
+        return of_redis4_sentinels(options) if options[:sentinels]
+
         build(
           host: options[:host], port: options[:port], path: options[:path],
           username: options[:username], password: options[:password], database: options[:db],
@@ -86,20 +86,19 @@ module Plock
       end
 
       def refuse_old_redis(redis)
-        raise UnsupportedError.new(
-          "plock cannot take the address from a client of the gem redis before version 4 " \
-            "(#{redis.class}): update the gem, or give plock the server's URL in the client's " \
-            "place",
-          code: :unsupported
-        )
+        raise UnsupportedError,
+              "plock cannot take the address from a client of the gem redis before version 4 " \
+              "(#{redis.class}): update the gem, or give plock the server's URL in the client's " \
+              "place"
       end
 
       def of_configured(client)
-        of(client.config) || refuse(client)
+        (of(client.config) if client.respond_to?(:config)) || refuse(client)
       end
 
       def of_config(config)
-        refuse(config, "Sentinel") if config.respond_to?(:sentinel?) && config.sentinel?
+        return of_sentinels(config) if config.respond_to?(:sentinel?) && config.sentinel?
+
         build(
           host: config.host, port: config.port, path: config.path, username: config.username,
           password: config.password, database: config.db,
@@ -107,13 +106,56 @@ module Plock
         )
       end
 
-      def of_pool(pool)
-        borrow(pool) { |client| of(client) }
+      def of_sentinels(config)
+        role = config.instance_variable_get(:@role)
+        refuse(config, "replicas that sentinels name") unless [nil, :master].include?(role)
+        sentinel = config.sentinels.first
+        build(
+          sentinels: config.sentinels.map { |one| [one.host, one.port] }, name: config.name,
+          sentinel_username: sentinel.username, sentinel_password: sentinel.password,
+          sentinel_tls: sentinel.ssl?, username: config.username, password: config.password,
+          database: config.db, tls: config.ssl? && (config.ssl_params || {})
+        )
       end
 
-      def of_pool_wrapper(wrapper)
-        of_pool(wrapper.wrapped_pool)
+      # There the host is the primary's name, and the first sentinel has the credentials.
+      def of_redis4_sentinels(options)
+        sentinels = options[:sentinels].map { |one| one.transform_keys(&:to_sym) }
+        tls = options[:ssl] && (options[:ssl_params] || {})
+        build(
+          sentinels: sentinels.map { |one| [one[:host], one[:port] || 26_379] },
+          name: options[:host], sentinel_username: sentinels[0][:username],
+          sentinel_password: sentinels[0][:password], sentinel_tls: !!tls,
+          username: options[:username], password: options[:password], database: options[:db],
+          tls: tls
+        )
       end
+
+      # redis 4 has a class of this name that is no Redis.
+      def of_redis_cluster(redis)
+        refuse(redis) unless redis.respond_to?(:_client)
+        of(redis._client) || refuse(redis)
+      end
+
+      # The nodes to start from have the same credentials.
+      def of_cluster(config)
+        unless config.instance_variable_get(:@fixed_hostname).to_s.empty?
+          refuse(config, "a cluster with fixed_hostname")
+        end
+        nodes = config.startup_nodes.values
+        node = nodes.first
+        username = node[:username]
+        password = node[:password]
+        password = password.call(username) if password.respond_to?(:call)
+        build(
+          cluster: nodes.first(16).map { |one| [one[:host], one[:port]] }, username: username,
+          password: password, database: 0, tls: node[:ssl] && (node[:ssl_params] || {})
+        )
+      end
+
+      def of_pool(pool) = borrow(pool) { |client| of(client) }
+
+      def of_pool_wrapper(wrapper) = of_pool(wrapper.wrapped_pool)
 
       def of_moneta(store)
         chain = MonetaChain.new(store)
@@ -130,9 +172,7 @@ module Plock
       end
 
       # One application's view of a shared cache, to which it leaves the locks.
-      def of_parse_view(view)
-        of(view.backend)
-      end
+      def of_parse_view(view) = of(view.backend)
 
       def borrow(pool, &block)
         pool.with(timeout: 0, &block) # the caller's patience is not for this
@@ -145,28 +185,53 @@ module Plock
         )
       end
 
-      def build(host:, port:, path:, username:, password:, database:, tls:)
+      # Of a server, of a cluster, or of the primary that sentinels name.
+      def build(
+        username:, password:, database:, tls:, host: nil, port: nil, path: nil, cluster: nil,
+        sentinels: nil, name: nil, sentinel_username: nil, sentinel_password: nil,
+        sentinel_tls: nil
+      )
+        options = credentials(username, password)
+        options[:database] = Integer(database) unless database.to_i.zero?
+        options.update(TLSParameters.read(tls)) if tls
+        return new(locate_cluster(cluster, tls), options) if cluster
+        return new(locate(host, port, path, tls), options) unless sentinels
+
+        credentials(sentinel_username, sentinel_password).each do |key, value|
+          options[:"sentinel_#{key}"] = value
+        end
+        options[:sentinel_tls] = sentinel_tls unless sentinel_tls == !!tls
+        places = sentinels.map { |place| place_of(*place) }
+        new("#{tls ? "rediss" : "redis"}+sentinel://#{places.join(",")}/#{escape(name)}", options)
+      end
+
+      def credentials(username, password)
         options = {}
         options[:username] = username.to_s if password && username && username != "default"
         options[:password] = password.to_s if password
-        options[:database] = Integer(database) unless database.to_i.zero?
-        options.update(TLSParameters.read(tls)) if tls
-        new(locate(host, port, path, tls), options)
+        options
       end
 
       def locate(host, port, path, tls)
         return "unix://#{escape(File.expand_path(path))}" if path
 
-        host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
-        "#{tls ? "rediss" : "redis"}://#{host}:#{port}"
+        "#{tls ? "rediss" : "redis"}://#{place_of(host, port)}"
       end
 
-      def escape(path)
-        path.b.gsub(%r{[^A-Za-z0-9_.~/-]}n) { |byte| format("%%%02X", byte.ord) }
+      def locate_cluster(nodes, tls)
+        places = nodes.map { |node| place_of(*node) }
+        "#{tls ? "rediss" : "redis"}+cluster://#{places.join(",")}"
       end
+
+      def place_of(host, port)
+        host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
+        "#{host}:#{port}"
+      end
+
+      def escape(path) = path.b.gsub(%r{[^A-Za-z0-9_.~/-]}n) { |byte| format("%%%02X", byte.ord) }
 
       def refuse(client, what = class_of(client).name)
-        raise UnsupportedError.new("plock cannot lock through #{what} yet", code: :unsupported)
+        raise UnsupportedError, "plock cannot lock through #{what} yet"
       end
     end
 
@@ -184,8 +249,6 @@ module Plock
     end
 
     # @return [String] names no server and no credentials: a cache may have its password in the URL
-    def inspect
-      "#<#{self.class}>"
-    end
+    def inspect = "#<#{self.class}>"
   end
 end

@@ -9,9 +9,16 @@ module Plock
     ID =
       Process.const_defined?(:CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 
+    # A lease ends earlier than its store says: for the drift of two machines' clocks, by this part
+    # of the TTL, and for rounding, by these seconds.
+    DRIFT = 0.01
+    SLACK_S = 0.002
+
+    # @param ttl [Float] seconds
+    # @return [Float] seconds by which a lease with this TTL ends earlier
+    def self.margin(ttl) = (ttl * DRIFT) + SLACK_S
+
     # @return [Float] seconds
-    def self.now
-      Process.clock_gettime(ID)
-    end
+    def self.now = Process.clock_gettime(ID)
   end
 end

@@ -20,12 +20,21 @@ module Plock
     # The environment variable with the default of {#url}.
     URL_VARIABLE = "PLOCK_URL"
 
+    # @api private
+    # The environment variable that turns the structured log on. {Logs}, which reads it, is not
+    # loaded without it.
+    LOG_VARIABLE = "PLOCK_LOG"
+
     # The environment variable with the default of {#namespace}.
     NAMESPACE_VARIABLE = "PLOCK_NAMESPACE"
 
     # @api private
     # The variables by which Rails, Rack and others name the environment of an application.
     ENVIRONMENT_VARIABLES = %w[RAILS_ENV RACK_ENV APP_ENV].freeze
+
+    # Settings that do not depend on the place of the store.
+    NAMING = %i[secret namespace ttl wait].freeze
+    private_constant :NAMING
 
     # @return [String, Object, nil] what {Store.open} takes: a URL or a client of Redis; by default
     #   `ENV["PLOCK_URL"]`. Without either, plock opens a {LocalStore} in its default place and
@@ -61,6 +70,22 @@ module Plock
     #   stream
     attr_accessor :logger
 
+    # @return [Hash{Symbol => Object}, nil] what is logged, see {Logs}
+    attr_reader :log
+
+    # Turns the structured log on, as `PLOCK_LOG` does. It is read when {DefaultStore#configure}
+    # ends.
+    #
+    # @param value [Hash, Symbol, String, nil] a level, or `level:`, `log_keys:`, `slow_wait:` and
+    #   `long_hold:` as for {Logs.start}. Without a level, `PLOCK_LOG` names it
+    # @raise [ConfigurationError] an unknown name or value
+    #
+    # @example
+    #   Plock.configure { |c| c.log = { level: :info, slow_wait: 0.5, log_keys: true } }
+    def log=(value)
+      @log = value.nil? ? nil : Logs.check(value)
+    end
+
     # @api private
     def initialize
       @options = {}
@@ -75,7 +100,7 @@ module Plock
         misconfigured(
           "store must be an opened store, a callable that returns one, or one of " \
             "#{Settings::STORES.join(", ")} (got #{value.class}); a URL or a client of Redis " \
-            "is a url"
+            "belongs in url"
         )
       end
       @store = value
@@ -94,7 +119,33 @@ module Plock
       return given_store if @store
 
       source = url.nil? ? Configuration.from_environment(URL_VARIABLE) : url
-      Store.open(source || on_this_host, **options, **profile_options.compact)
+      Store.open(source || on_this_host, **options, **store_options.compact)
+    end
+
+    # @api private
+    # @param value [Object] any value, if it is not given
+    # @return [Boolean] does the setting have this value?
+    def set?(name, value = (any = true))
+      present = instance_variable_get(:"@#{name}")
+      any ? !present.nil? && present != "" : present == value
+    end
+
+    # @api private
+    # Looks for a setting that {#open} would refuse, one after the other. It opens no file, and
+    # connects to no server.
+    #
+    # @return [Array(Symbol, StandardError), nil] the name of the first one, and why
+    def first_fault
+      return if @store && !@store.is_a?(String)
+
+      names = NAMING + (@store ? [:store] : %i[url options])
+      names.each_with_index do |name, index|
+        probe = dup.without(names.drop(index + 1))
+        NAMING.include?(name) ? probe.check_naming : probe.check_place
+      rescue Error, ArgumentError => e
+        return [name, e]
+      end
+      nil
     end
 
     # @api private
@@ -103,9 +154,7 @@ module Plock
     # @param url [String]
     # @return [Locking]
     # @raise [ConfigurationError]
-    def open_at(url)
-      Store.open(url, **profile_options)
-    end
+    def open_at(url) = Store.open(url, **store_options)
 
     # @api private
     # @return [String, nil] nil: it is not set
@@ -114,10 +163,7 @@ module Plock
       value = ENV[variable]
       return value unless value == ""
 
-      raise ConfigurationError.new(
-        "#{variable} is empty: set it to a value, or unset it",
-        code: :bad_config
-      )
+      raise ConfigurationError, "#{variable} is empty: set it to a value, or unset it"
     end
 
     # @api private
@@ -142,14 +188,35 @@ module Plock
       "#<#{self.class}#{" in use" if frozen?}>"
     end
 
+    protected
+
+    # Forgets these settings.
+    def without(names)
+      names.each { |name| instance_variable_set(:"@#{name}", name == :options ? {} : nil) }
+      @unread = names
+      self
+    end
+
+    def check_naming = Store.check_settings("memory:", **store_options.compact)
+
+    # Without a place, the first lock says what is missing.
+    def check_place
+      return given_store if @store
+
+      source = url.nil? ? Configuration.from_environment(URL_VARIABLE) : url
+      Store.check_settings(source, **options, **store_options.compact) if source
+    end
+
     private
 
-    def profile_options
+    def store_options
       { namespace: namespace_meant, secret: @secret, ttl: ttl, wait: wait, logger: logger }
     end
 
     def namespace_meant
-      namespace.nil? ? Configuration.from_environment(NAMESPACE_VARIABLE) : namespace
+      return namespace if namespace || @unread&.include?(:namespace)
+
+      Configuration.from_environment(NAMESPACE_VARIABLE)
     end
 
     def given_store
@@ -159,7 +226,7 @@ module Plock
       unless Locking === store
         misconfigured("the callable store must return an opened store (got #{store.class})")
       end
-      refuse_contradictions(store.profile)
+      refuse_contradictions(store.config)
       store
     end
 
@@ -174,13 +241,13 @@ module Plock
       rest = options.dup
       model = rest.delete(:model) || "ActiveRecord::Base"
       Store.const_get(@store.capitalize).new(
-        model.is_a?(String) ? Object.const_get(model) : model, **rest, **profile_options.compact
+        model.is_a?(String) ? Object.const_get(model) : model, **rest, **store_options.compact
       )
     end
 
     # The given store was opened with settings of its own. If the configured ones differ from
     # those, either choice could lock other keys than was meant.
-    def refuse_contradictions(profile)
+    def refuse_contradictions(config)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
       if of_no_use
         misconfigured("#{of_no_use} is of no use with store: name it where that is opened")
@@ -188,12 +255,12 @@ module Plock
       told = { namespace: namespace_meant, ttl: ttl, wait: wait }.compact
       other =
         told.find do |name, value|
-          name == :namespace ? value.to_s != profile.namespace : value != profile.public_send(name)
+          name == :namespace ? value.to_s != config.namespace : value != config.public_send(name)
         end
       misconfigured("#{other.first} is #{other.last.inspect}, and of the store " \
-                    "#{profile.public_send(other.first).inspect}: name it where the store is " \
+                    "#{config.public_send(other.first).inspect}: name it where the store is " \
                     "opened") if other
-      if @secret.nil? || Locking::Fingerprint.of(@secret, profile.namespace) == profile.fingerprint
+      if @secret.nil? || Locking::Fingerprint.of(@secret, config.namespace) == config.fingerprint
         return
       end
 
@@ -203,7 +270,7 @@ module Plock
     end
 
     def misconfigured(message)
-      raise ConfigurationError.new("Plock.configure: #{message}", code: :bad_config)
+      raise ConfigurationError, "Plock.configure: #{message}"
     end
 
     # A local store is right on a developer's machine. But on several machines, it would exclude
@@ -211,12 +278,10 @@ module Plock
     def on_this_host
       name = ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == "production" }
       if name
-        raise ConfigurationError.new(
-          "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or " \
-            "Plock.configure { |c| c.url = … }, to redis://…, or to local: if all processes " \
-            "run on this one host",
-          code: :bad_config
-        )
+        raise ConfigurationError,
+              "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or " \
+              "Plock.configure { |c| c.url = … }, to redis://…, or to local: if all processes " \
+              "run on this one host"
       end
 
       if Configuration.warns?

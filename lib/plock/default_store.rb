@@ -19,13 +19,14 @@ module Plock
     def configure
       CHANGES.synchronize do
         if configuration.frozen?
-          raise ConfigurationError.new(
-            "the default store is in use: call Plock.configure before the first lock",
-            code: :bad_config
-          )
+          raise ConfigurationError,
+                "the default store is in use: call Plock.configure before the first lock"
         end
 
+        before = configuration.log
         yield configuration
+        log = configuration.log
+        Logs.configure(log) unless log.equal?(before)
       end
       nil
     end
@@ -36,6 +37,10 @@ module Plock
       @store || CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
     end
 
+    # @api private
+    # @return [Locking, nil] the default store, if it is in use
+    def open_store = @store
+
     # Forgets the configuration, the default store and the subscriptions, for the end of a test. It
     # does not close the store, which other code may use.
     #
@@ -44,14 +49,22 @@ module Plock
       CHANGES.synchronize { @store = @configuration = nil }
       Configuration.reset
       Events.clear
+      Logs.configure(nil) if ENV[Configuration::LOG_VARIABLE] || !Plock.autoload?(:Logs)
       Guard::Place.reset unless Plock.autoload?(:Guard) # if it is loaded
       nil
     end
 
     # @return [#warn, nil] the logger of the configuration
-    def logger
-      @configuration&.logger
-    end
+    def logger = @configuration&.logger
+
+    # @api private
+    # @yieldparam configuration [Configuration]
+    # @return [Object] the block's value
+    def inspect_configuration = yield(configuration)
+
+    # @api private
+    # @return [Hash{Symbol => Object}, nil] `log` of the configuration
+    def log_settings = @configuration&.log
 
     # Calls the block for the events of leases in this process. It runs on the thread that causes
     # the event, and for the notices of the native threads on a thread of plock. The block must be
@@ -77,19 +90,17 @@ module Plock
 
     # @param subscription [Object] from {subscribe}
     # @return [Boolean] was it subscribed?
-    def unsubscribe(subscription)
-      Events.remove(subscription)
-    end
+    def unsubscribe(subscription) = Events.remove(subscription)
 
     # @see Locking#acquire
     # @return [Object, Lease]
     def acquire(
       key, ttl: Locking::USUAL, wait: Locking::USUAL, renew: nil, max_hold: nil, at_least: 0,
-      on_lost: nil, label: nil, &block
+      on_lost: nil, label: nil, release: nil, replicas: nil, &block
     )
       (@store || store).acquire(
         key, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
-        on_lost: on_lost, label: label, &block
+        on_lost: on_lost, label: label, release: release, replicas: replicas, &block
       )
     end
 
@@ -97,73 +108,57 @@ module Plock
     # @return [Object, Lease, nil]
     def try_acquire(
       key, ttl: Locking::USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
-      label: nil, &block
+      label: nil, release: nil, replicas: nil, &block
     )
       (@store || store).try_acquire(
         key, ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
-        on_lost: on_lost, label: label, &block
+        on_lost: on_lost, label: label, release: release, replicas: replicas, &block
       )
     end
 
     # @see Locking#acquire_all
     # @return [Object, Array<Lease>]
-    def acquire_all(keys, **options, &block)
-      store.acquire_all(keys, **options, &block)
-    end
+    def acquire_all(keys, **options, &block) = store.acquire_all(keys, **options, &block)
 
     # @see Locking#try_acquire_all
     # @return [Object, Array<Lease>, nil]
-    def try_acquire_all(keys, **options, &block)
-      store.try_acquire_all(keys, **options, &block)
-    end
+    def try_acquire_all(keys, **options, &block) = store.try_acquire_all(keys, **options, &block)
 
     # @see Locking#semaphore
     # @return [Semaphore]
-    def semaphore(key, permits:)
-      store.semaphore(key, permits: permits)
-    end
+    def semaphore(key, permits:) = store.semaphore(key, permits: permits)
 
     # @see Locking#read_write_lock
     # @return [ReadWriteLock]
-    def read_write_lock(key)
-      store.read_write_lock(key)
-    end
+    def read_write_lock(key) = store.read_write_lock(key)
 
     # @see Locking#once
     # @return [Once]
-    def once(key, **options, &block)
-      store.once(key, **options, &block)
-    end
+    def once(key, **options, &block) = store.once(key, **options, &block)
 
     # @see Locking#adopt
     # @return [Object, Lease]
-    def adopt(dump, **options, &block)
-      store.adopt(dump, **options, &block)
-    end
+    def adopt(dump, **options, &block) = store.adopt(dump, **options, &block)
 
     # @see Locking#status
     # @return [Status]
-    def status(key)
-      store.status(key)
-    end
+    def status(key) = store.status(key)
 
     # @see Locking#can?
     # @return [Boolean]
-    def can?(ability)
-      store.can?(ability)
-    end
+    def can?(ability) = store.can?(ability)
+
+    # @see Locking#pool_status
+    # @return [PoolStatus, nil]
+    def pool_status = store.pool_status
 
     # @see Locking#each_lock
     # @return [nil, Enumerator]
-    def each_lock(&block)
-      store.each_lock(&block)
-    end
+    def each_lock(&block) = store.each_lock(&block)
 
     # @see Locking#break
     # @return [Boolean]
-    def break(key)
-      store.break(key)
-    end
+    def break(key) = store.break(key)
 
     # @api private
     # Opens a store at another place, whose keys are named as in the default one.
@@ -171,9 +166,7 @@ module Plock
     # @param url [String]
     # @return [Locking]
     # @raise [ConfigurationError]
-    def open_at(url)
-      configuration.open_at(url)
-    end
+    def open_at(url) = configuration.open_at(url)
 
     # @api private
     # Replaces the default store; nil: with the configured one again.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "background"
+require_relative "events"
 require_relative "log"
 
 module Plock
@@ -31,9 +32,7 @@ module Plock
       attr_accessor :surroundings
 
       # @return [Boolean] is this the Ractor that receives notices? Others cannot read this state.
-      def here?
-        Ractor.current.equal?(MAIN)
-      end
+      def here? = Ractor.current.equal?(MAIN)
 
       def start
         return unless here?
@@ -70,9 +69,7 @@ module Plock
 
       # Calls a block on the dispatcher's thread: at once if that is the current thread, so that
       # {#flush} waits for this block as well.
-      def hear(&block)
-        Thread.current.equal?(@thread) ? block.call : post(block)
-      end
+      def hear(&block) = Thread.current.equal?(@thread) ? block.call : post(block)
 
       # Waits until all notices so far have been delivered. At the end of the process no notice is
       # delivered.
@@ -94,6 +91,7 @@ module Plock
         Log.warn(Plock.logger, "a lease of #{key} (fence #{fence}) was collected by the " \
                                "garbage collector without having been released: it is released " \
                                "now. Use a block, or call release.")
+        Events.tell(:abandoned, 0.0, key, nil, fence: fence)
       end
 
       # Warns of a release that found no connection, went on in the background, and failed there.
@@ -107,6 +105,21 @@ module Plock
           "the lease on #{key} (fence #{fence}) could not be released in the background: " \
             "it ends with its ttl"
         )
+        Events.tell(:release_failed, 0.0, key, nil, fence: fence)
+      end
+
+      # Warns of a lease whose release waited for no answer, and was answered that it was lost. This
+      # runs on the dispatcher's thread.
+      #
+      # @param key [String] the key in the store
+      # @param fence [Integer]
+      def tell_of_lost_before(key, fence)
+        Log.warn(
+          Plock.logger,
+          "the lease on #{key} (fence #{fence}) was lost before its block ended: another holder " \
+            "may have run at the same time"
+        )
+        Events.tell(:lost, 0.0, key, nil, fence: fence)
       end
 
       private
@@ -133,11 +146,24 @@ module Plock
         Plock.next_notice || (@posted.pop(true) unless @posted.empty?)
       end
 
+      # @return [Lease, nil]
+      def lease_of(id) = known(id) || find(id)
+
       # A WeakMap can have another object in the place of one that was collected: see
       # {Locking::OwnShares}.
-      def lease_of(id)
+      def known(id)
         lease = @leases[id]
         lease if Lease === lease && lease.hold&.id == id
+      end
+
+      # Most blocks whose lock goes through C end before there is a notice, so none of them calls
+      # {watch}. A registry of these leases would have to be weak, and a WeakMap with objects as
+      # keys crashes Ruby 3.1 after GC.compact.
+      def find(id)
+        ObjectSpace.each_object(Lease) do |lease|
+          return @leases[id] = lease if lease.hold&.id == id
+        end
+        nil
       end
 
       def handle(notice)
@@ -145,10 +171,11 @@ module Plock
 
         kind, subject, detail = notice
         case kind
-        when :lost then lease_of(subject)&.lose
-        when :renewed then lease_of(subject)&.renewed(detail)
+        when :lost then lease_of(subject)&.hear_lost
+        when :renewed then lease_of(subject)&.renewed(detail) if Events.wanted?(:renew)
         when :abandoned then tell_of_abandoned(subject, detail)
         when :unreleased then tell_of_unreleased(subject, detail)
+        when :lost_before then tell_of_lost_before(subject, detail)
         end
       end
     end

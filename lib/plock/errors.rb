@@ -26,6 +26,10 @@ module Plock
       @code = code || default_code
     end
 
+    # @api private
+    # @return [Boolean] did the server answer, but with an error that concerns this request only?
+    def answered? = %i[server server_error].include?(code)
+
     private
 
     # @return [Symbol, nil] the code of an error that is raised without one

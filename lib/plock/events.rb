@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "log"
+require_relative "loss_alarm"
 require_relative "events/event"
 
 module Plock
@@ -12,8 +13,12 @@ module Plock
     autoload :ActiveSupportBridge, File.expand_path("events/active_support", __dir__)
 
     # The names of all events, see {Event}.
-    NAMES = %i[acquire contended timeout release lost renew
+    NAMES = %i[acquire contended timeout release lost renew release_failed abandoned adopt hand_over
                job_rescheduled job_discarded job_refused job_handled job_unguarded].freeze
+
+    # The names of the events that a call has in addition, at its begin and at its end. Only a
+    # subscriber that names them gets them. See {Event}.
+    CALLS = %i[wait_begin wait_end].freeze
 
     # One subscription; {DefaultStore#unsubscribe} takes it.
     class Subscription
@@ -27,20 +32,25 @@ module Plock
 
       # @api private
       # @return [Boolean]
-      def wants?(name)
-        @pattern.nil? || @pattern === name
-      end
+      def wants?(name) = @pattern.nil? ? !CALLS.include?(name) : @pattern === name
 
       # @api private
       # @return [void]
       def call(event)
         @listener.call(event)
       end
+
+      # @api private
+      # @return [Boolean] does it pass events on to another library, whose listeners come and go
+      #   unseen?
+      def bridge?
+        false
+      end
     end
 
     @lock = Mutex.new
     @subscriptions = [].freeze
-    @listening = @renewals = nil
+    @listening = @renewals = @calls = nil
 
     class << self
       # @api private
@@ -52,7 +62,11 @@ module Plock
       attr_reader :renewals
 
       # @api private
-      # @param subscription [#wants?, #call]
+      # @return [Boolean, nil] is there a subscriber to the begin and the end of calls?
+      attr_reader :calls
+
+      # @api private
+      # @param subscription [#wants?, #call, #bridge?]
       # @return [Object] the subscription
       def add(subscription)
         replace { |present| present.include?(subscription) ? present : present + [subscription] }
@@ -69,9 +83,7 @@ module Plock
 
       # @api private
       # @return [Boolean] is this the Ractor whose leases emit events?
-      def here?
-        Ractor.current.equal?(MAIN)
-      end
+      def here? = Ractor.current.equal?(MAIN)
 
       # @api private
       # @return [void]
@@ -79,45 +91,73 @@ module Plock
         replace { [] }
       end
 
+      # @api private
+      # @return [Boolean] does a subscriber want events of this name?
+      def wanted?(name) = @subscriptions.any? { |subscription| subscription.wants?(name) }
+
       # Calls the subscribers. An exception of a subscriber is logged, and does not affect the
-      # lock.
+      # lock. A timeout around the call is raised when all subscribers have been called, and an
+      # error of a {LossAlarm} arrives then.
       #
       # @api private
       # @param name [Symbol]
       # @param duration [Float] seconds
       # @param store_key [String]
       # @param label [String, nil]
-      # @param details [Hash{Symbol => Object}]
+      # @param details [Hash{Symbol => Object}] also `key:` and `lease_id:`, see {Event}
       # @return [void]
       def tell(name, duration, store_key, label, **details)
         return unless here?
 
-        event = nil
-        @subscriptions.each do |subscription|
-          next unless subscription.wants?(name)
+        event = arrived = nil
+        Thread.handle_interrupt(LossAlarm.mask) do
+          @subscriptions.each do |subscription|
+            next unless subscription.wants?(name)
 
-          begin
-            subscription.call(event ||= Event.new(name, duration, store_key, label, details))
-          rescue StandardError, ScriptError => e # the application's code
-            Log.failure(nil, "a subscriber to #{name}", e)
+            begin
+              subscription.call(event ||= Event.new(name, duration, store_key, label, details))
+            rescue StandardError, ScriptError => e # the application's code
+              if timeout_around?(e, caller(0).size) then arrived ||= e
+              else Log.failure(nil, "a subscriber to #{name}", e)
+              end
+            end
           end
         end
+        raise arrived if arrived
       end
 
       private
 
+      # Timeout and the tasks of Async raise their errors in whatever code runs. A timeout of the
+      # subscriber's own has a frame above those of this call.
+      #
+      # @param depth [Integer] of the frames of this call
+      def timeout_around?(error, depth)
+        return false unless error.message == EXPIRED && (frames = error.backtrace_locations)
+
+        frames.first([frames.size - depth, 0].max).none? do |frame|
+          frame.base_label.to_s.include?("timeout")
+        end
+      end
+
       def replace
         @lock.synchronize do
           @subscriptions = yield(@subscriptions).freeze
+          bridges, own = @subscriptions.partition(&:bridge?)
           @listening = @subscriptions.empty? ? nil : true
-          @renewals = @subscriptions.any? { |subscription| subscription.wants?(:renew) }
+          @renewals = bridges.any? || own.any? { |subscription| subscription.wants?(:renew) }
+          @calls = CALLS.any? { |name| wanted?(name) }
           Plock.notice_renewals = @renewals
-          Plock.notice_events = @listening
+          Plock.notice_events = own.any?
+          Plock.event_bridge = bridges.first
         end
       end
     end
 
     MAIN = Ractor.current
-    private_constant :MAIN
+
+    # The message of errors that Timeout and Async raise.
+    EXPIRED = "execution expired"
+    private_constant :MAIN, :EXPIRED
   end
 end

@@ -32,7 +32,12 @@ module Plock
   #   end
   class Lease
     FORMAT = "plock1"
-    private_constant :FORMAT
+
+    # A lease is renewed when two thirds of its TTL are left. A renewal is late if less than this
+    # part is left.
+    LATE = 1 / 3.0
+
+    private_constant :FORMAT, :LATE
 
     include Ending
     include HandOver
@@ -42,11 +47,11 @@ module Plock
 
     # @api private
     # @param key [String, Symbol]
-    # @param terms [Locking::AcquireOptions]
+    # @param options [Locking::AcquireOptions]
     # @param alarm [LossAlarm, nil] for `on_lost: :raise`
-    def initialize(key, terms, alarm = nil)
+    def initialize(key, options, alarm = nil)
       @key = key.frozen? ? key : key.dup.freeze # in binding_direct.c, too, with the next two
-      @terms = terms
+      @options = options
       @hold = nil
       @alarm = alarm if alarm
     end
@@ -58,7 +63,7 @@ module Plock
     # @api private
     # @return [Lease] one that goes on when the block of this one ends
     def move
-      Lease.new(@key, @terms).tap { |lease| lease.hold, @hold = @hold, nil }
+      Lease.new(@key, @options).tap { |lease| lease.hold, @hold = @hold, nil }
     end
 
     # @api private
@@ -78,64 +83,42 @@ module Plock
     attr_accessor :waited_with
 
     # @return [String, nil] as given to {Locking#acquire}
-    def label
-      @terms.label
-    end
+    def label = @options.label
 
     # @return [String] the owner's random id, as stored. A process that knows it can release the
     #   lock.
-    def token
-      @hold.token
-    end
+    def token = @hold.token
 
     # @return [Integer] greater than that of every earlier lease of the same key
-    def fence
-      @hold.fence
-    end
+    def fence = @hold.fence
 
     # @return [String] the key as it stands in the store
-    def store_key
-      @hold.key
-    end
+    def store_key = @hold.key
 
     # @return [Symbol, nil] `:read` or `:write` if it belongs to a {ReadWriteLock}
-    def mode
-      @hold.mode
-    end
+    def mode = @hold.mode
 
     # @return [Float] seconds for which it was granted or last extended
-    def ttl
-      @hold.ttl
-    end
+    def ttl = @hold.ttl
 
     # @return [Float] its end, in seconds on the clock that runs while the machine is suspended
     #   (`Process::CLOCK_BOOTTIME`, if the system has it). Renewals and {#extend} move it.
-    def valid_until
-      @hold.valid_until
-    end
+    def valid_until = @hold.valid_until
 
     # @return [Float] seconds left; 0.0 if it is not valid
-    def remaining
-      valid? ? [@hold.valid_until - Clock.now, 0.0].max : 0.0
-    end
+    def remaining = valid? ? [@hold.valid_until - Clock.now, 0.0].max : 0.0
 
     # @return [Float] seconds since it was acquired
-    def held_for
-      Clock.now - (@since || @hold.acquired_at)
-    end
+    def held_for = Clock.now - (@since || @hold.acquired_at)
 
     # @return [Boolean] is it held, as far as this process knows: not released, lost, handed over
     #   or a parent's?
-    def valid?
-      !@given_away && !@lost && @hold.valid?
-    end
+    def valid? = !@given_away && !@lost && @hold.valid?
 
     # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease that is renewed
     #   or has `on_lost:` learns of a {Locking#break} by itself. Any other lease learns of it at
     #   its next call or when it expires.
-    def lost?
-      @lost || (!@given_away && !@hold.inherited? && @hold.lost?)
-    end
+    def lost? = @lost || (!@given_away && !@hold.inherited? && @hold.lost?)
 
     # @return [self]
     # @raise [LeaseLost] it is not valid
@@ -158,6 +141,8 @@ module Plock
       span = Locking::Arguments.ttl(ttl)
       check!
       learn(@hold.extend(span))
+      @renewed_until = @hold.valid_until if Events.listening
+      self
     end
 
     # Turns a write lease into a read lease, without another writer in between. Readers that wait
@@ -172,11 +157,9 @@ module Plock
     #   Plock.read_write_lock("prices").write { |lease| import && lease.downgrade && report }
     def downgrade
       unless mode == :write
-        raise UnsupportedError.new(
-          "only a lease that writes can be downgraded: #{what} " \
-            "#{mode == :read ? "reads" : "is not of a read-write lock"}",
-          code: :unsupported
-        )
+        raise UnsupportedError,
+              "only a lease that writes can be downgraded: #{what} " \
+              "#{mode == :read ? "reads" : "is not of a read-write lock"}"
       end
 
       check!
@@ -243,12 +226,30 @@ module Plock
       ]
     end
 
-    # Subscribes to the notices of the native threads.
+    # It is one of several, and its caller gets it when all are there. A loss before that is none of
+    # the caller's: the key is acquired again.
+    #
+    # @api private
+    # @return [self]
+    def wait_for_others
+      @early = true
+      self
+    end
+
+    # Subscribes to the notices of the native threads. Its caller gets it now.
     #
     # @api private
     def watch
       Dispatcher.watch(@hold.id, self)
+      @early = nil
       lose if @hold.lost? # lost before the subscription
+    end
+
+    # The dispatcher calls it when the engine has noticed a loss.
+    #
+    # @api private
+    def hear_lost
+      lose unless @early
     end
 
     # Reports the loss once. on_lost always runs on the dispatcher's thread.
@@ -257,28 +258,25 @@ module Plock
     def lose
       return unless first_loss?
 
-      tell(:lost, held_for) if Events.listening
-      return unless @terms.on_lost
-
-      if @alarm
-        error = LeaseLost.new(state_in_words, code: :not_owner, lease: self)
-        warn_of_loss unless @alarm.raise_inside(error)
-      else
-        Dispatcher.hear { hear_of_loss }
+      begin
+        tell(:lost, held_for) if Events.listening
+      ensure # even if a subscriber ends the thread
+        alert if @options.on_lost
       end
     end
 
     # @api private
     def renewed(seconds)
-      tell(:renew, seconds) if Events.listening
+      return unless Events.listening
+
+      left = left_at_renewal(seconds)
+      tell(:renew, seconds, left: left, late: left < ttl * LATE)
     end
 
     # @api private
     # @param store_key [String]
     # @return [Boolean] is it valid, and of this key?
-    def holds?(store_key)
-      !@hold.nil? && @hold.key == store_key && valid?
-    end
+    def holds?(store_key) = !@hold.nil? && @hold.key == store_key && valid?
 
     # @api private
     # @yieldparam lease [Lease] as {Locking::LeaseGroup#each_lease} does
@@ -289,25 +287,34 @@ module Plock
     # @api private
     def tell(event, duration, **details)
       details[:mode] = mode if mode
-      Events.tell(event, duration, store_key, label, fence: fence, **details)
+      Events.tell(
+        event, duration, store_key, label, fence: fence, key: @key, lease_id: @hold.id, **details
+      )
     end
 
     # Warns if it was lost in its block and there is no `on_lost:`.
     #
     # @api private
     def warn_if_lost
-      warn_of_loss unless @terms.on_lost || !lost?
+      warn_of_loss unless @options.on_lost || !lost?
     end
 
     # @api private
     def warn_of_loss
       Log.warn(
-        @terms.logger,
+        @options.logger,
         "#{state_in_words} before its block ended: another holder may have run at the same time"
       )
     end
 
     private
+
+    def alert
+      return Dispatcher.hear { hear_of_loss } unless @alarm
+
+      error = LeaseLost.new(state_in_words, code: :not_owner, lease: self)
+      warn_of_loss unless @alarm.raise_inside(error)
+    end
 
     # Takes the store's answer: is it still held? nil: another thread released it or handed it over
     # first.
@@ -319,10 +326,19 @@ module Plock
       raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 
+    # @param seconds [Float] that the renewal took
+    # @return [Float] seconds that were left, without it, when the store had answered
+    def left_at_renewal(seconds)
+      margin = Clock.margin(ttl)
+      before = @renewed_until || (@hold.acquired_at + ttl - margin)
+      @renewed_until = valid_until
+      [before - (valid_until - ttl + margin + seconds), 0.0].max
+    end
+
     def hear_of_loss
-      @terms.on_lost.call(self)
+      @options.on_lost.call(self)
     rescue StandardError, ScriptError => e # the application's code
-      Log.failure(@terms.logger, "on_lost: for #{@key.inspect}", e)
+      Log.failure(@options.logger, "on_lost: for #{@key.inspect}", e)
     end
 
     def state
@@ -334,12 +350,8 @@ module Plock
       end
     end
 
-    def state_in_words
-      "#{what} is #{state}"
-    end
+    def state_in_words = "#{what} is #{state}"
 
-    def what
-      "the lease on #{@key.inspect} (fence #{fence})"
-    end
+    def what = "the lease on #{@key.inspect} (fence #{fence})"
   end
 end

@@ -5,6 +5,7 @@ require_relative "locking/abilities"
 require_relative "locking/agreement"
 require_relative "locking/identity"
 require_relative "locking/kind"
+require_relative "locking/listing"
 require_relative "locking/store_config"
 require_relative "locking/share"
 require_relative "locking/acquisition"
@@ -12,6 +13,7 @@ require_relative "locking/direct"
 require_relative "locking/group_acquisition"
 require_relative "locking/acquire_options"
 require_relative "once"
+require_relative "pool_status"
 require_relative "read_write_lock"
 require_relative "semaphore"
 require_relative "status"
@@ -30,6 +32,7 @@ module Plock
     include Agreement
     include Acquisition
     include GroupAcquisition
+    include Listing
 
     # Waits for the key, holds it while the block runs, and releases it on every way out of the
     # block. Without a block it returns the lease, which the caller must release with
@@ -54,6 +57,11 @@ module Plock
     #   inside
     # @param label [String, Symbol, nil] 1 to 100 bytes that {#status} shows to all readers of the
     #   store
+    # @param release [Symbol, nil] `:background` sends the release at the end of the block, and does
+    #   not wait for the answer; `:wait` waits for it; nil: as the store's option says. A lease
+    #   without a block is released by {Lease#release}, which waits
+    # @param replicas [Integer, nil] 0 to 100: how many replicas must confirm the lease before it
+    #   counts, and each extension and renewal of it; nil: as many as the store's option says
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] another holder kept it until `wait:` ended. The block has not run.
@@ -62,6 +70,8 @@ module Plock
     #   Fiber; `on_lost:` outside of the main Ractor; this fiber already holds the key for a block,
     #   and would wait for itself: use a {Monitor}, which is reentrant
     # @raise [ConfigurationError] other processes use another secret in this namespace
+    # @raise [UnavailableError] too few `replicas:` confirmed the lease (code `:unreplicated`), and
+    #   plock takes it back
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError,
     #   UnsupportedError] the store failed
     #
@@ -69,14 +79,14 @@ module Plock
     #   store.acquire("import", ttl: 10, renew: true, on_lost: :raise) { import }
     def acquire(
       key, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
-      label: nil, &block
+      label: nil, release: nil, replicas: nil, &block
     )
-      terms =
-        AcquireOptions.new(profile, block).with(
+      options =
+        new_options(block).with(
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
-          on_lost: on_lost, label: label
+          on_lost: on_lost, label: label, release: release, replicas: replicas
         )
-      acquiring(key, profile.store_key(key), terms, block)
+      acquiring(key, config.store_key(key), options, block)
     end
 
     # Like {#acquire}, but returns nil if the key is held.
@@ -96,14 +106,14 @@ module Plock
     #   store.try_acquire("report:2024-05-01", at_least: 86_400) { report }
     def try_acquire(
       key, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
-      label: nil, &block
+      label: nil, release: nil, replicas: nil, &block
     )
-      terms =
-        AcquireOptions.new(profile, block).with(
+      options =
+        new_options(block).with(
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
-          on_lost: on_lost, label: label
+          on_lost: on_lost, label: label, release: release, replicas: replicas
         )
-      trying(key, profile.store_key(key), terms, block)
+      trying(key, config.store_key(key), options, block)
     end
 
     # Waits for several keys, and holds all of them while the block runs, or none. Otherwise it
@@ -118,6 +128,7 @@ module Plock
     # @param at_least [Numeric] as for {#acquire}
     # @param on_lost [#call, :raise, nil] as for {#acquire}, called for each lost lease
     # @param label [String, Symbol, nil] as for {#acquire}
+    # @param replicas [Integer, nil] as for {#acquire}
     # @yieldparam leases [Array<Lease>] one for each different key, in the order in which the
     #   caller named them first
     # @return [Object, Array<Lease>] the block's value; without a block the leases, each to be
@@ -132,19 +143,14 @@ module Plock
     #   end
     def acquire_all(
       keys, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
-      label: nil, &block
+      label: nil, replicas: nil, &block
     )
-      terms =
-        AcquireOptions.new(profile, block).with(
+      options =
+        new_options(block).with(
           ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
-          on_lost: on_lost, label: label
+          on_lost: on_lost, label: label, replicas: replicas
         )
-      asking_for_all(keys, terms, block, waits: true) do |lease, store_key, count|
-        raise_timeout(
-          "#{lease.key.inspect}, one of #{count} keys,", lease.key, store_key, terms.wait,
-          lease.waited_with
-        )
-      end
+      waiting_for_all(keys, options, block)
     end
 
     # Like {#acquire_all}, but returns nil if one of the keys is held.
@@ -156,7 +162,7 @@ module Plock
     #   block's value, or nil if it has not run.
     # @raise [ArgumentError, Error] as {#acquire_all}, except {TimeoutError}
     def try_acquire_all(keys, wait: 0, **options, &block)
-      asking_for_all(keys, terms(block, wait: wait, **options), block, waits: false) { nil }
+      trying_all(keys, options_for(block, wait: wait, **options), block)
     end
 
     # A lock that up to `permits:` holders share. It is independent of other kinds of locks of the
@@ -170,7 +176,7 @@ module Plock
     # @example
     #   store.semaphore("geocoder", permits: 3).acquire(wait: 60) { |lease| geocode(address) }
     def semaphore(key, permits:)
-      Semaphore.new(self, key, profile.store_key(key, Kind::SEMAPHORE), permits)
+      Semaphore.new(self, key, config.store_key(key, Kind::SEMAPHORE), permits)
     end
 
     # A lock that many readers share, or one writer holds. It is independent of other kinds of
@@ -183,7 +189,7 @@ module Plock
     # @example
     #   store.read_write_lock("prices").read { |lease| show(Price.all) }
     def read_write_lock(key)
-      ReadWriteLock.new(self, key, profile.store_key(key, Kind::READ_WRITE))
+      ReadWriteLock.new(self, key, config.store_key(key, Kind::READ_WRITE))
     end
 
     # Runs the block at most once in `within:` seconds, among all processes. If it has run or is
@@ -199,6 +205,7 @@ module Plock
     #   case. `next` completes the block; Timeout, Thread#kill, `throw`, `break` and `return` do
     #   not.
     # @param label [String, Symbol, nil] as for {#acquire}
+    # @param replicas [Integer, nil] as for {#acquire}; the block runs only if they have the window
     # @yieldparam lease [Lease]
     # @return [Once] whether the block has run here, and its value
     # @raise [ArgumentError] there is no block, or an argument is invalid
@@ -207,15 +214,17 @@ module Plock
     # @example
     #   result = store.once("digest:2024-05-01", within: 86_400) { send_digest }
     #   result.ran? # => true, and then false all day
-    def once(key, within:, on_error: :release, label: nil, &block)
+    def once(key, within:, on_error: :release, label: nil, replicas: nil, &block)
       raise ArgumentError, "once needs a block" unless block
 
       keeps = Arguments.on_error(on_error) == :keep
       span = Arguments.ttl(within, "within:")
-      terms = terms(block, ttl: span, wait: 0, renew: true, at_least: span, label: label)
+      options = options_for(
+        block, ttl: span, wait: 0, renew: true, at_least: span, label: label, replicas: replicas
+      )
       trying(
-        key, profile.store_key(key, Kind::ONCE), terms,
-        ->(lease) { Once.new(true, run_once(lease, terms, keeps, block)) }
+        key, config.store_key(key, Kind::ONCE), options,
+        ->(lease) { Once.new(true, run_once(lease, options, keeps, block)) }
       ) || Once.not_run
     end
 
@@ -234,29 +243,37 @@ module Plock
     # @param max_hold [Numeric, nil] as for {#acquire}
     # @param on_lost [#call, :raise, nil] as for {#acquire}
     # @param label [String, Symbol, nil] for events
+    # @param replicas [Integer, nil] as for {#acquire}; the dump does not have it
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [LeaseLost] it expired, was broken, or has been adopted already
     # @raise [ArgumentError] `dump` is not the dump of a lease, or another argument is invalid
     # @raise [Error] as for {#acquire}
-    def adopt(dump, ttl: nil, renew: nil, max_hold: nil, on_lost: nil, label: nil, &block)
+    def adopt(
+      dump, ttl: nil, renew: nil, max_hold: nil, on_lost: nil, label: nil, replicas: nil, &block
+    )
       key, keep, rest = Lease.read(dump)
       span = ttl && [Arguments.ttl(ttl), keep].max
-      terms =
-        terms(
+      options =
+        options_for(
           block, ttl: span || USUAL, renew: renew, max_hold: max_hold, at_least: keep,
-          on_lost: on_lost, label: label
+          on_lost: on_lost, label: label, replicas: replicas
         )
-      terms.used = true # by the process that handed it over
-      alarm = LossAlarm.for_leases if terms.raises?
-      lease = Lease.new(key, terms, alarm)
-      taking(lease, lease, terms, alarm, block) do
+      options.used = true # by the process that handed it over
+      alarm = LossAlarm.for_leases if options.raises?
+      lease = Lease.new(key, options, alarm)
+      started = Clock.now if Events.listening
+      taking(lease, lease, options, alarm, block) do
         agree unless @agreed
         lease.hold =
-          adopt_hold(rest, terms.renew, terms.max_hold, terms.watch?, span) do |hold|
+          adopt_hold(
+            rest, options.renew, options.max_hold, options.watch?, span, replicas: options.replicas
+          ) do |hold|
             lease.hold = hold
           end
         raise lost_before_adoption(key) unless lease.hold
+
+        lease.tell(:adopt, Clock.now - started, ttl: lease.ttl) if started
       end
     end
 
@@ -273,7 +290,8 @@ module Plock
     end
 
     # Yields the status of each key that is held in this store's namespace. A key that is acquired
-    # or released during the call may be missing.
+    # or released during the call may be missing. A key that the store cannot read, because another
+    # program has written something else under its name, is left out, with a warning.
     #
     # @yieldparam status [Status] its key is nil, since the store knows only digests. {#status} and
     #   {#break} accept it.
@@ -283,22 +301,64 @@ module Plock
     def each_lock(&block)
       return enum_for(:each_lock) unless block
 
-      agree unless @agreed
-      each_held(&block)
+      each_lock_within(nil, &block)
       nil
     end
 
-    # Takes the key away from its holder. The next lease has a greater fence. The holder learns of
+    # As {#each_lock}, but ends in time even if there are very many keys, or new ones all the time.
+    #
+    # @api private
+    # @param seconds [Float, nil] nil: no limit
+    # @yieldparam status [Status]
+    # @return [Boolean] were these all keys?
+    # @raise [Error] as {#each_lock}
+    def each_lock_within(seconds, &block)
+      agree unless @agreed
+      each_held(seconds && (Clock.now + seconds), &block)
+    end
+
+    # Takes the key away from its holders. The next lease has a greater fence. The holders learn of
     # the loss as {Lease#lost?} describes.
     #
+    # A {Status} takes the key only from the holders that are in it. So the next holder keeps its
+    # lease, even if it acquires the key during this call. The stores compare the fences. Holders
+    # without a fence, such as those of other programs, are not told apart. Nor are those of other
+    # processes in {Store::Advisory}. {Store::Memcached} compares host, pid and thread, too, and may
+    # mistake a thread that releases the key and acquires it again during this call.
+    #
     # @param key [String, Symbol, Status] of a {Status}, its key
-    # @return [Boolean] was it held?
+    # @return [Boolean] was it held, by a holder in the {Status}?
     # @raise [ArgumentError] the key is invalid
     # @raise [Error] the store could not be asked
     def break(key)
-      store_key = locate(key).last
+      break_key(locate(key).last, key.is_a?(Status) ? key.holders : nil)
+    end
+
+    # @api private
+    # @param store_key [String]
+    # @param only [Array<Status::Holder>, nil] the holders that lose the key; nil: all
+    # @return [Boolean] was it held by one of them?
+    # @raise [Error] the store could not be asked
+    def break_key(store_key, only = nil)
       agree unless @agreed
-      break_hold(store_key, Kind.of(store_key).shared?)
+      return false if only && only.empty?
+
+      break_hold(store_key, Kind.of(store_key).shared?, only)
+    end
+
+    # @return [PoolStatus, nil] the store's connections in this process; nil: it has none
+    def pool_status = nil
+
+    # Asks for the state of a key without the agreement on the secret, so nothing is written.
+    #
+    # @api private
+    # @param key [String, Symbol, nil] as callers name it
+    # @param store_key [String]
+    # @return [Status]
+    # @raise [Error] the store could not be asked
+    def look_at(key, store_key)
+      people = examine(store_key, Kind.of(store_key).shared?)
+      Status.new(key, store_key, people, node_of(store_key))
     end
 
     private
@@ -306,34 +366,20 @@ module Plock
     def locate(key)
       return [key.key, key.store_key] if key.is_a?(Status)
 
-      [key, profile.store_key(key)]
+      [key, config.store_key(key)]
     end
 
-    def each_held
-      return enum_for(:each_held) unless block_given?
-
-      each_key(profile.prefix) do |store_key|
-        next unless profile.own?(store_key)
-
-        status = look_at(nil, store_key)
-        yield status if status.held?
-      end
-    end
-
-    def look_at(key, store_key)
-      Status.new(key, store_key, examine(store_key, Kind.of(store_key).shared?))
-    end
+    # Only a store on a cluster has several nodes.
+    def node_of(_store_key) = nil
 
     # @return [Object] the block's value
-    def run_once(lease, terms, keeps, block)
-      terms.used = keeps
+    def run_once(lease, options, keeps, block)
+      options.used = keeps
       value = block.call(lease)
-      terms.used = true
+      options.used = true
       value
     end
 
-    def terms(block, share = nil, **options)
-      AcquireOptions.new(profile, block, share).with(**options)
-    end
+    def options_for(block, **options) = new_options(block).with(**options)
   end
 end

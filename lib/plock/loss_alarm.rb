@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "uninterrupted"
 
 module Plock
   # Raises an error in the thread that is inside a block, as long as it is inside.
@@ -11,24 +12,41 @@ module Plock
   #
   # @api private
   class LossAlarm
-    UNDISTURBED = { Object => :never }.freeze
-    private_constant :UNDISTURBED
-
     # @return [LossAlarm] for {LeaseLost}, which warns of a loss that came too late for the block
-    def self.for_leases
-      new(LeaseLost) { |error| error.lease.warn_of_loss }
-    end
+    def self.for_leases = new(LeaseLost) { |error| error.lease.warn_of_loss }
 
     # @param kind [Class] the class of the error
     # @yieldparam error [Exception] an error that did not arrive before the thread left the block
     def initialize(kind, &missed)
+      LossAlarm.announce(kind)
       @deaf = { kind => :never }.freeze
       @hearing = { kind => :immediate }.freeze
       @kind = kind
       @missed = missed
       @lock = Mutex.new
-      @thread = @error = nil
+      @thread = @error = @entered = nil
       @reachable = Fiber.current.blocking? # Thread#raise could reach another fiber
+    end
+
+    NOTHING = {}.freeze
+    private_constant :NOTHING
+
+    @mask = { LeaseLost => :never }.freeze
+
+    class << self
+      # @return [Hash] for Thread.handle_interrupt: errors of all alarms of this Ractor wait. Under
+      #   a Fiber scheduler nothing is masked, see {Locking::Acquisition.mask}.
+      def mask = Fiber.current_scheduler ? NOTHING : @mask
+
+      # Errors of this kind will be sent. Subscribers, which the mask is for, are called in the main
+      # Ractor only.
+      #
+      # @param kind [Class]
+      def announce(kind)
+        return if @mask.key?(kind) || !Events.here?
+
+        @mask = { **@mask, kind => :never }.freeze
+      end
     end
 
     # @return [Exception, nil] the first one that {#raise_inside} was given
@@ -41,31 +59,35 @@ module Plock
       Thread.handle_interrupt(@deaf) do
         yield
       ensure
-        Thread.handle_interrupt(UNDISTURBED) { clear }
+        Thread.handle_interrupt(UNINTERRUPTED) { clear }
       end
     end
 
-    # Runs the block, in which the error can arrive.
+    # Runs the block, in which the error can arrive. An error that is there already, since the lock
+    # was lost while subscribers heard of the acquire, is raised at once: the block does not run.
     #
     # @return [Object] the block's value
     def hearing(&block)
-      @thread = Thread.current
+      early = Thread.handle_interrupt(UNINTERRUPTED) { enter }
+      raise early if early
+
       Thread.handle_interrupt(@hearing, &block)
     rescue StandardError => e # Active Record wraps an error that arrives during a statement
       raise e.cause && e.cause.equal?(@error) ? @error : e
     ensure
-      Thread.handle_interrupt(UNDISTURBED) { @lock.synchronize { @thread = nil } }
+      Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { @thread = nil } }
     end
 
     # Called from another thread. Only the first error counts.
     #
-    # @return [Boolean] was the thread still inside?
+    # @return [Boolean] does it reach the block? It does not if the thread has left
     def raise_inside(error)
       @lock.synchronize do
         return false if @error
 
         @error = error
-        return false unless @thread && @reachable
+        return !@entered unless @thread
+        return false unless @reachable
 
         @thread.raise(error)
         @sent = true
@@ -73,6 +95,15 @@ module Plock
     end
 
     private
+
+    # @return [Exception, nil]
+    def enter
+      @lock.synchronize do
+        @entered = true
+        @thread = Thread.current
+        @error
+      end
+    end
 
     # Catches the error if it did not arrive inside the block. Other errors of this kind that
     # arrive now belong to outer blocks. They are raised again, and arrive when this thread is back

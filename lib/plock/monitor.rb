@@ -95,9 +95,7 @@ module Plock
     # @return [Boolean] is this fiber inside now?
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
     # @raise [Error] the store failed
-    def try_enter
-      again || begin_tenure(:trying, wait: 0)
-    end
+    def try_enter = again || begin_tenure(:trying, wait: 0)
     alias mon_try_enter try_enter
     alias try_mon_enter try_enter
 
@@ -116,40 +114,30 @@ module Plock
 
     # @return [Boolean] is there a holder? The store is asked, unless this fiber is inside.
     # @raise [Error] the store could not be asked
-    def mon_locked?
-      mon_owned? || store.status(@key).held?
-    end
+    def mon_locked? = mon_owned? || store.status(@key).held?
 
     # @return [Boolean] is this fiber inside? Even if its lease was lost: then {#enter} raises, and
     #   {#exit} leaves.
-    def mon_owned?
-      !own.nil?
-    end
+    def mon_owned? = !own.nil?
 
     # There are no conditions to wait for among processes.
     #
     # @raise [UnsupportedError]
     def new_cond
-      raise UnsupportedError.new("a Plock::Monitor has no condition variables", code: :unsupported)
+      raise UnsupportedError, "a Plock::Monitor has no condition variables"
     end
 
     # There are no conditions to wait for, see {#new_cond}.
     #
     # @raise [UnsupportedError]
-    def wait_for_cond(*)
-      new_cond
-    end
+    def wait_for_cond(*) = new_cond
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{@key.inspect}>"
-    end
+    def inspect = "#<#{self.class} #{@key.inspect}>"
 
     private
 
-    def store
-      @store || Plock.store
-    end
+    def store = @store || Plock.store
 
     def tenures
       Thread.current[:plock_monitors] ||= {}.compare_by_identity
@@ -202,15 +190,15 @@ module Plock
     # @return [Boolean]
     def begin_tenure(way, **options)
       store = self.store
-      profile = store.profile
-      terms = Locking::AcquireOptions.new(profile, nil).with(**@options, **options)
-      lease = Lease.new(@key, terms)
+      config = store.config
+      acquire_options = Locking::AcquireOptions.new(config, nil).with(**@options, **options)
+      lease = Lease.new(@key, acquire_options)
       entered = ->(_lease) do
         tenures[self] = Tenure.new(lease, 1)
         Locking::OwnHolds.add(store, lease)
       end
       !Locking::Acquisition.handing_out(entered, -> { give_back(lease) }) do
-        store.public_send(way, @key, profile.store_key(@key), terms, nil, lease: lease)
+        store.public_send(way, @key, config.store_key(@key), acquire_options, nil, lease: lease)
       end.nil?
     end
 

@@ -19,22 +19,16 @@ module Plock
     end
 
     # @return [Boolean] has the block run here?
-    def ran?
-      @ran
-    end
+    def ran? = @ran
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{@ran ? "ran" : "did not run"}>"
-    end
+    def inspect = "#<#{self.class} #{@ran ? "ran" : "did not run"}>"
 
     NOT_RUN = new(false, nil)
     private_constant :NOT_RUN
 
     # @api private
     # @return [Once] for a call that did not run the block
-    def self.not_run
-      NOT_RUN
-    end
+    def self.not_run = NOT_RUN
   end
 end

@@ -41,19 +41,14 @@ module Plock
 
       def check
         unless defined?(::Parse::Stack::VERSION)
-          raise UnsupportedError.new(
-            "require parse-stack-next before plock/parse_stack",
-            code: :unsupported
-          )
+          raise UnsupportedError, "require parse-stack-next before plock/parse_stack"
         end
 
         version = ::Parse::Stack::VERSION
         return if Gem::Version.new(version) >= Gem::Version.new(OLDEST)
 
-        raise UnsupportedError.new(
-          "plock/parse_stack needs parse-stack-next #{OLDEST} or later (this is #{version})",
-          code: :unsupported
-        )
+        raise UnsupportedError,
+              "plock/parse_stack needs parse-stack-next #{OLDEST} or later (this is #{version})"
       end
 
       # A constant that is not loaded yet is not plock's.

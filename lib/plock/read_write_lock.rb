@@ -45,9 +45,7 @@ module Plock
     #   block has not run.
     # @raise [UnsupportedError] this fiber writes already, or reads already and there is no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
-    def read(**options, &block)
-      share(:acquiring, Locking::Share::READ, options, &block)
-    end
+    def read(**options, &block) = share(:acquiring, Locking::Share::READ, options, &block)
 
     # Waits until it can write, and holds the only lease while the block runs.
     #
@@ -57,9 +55,7 @@ module Plock
     # @raise [TimeoutError] others read or wrote until `wait:` ended. The block has not run.
     # @raise [UnsupportedError] this fiber reads or writes already: it would wait for itself
     # @raise [ArgumentError, Error] as {Locking#acquire} does
-    def write(**options, &block)
-      share(:acquiring, Locking::Share::WRITE, options, &block)
-    end
+    def write(**options, &block) = share(:acquiring, Locking::Share::WRITE, options, &block)
 
     # Like {#read}, but returns nil if it cannot read now.
     #
@@ -86,9 +82,7 @@ module Plock
     end
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{@key.inspect}>"
-    end
+    def inspect = "#<#{self.class} #{@key.inspect}>"
 
     private
 
@@ -101,12 +95,12 @@ module Plock
     end
 
     def go_on_with(own, share, options, block)
-      terms(share, options, block) # raises what is not valid
+      options_for(share, options, block) # raises what is not valid
       return block.call(own) if block && own.mode == :read && share.name == :read
 
-      raise UnsupportedError.new("this fiber #{own.mode == :read ? "reads" : "writes"} " \
-                                 "#{@key.inspect} already, and would wait for itself: " \
-                                 "#{advice(own, share)}", code: :unsupported)
+      raise UnsupportedError,
+            "this fiber #{own.mode == :read ? "reads" : "writes"} #{@key.inspect} already, " \
+            "and would wait for itself: #{advice(own, share)}"
     end
 
     def advice(own, share)

@@ -41,7 +41,7 @@ module Plock
       # @param label [String, nil]
       # @return [Hash{Symbol => Object}]
       def own(label)
-        { host: Etc.uname[:nodename], pid: Process.pid, thread: Thread.current.native_thread_id,
+        { host: host, pid: Process.pid, thread: Thread.current.native_thread_id,
           label: label }
       end
 
@@ -53,7 +53,7 @@ module Plock
       # @return [String]
       def write(channel, label, value)
         [
-          encode(Etc.uname[:nodename]), Process.pid, Thread.current.native_thread_id,
+          @encoded_host ||= encode(host), Process.pid, Thread.current.native_thread_id,
           channel || NONE, label ? encode(label) : NONE, value
         ].join(" ")
       end
@@ -67,9 +67,10 @@ module Plock
 
       private
 
-      def encode(text)
-        text.gsub(UNFIT) { |character| format("%%%02X", character.ord) }
-      end
+      # Read once: the name of a host does not change.
+      def host = @host ||= Etc.uname[:nodename].freeze
+
+      def encode(text) = text.gsub(UNFIT) { |character| format("%%%02X", character.ord) }
 
       # Blanks, control characters and the percent sign are percent-encoded.
       def decode(label)

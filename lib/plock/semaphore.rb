@@ -49,9 +49,7 @@ module Plock
     # @example
     #   lease = Plock.semaphore("exports", permits: 2).acquire(renew: true)
     #   lease.release # => true
-    def acquire(**options, &block)
-      ask(:acquiring, @share, options, &block)
-    end
+    def acquire(**options, &block) = ask(:acquiring, @share, options, &block)
 
     # Like {#acquire}, but returns nil if all permits are taken.
     #

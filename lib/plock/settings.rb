@@ -8,13 +8,13 @@ module Plock
   # @api private
   module Settings
     # The names of the settings, as in {Configuration}.
-    NAMES = %i[url secret namespace ttl wait logger options store].freeze
+    NAMES = %i[url secret namespace ttl wait logger log options store].freeze
 
     # Stores that are named by a word. They are in the database of the application.
     STORES = %w[database advisory].freeze
 
     # Options whose values are Symbols. YAML files have Strings in their place.
-    SYMBOLS = %i[verify encoding scope].freeze
+    SYMBOLS = %i[verify encoding scope release].freeze
     private_constant :SYMBOLS
 
     # Settings that decide how keys are named. They stand beside `options`, not in them: processes
@@ -32,16 +32,25 @@ module Plock
         settings = settings.compact
         unknown = settings.keys - NAMES
         fail_with("#{place} has no #{unknown.first}; there are #{NAMES.join(", ")}") if unknown.any?
+        check_store(settings[:store], place)
         settings[:options] = options(settings[:options], place) if settings.key?(:options)
         settings
       end
 
       # @raise [ConfigurationError]
       def fail_with(message)
-        raise ConfigurationError.new(message, code: :bad_config)
+        raise ConfigurationError, message
       end
 
       private
+
+      # Another object is checked where it is used.
+      def check_store(store, place)
+        return unless (store.is_a?(String) || store.is_a?(Symbol)) && !STORES.include?(store.to_s)
+
+        fail_with("#{place}: store must be one of #{STORES.join(", ")} (got " \
+                  "#{store.to_s.inspect}); a URL belongs in url")
+      end
 
       def options(options, place)
         fail_with("options in #{place} must have names and values") unless options.is_a?(Hash)

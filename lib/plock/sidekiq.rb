@@ -21,18 +21,14 @@ module Plock
     private_constant :OLDEST
 
     if Gem::Version.new(::Sidekiq::VERSION) < Gem::Version.new(OLDEST)
-      raise UnsupportedError.new(
-        "plock/sidekiq needs Sidekiq #{OLDEST} or later (this is #{::Sidekiq::VERSION})",
-        code: :unsupported
-      )
+      raise UnsupportedError,
+            "plock/sidekiq needs Sidekiq #{OLDEST} or later (this is #{::Sidekiq::VERSION})"
     end
 
     class << self
       # @api private
       # @return [Boolean]
-      def jobs?(job_class)
-        job_class.include?(::Sidekiq::Job)
-      end
+      def jobs?(job_class) = job_class.include?(::Sidekiq::Job)
 
       # @api private
       # Does nothing, because the middleware guards the jobs.

@@ -36,9 +36,11 @@ module Plock
     Holder = Struct.new(:host, :pid, :thread, :label, :fence, :since, :remaining, :mode,
                         keyword_init: true) do
       # @return [String]
-      def to_s
-        Status.describe(self)
-      end
+      def to_s = Status.describe(self)
+
+      # @api private
+      # @return [Array] another one for another lease, as far as the store can tell them apart
+      def who = [fence, host, pid, thread]
     end
 
     # One waiter for the key.
@@ -57,9 +59,7 @@ module Plock
     #   @return [Symbol, nil] `:read` or `:write`; nil for locks without modes
     Waiter = Struct.new(:host, :pid, :thread, :label, :since, :mode, keyword_init: true) do
       # @return [String]
-      def to_s
-        Status.describe(self)
-      end
+      def to_s = Status.describe(self)
     end
 
     DEEDS = { read: "held for reading", write: "held for writing" }.freeze
@@ -71,6 +71,10 @@ module Plock
 
     # @return [String] as it stands in the store
     attr_reader :store_key
+
+    # @return [String, nil] host and port of the node of a Redis Cluster that serves the key; nil
+    #   for other stores
+    attr_reader :node
 
     # @return [Array<Holder>] in the order of their arrival; a plain lock has at most one
     attr_reader :holders
@@ -97,9 +101,11 @@ module Plock
     # @api private
     # @param people [Array(Array<Holder>, Array<Waiter>), nil] as a store's `examine` returns them;
     #   nil: the store knows nothing of the key, so it is free
-    def initialize(key, store_key, people)
+    # @param node [Array(String, String), nil] host and port
+    def initialize(key, store_key, people, node = nil)
       @key = key
       @store_key = store_key
+      @node = node && node.join(":").freeze
       holders, waiters = people
       @holders = (holders || []).freeze
       @waiters = (waiters || []).freeze
@@ -108,30 +114,25 @@ module Plock
     end
 
     # @return [Symbol] what the key is locked as: `:lock`, `:once`, `:semaphore` or `:read_write`
-    def kind
-      Locking::Kind.of(@store_key).name
-    end
+    def kind = Locking::Kind.of(@store_key).name
 
     # @return [Boolean] true if there is a holder, or the key is kept by `at_least:` after its
     #   lease was released
-    def held?
-      @holders.any?
-    end
+    def held? = @holders.any?
 
     # @return [String] a sentence without a full stop
     def to_s
-      return "free" unless held?
+      place = ", at node #{node}" if node
+      return "free#{place}" unless held?
 
       held = DEEDS.fetch(@holders.first.mode, "held")
       held += " since #{since.utc.strftime("%F %T.%3N UTC")}" if since
       others = ", and by #{@holders.size - 1} more" if @holders.size > 1
-      "#{held} by #{@holders.first}#{others}, #{waiters.size} waiting"
+      "#{held} by #{@holders.first}#{others}, #{waiters.size} waiting#{place}"
     end
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{(key || store_key).inspect} #{self}>"
-    end
+    def inspect = "#<#{self.class} #{(key || store_key).inspect} #{self}>"
 
     class << self
       # @api private

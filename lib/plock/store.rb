@@ -9,9 +9,10 @@ require_relative "locking"
 require_relative "store/support/status_reader"
 
 module Plock
-  # A place where locks live: one Redis (6.2 or later) or Valkey, and this process's pool of
-  # connections to it. One store serves any number of threads and fibers. It connects when it is
-  # first used, reconnects by itself, and works again by itself after a fork, in both processes.
+  # A place where locks live: one Redis (6.2 or later) or Valkey, or a cluster of them, and this
+  # process's pools of connections to it. One store serves any number of threads and fibers. It
+  # connects when it is first used, reconnects by itself, and works again by itself after a fork, in
+  # both processes.
   #
   # @example
   #   store = Plock::Store.open("redis://127.0.0.1:6379/1", pool_size: 4)
@@ -67,6 +68,22 @@ module Plock
   # @!method url
   #   @return [String] without user and password
   #
+  # @!method sentinels
+  #   @return [Array<Array(String, String)>] the host and port of each sentinel in the URL; empty if
+  #     the URL names the server
+  #
+  # @!method primaries
+  #   @return [Array<Array(String, String)>] the host and port of each primary of a Redis Cluster,
+  #     as far as the store knows them; empty if the store is on no cluster
+  #
+  # @!method node_of(key)
+  #   @param key [String] as it stands in the store
+  #   @return [Array(String, String), nil] the host and port of the node of a Redis Cluster that
+  #     serves the key, as far as the store knows; nil if the store is on no cluster
+  #
+  # @!method replicas
+  #   @return [Integer] how many replicas must confirm a lease, if a call does not say it
+  #
   # @!method unverified?
   #   @return [Boolean] is it TLS with `verify: :none`?
   #
@@ -92,9 +109,12 @@ module Plock
     OPTIONS = {
       connect_timeout: :seconds, command_timeout: :seconds, attempt_timeout: :seconds,
       release_timeout: :seconds, unavailable_timeout: :seconds, fence_ttl: :fence_ttl,
-      pool_size: :pool_size, username: :text, password: :text, database: :database, ca_file: :file,
-      ca_path: :file, cert: :file, key: :file, verify: :verify_mode, server_name: :text,
-      encoding: :encoding
+      pool_size: :pool_size, replicas: :replicas, username: :text, password: :text,
+      database: :database, ca_file: :file, ca_path: :file, cert: :file, key: :file,
+      verify: :verify_mode, server_name: :text,
+      sentinel_username: :text, sentinel_password: :text, sentinel_tls: :switch,
+      sentinel_ca_file: :file, sentinel_ca_path: :file, sentinel_cert: :file, sentinel_key: :file,
+      sentinel_verify: :verify_mode, sentinel_server_name: :text, encoding: :encoding
     }.freeze
 
     # Opens a store in the memory of this process.
@@ -104,7 +124,8 @@ module Plock
     MEMCACHED = "memcached://"
 
     # For messages.
-    KNOWN = "give a URL (redis://, rediss://, unix://, local: or memory:) or a client of Redis"
+    KNOWN = "give a URL (redis://, rediss://, redis+sentinel://, redis+cluster://, unix://, " \
+            "local: or memory:) or a client of Redis"
 
     private_constant :MEMORY, :MEMCACHED, :KNOWN, :SECONDS, :FENCE_TTLS, :POOL_SIZES, :DATABASES,
                      :ENCODINGS, :VERIFY_MODES, :OPTIONS
@@ -116,7 +137,11 @@ module Plock
       # `source` is a URL — `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS,
       # `unix:///path/to/socket[?db=N]`, all with percent-encoding — or an existing client, whose
       # address, credentials, TLS settings and database are taken over (see {ClientAddress}).
-      # Options take precedence over the URL or the client; nil means that the option is absent.
+      # `redis+sentinel://host:26379,host:26379/NAME[/database]`, or `rediss+sentinel://`, uses the
+      # primary that the sentinels know by this name. User and password in the URL are those of the
+      # servers. `redis+cluster://host:port,host:port`, or `rediss+cluster://`, uses a Redis Cluster
+      # to which these nodes belong. Options take precedence over the URL or the client; nil means
+      # that the option is absent.
       #
       # @param source [String, Object]
       # @param options [Hash{Symbol => Object}]
@@ -133,6 +158,8 @@ module Plock
       #   key's fence after its lease. If the server's clock is set back, or a failover goes to a
       #   slower clock, by no more than this, fences still grow
       # @option options [Integer] :pool_size (16) connections at most, 1 to 1024
+      # @option options [Integer] :replicas (0) how many replicas must confirm a lease before it
+      #   counts, 0 to 100, if {Locking#acquire} has no such option
       # @option options [String] :username
       # @option options [String] :password
       # @option options [Integer] :database 0 or more
@@ -141,10 +168,18 @@ module Plock
       # @option options [String, Pathname] :ca_path directory of such files
       # @option options [String, Pathname] :cert PEM file of the client's certificate
       # @option options [String, Pathname] :key PEM file of its key
+      # @option options [Symbol] :release (:wait) `:background` sends the release at the end of a
+      #   block, and does not wait for the answer
       # @option options [Symbol] :verify (:peer) `:none` trusts any server, and warns once for
       #   each address
       # @option options [String] :server_name the name to ask for and to verify instead of the
       #   host's
+      # @option options [String] :sentinel_username
+      # @option options [String] :sentinel_password
+      # @option options [Boolean] :sentinel_tls as the scheme of the URL says
+      # @option options [String, Pathname] :sentinel_ca_file, and `:sentinel_ca_path`,
+      #   `:sentinel_cert`, `:sentinel_key`, `:sentinel_verify`, `:sentinel_server_name`: the same
+      #   for the sentinels. Those of the servers, if none of them is given
       # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's
       #   Marshal would, to share locks with a Moneta store
       # @option options [String] :secret the secret that hashes the keys, at least 16 bytes; by
@@ -178,9 +213,9 @@ module Plock
           fail_with("the store is #{source.nil? ? "nil" : '""'}: #{KNOWN}")
         end
 
-        profile = Locking::StoreConfig.extract(options)
+        config = Locking::StoreConfig.extract(options)
         if String === source && source.start_with?(MEMCACHED)
-          return open_memcached(source, options, profile)
+          return open_memcached(source, options, config)
         end
 
         local = String === source && LocalStore.opens?(source)
@@ -189,8 +224,8 @@ module Plock
         if defined?(::ActiveSupport::Notifications) && Events.here?
           Events::ActiveSupportBridge.attach
         end
-        return open_memory($1, settings, profile) if String === source && MEMORY =~ source
-        return open_local(source, keys, settings, profile) if local
+        return open_memory($1, settings, config) if String === source && MEMORY =~ source
+        return open_local(source, keys, settings, config) if local
 
         unless String === source
           address = ClientAddress.of(source) or
@@ -199,14 +234,28 @@ module Plock
           settings = address.options.merge(settings)
         end
         store = connect(source, settings)
-        store.profile = profile
+        store.config = config
         warn_once_of(store) if store.unverified?
         store
       end
 
+      # @api private
+      # Checks what {open} takes. It opens no file, and connects to no server.
+      #
+      # @return [void]
+      # @raise [Error, ArgumentError] as {open}
+      def check_settings(source, **options)
+        local = String === source && LocalStore.opens?(source)
+        return self.open(source, **options) unless local
+
+        Locking::StoreConfig.extract(options)
+        LocalStore.place(source, options.delete(:keys))
+        refuse_for_local(check(options))
+      end
+
       private
 
-      def open_memcached(url, options, profile)
+      def open_memcached(url, options, config)
         require_relative "store/memcached"
         servers =
           url
@@ -214,19 +263,23 @@ module Plock
             .split(",")
             .map { |server| server.include?("@") ? "#{MEMCACHED}#{server}" : server }
         fail_with("#{MEMCACHED} names no server: write #{MEMCACHED}host:port") if servers.empty?
-        Memcached.new(servers, profile: profile, **options)
+        Memcached.new(servers, config: config, **options)
       rescue LoadError => e
-        raise UnsupportedError.new(e.message, code: :unsupported)
+        raise UnsupportedError, e.message
       end
 
-      def open_memory(name, settings, profile)
+      def open_memory(name, settings, config)
         fail_with("#{settings.keys.first} is of no use to a store in memory") unless settings.empty?
-        Testing::MemoryStore.new(name, profile)
+        Testing::MemoryStore.new(name, config)
       end
 
-      def open_local(url, keys, settings, profile)
+      def open_local(url, keys, settings, config)
+        refuse_for_local(settings)
+        LocalStore.open(url, keys, config)
+      end
+
+      def refuse_for_local(settings)
         fail_with("#{settings.keys.first} is of no use to a local store") unless settings.empty?
-        LocalStore.open(url, keys, profile)
       end
 
       # Once in each Ractor: there is no other place to remember it that all of them may write to.
@@ -256,20 +309,21 @@ module Plock
         within(FENCE_TTLS, name, value.to_f.round(3))
       end
 
-      def check_pool_size(name, value)
-        within(POOL_SIZES, name, integer(name, value))
-      end
+      def check_pool_size(name, value) = within(POOL_SIZES, name, integer(name, value))
 
-      def check_database(name, value)
-        within(DATABASES, name, integer(name, value))
-      end
+      def check_replicas(name, value) =
+        within(Locking::Arguments::REPLICAS, name, integer(name, value))
 
-      def check_verify_mode(name, value)
-        one_of(VERIFY_MODES, name, value)
-      end
+      def check_database(name, value) = within(DATABASES, name, integer(name, value))
 
-      def check_encoding(name, value)
-        one_of(ENCODINGS, name, value)
+      def check_verify_mode(name, value) = one_of(VERIFY_MODES, name, value)
+
+      def check_encoding(name, value) = one_of(ENCODINGS, name, value)
+
+      def check_switch(name, value)
+        return value.to_s if [true, false].include?(value)
+
+        fail_with("#{name} must be true or false (got #{value.inspect})")
       end
 
       def check_file(name, value)
@@ -282,46 +336,45 @@ module Plock
         value
       end
 
-      def text?(value)
-        value.is_a?(String) && !value.empty? && !value.b.include?("\0")
-      end
+      def text?(value) = value.is_a?(String) && !value.empty? && !value.b.include?("\0")
 
       def integer(name, value)
         value.is_a?(Integer) ? value : fail_with("#{name} must be an Integer")
       end
 
       def within(range, name, value)
-        if range.cover?(value)
-          value
-        else
-          fail_with("#{name} must be from #{range.first} to #{range.last} (got #{value})")
-        end
+        return value if range.cover?(value)
+
+        fail_with("#{name} must be from #{range.first} to #{range.last} (got #{value})")
       end
 
       def one_of(values, name, value)
-        if values.include?(value)
-          value
-        else
-          fail_with("#{name} must be one of #{values.inspect} (got #{value.inspect})")
-        end
+        return value if values.include?(value)
+
+        fail_with("#{name} must be one of #{values.inspect} (got #{value.inspect})")
       end
 
       def fail_with(message)
-        raise ConfigurationError.new("Plock::Store.open: #{message}", code: :bad_config)
+        raise ConfigurationError, "Plock::Store.open: #{message}"
       end
     end
+
+    # @return [PoolStatus] the connections of this process for calls; the one that listens for
+    #   turns does not count
+    def pool_status = PoolStatus.new(*pool_counts)
 
     # @api private
     # @param dump [String] of {Hold#dump}
     # @param ttl [Float, nil] seconds from now on; nil: as many as it was granted for
     # @param heir [String, nil] the dump of a lease whose token is used again; nil: a fresh token
+    # @param replicas [Integer, nil]
     # @yieldparam hold [Hold] as soon as it is ours
     # @return [Hold, nil] nil: the lease was lost, or adopted, before
     # @raise [ArgumentError] not the dump of a hold
-    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
+    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
       key, value, _fence, granted, share = Hold.read(dump)
       heir &&= Hold.read(heir)[1]
-      adopt_owner(key, value, ttl || granted, renew, max_hold, watch, share, heir, &given)
+      adopt_owner(key, value, ttl || granted, renew, max_hold, watch, share, heir, replicas, &given)
     end
   end
 end

@@ -118,6 +118,16 @@ static bool is_greeting(const char *command) {
     return is(command, "AUTH ") || is(command, "SELECT ") || is(command, "CLIENT ");
 }
 
+/* Is it the SHA-1 or the text of the script, for one server or for a cluster? */
+static bool is_script(const char *word, size_t length, plock_script_id id) {
+    for (int clustered = 0; clustered < 2; clustered++) {
+        const plock_script *script = plock__script_for(id, clustered);
+        if (length == PLOCK__SHA1_HEX && !memcmp(word, script->sha1, PLOCK__SHA1_HEX)) return true;
+        if (length == script->length && !memcmp(word, script->text, length)) return true;
+    }
+    return false;
+}
+
 static void add_word(char *command, const char *word, size_t length) {
     static const char *const NAMES[PLOCK__SCRIPTS] = {[PLOCK__ACQUIRE] = "acquire",
                                                       [PLOCK__RELEASE] = "release",
@@ -142,9 +152,7 @@ static void add_word(char *command, const char *word, size_t length) {
                                                       [PLOCK__SHARED_BREAK] = "shared_break",
                                                       [PLOCK__SHARED_STATUS] = "shared_status"};
     for (int id = 0; id < PLOCK__SCRIPTS; id++) {
-        const plock_script *script = plock__script((plock_script_id)id);
-        const bool hash = length == PLOCK__SHA1_HEX && !memcmp(word, script->sha1, PLOCK__SHA1_HEX);
-        if (!hash && !(length == script->length && !memcmp(word, script->text, length))) continue;
+        if (!is_script(word, length, (plock_script_id)id)) continue;
         word = NAMES[id];
         length = strlen(word);
     }
@@ -283,9 +291,10 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     return size ? PLOCK_OK : again(peer, POLLOUT, interest);
 }
 
-static int descriptor(const plock_transport *transport) {
+static void expect(plock_transport *transport, plock_interest *interest) {
     const fake_peer *peer = ((const fake_transport *)(const void *)transport)->peer;
-    return peer->waker >= 0 ? peer->fd : -1;
+    interest->fd = peer->waker >= 0 ? peer->fd : -1;
+    interest->events = POLLIN;
 }
 
 static size_t pending(const plock_transport *transport) {
@@ -332,7 +341,7 @@ static void open_descriptors(fake_peer *peer) {
 
 static plock_transport *make(plock_node *node) {
     static const plock_transport_operations OPERATIONS = {
-        connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
+        connect_step, read_some, write_some, expect, pending, alive, abandon, destroy};
     (void)node;
     fake_transport *transport = plock__allocate(sizeof *transport);
     if (!transport) return NULL;

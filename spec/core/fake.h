@@ -33,7 +33,7 @@ enum {
     FAKE_ANSWERS = 16,
     FAKE_COMMAND_ROOM = 400,
     FAKE_IN = 20480,
-    FAKE_OUT = 12288
+    FAKE_OUT = 80 * 1024
 };
 
 /* Answers that are not bytes. */

@@ -60,23 +60,9 @@ void fake_end(plock_lease *lease, plock_store *store) {
     CHECK_INT(plock__live_allocations(), 0);
 }
 
-/* Blocks in use, those of wakers that wait for their next use not counted. */
-static long blocks_in_use(void) {
-    enum { WAKERS_MAX = 16 };
-    plock_waker *wakers[WAKERS_MAX];
-    long before, taken = 0;
-    do { /* unused ones come first; then a new one is made */
-        before = plock__live_allocations();
-        wakers[taken++] = plock_waker_take();
-    } while (plock__live_allocations() == before && taken < WAKERS_MAX);
-    const long in_use = plock__live_allocations() - taken;
-    while (taken > 0) plock_waker_give(wakers[--taken]);
-    return in_use;
-}
-
 void fake_settle(void) {
     unsigned rounds = 0;
-    while (blocks_in_use() > 0 && test_patient(&rounds)) continue;
+    while (plock__live_allocations() > plock__unused_wakers() && test_patient(&rounds)) continue;
     plock__forget_wakers();
     CHECK_INT(plock__live_allocations(), 0);
 }

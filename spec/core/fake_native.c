@@ -21,7 +21,7 @@ plock_store *fake_native_store(const char *(*says)(const char *command, unsigned
 
 bool fake_queues(const char *command) {
     char ticket[FAKE_COMMAND_ROOM];
-    return *fake_word(command, 15, ticket) >= '0' && *ticket <= '9';
+    return *fake_word(command, 12, ticket) >= '0' && *ticket <= '9';
 }
 
 const char *fake_refuses(const char *command, unsigned nth) {
@@ -120,22 +120,22 @@ void fake_native_pass(plock_ns span) {
 
 const char *fake_value(unsigned nth, char value[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];
-    return fake_word(fake_command("EVALSHA acquire", nth, command), 6, value);
+    return fake_word(fake_command("EVALSHA acquire", nth, command), 4, value);
 }
 
 const char *fake_ticket(unsigned nth, char ticket[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];
-    return fake_word(fake_command("EVALSHA acquire", nth, command), 15, ticket);
+    return fake_word(fake_command("EVALSHA acquire", nth, command), 12, ticket);
 }
 
-const char *fake_record(unsigned nth, char record[FAKE_COMMAND_ROOM]) {
+const char *fake_signature(unsigned nth, char signature[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];
     const char *from = fake_command("EVALSHA acquire", nth, command), *to;
-    for (unsigned words = 0; words < 8 && *from; words++) from = strchr(from, ' ') + 1;
+    for (unsigned words = 0; words < 6 && *from; words++) from = strchr(from, ' ') + 1;
     to = from;
-    for (unsigned words = 0; words < 6 && *to; words++) to += strcspn(to, " ") + (words < 5);
-    (void)snprintf(record, FAKE_COMMAND_ROOM, "%.*s", (int)(to - from), from);
-    return record;
+    for (unsigned words = 0; words < 5 && *to; words++) to += strcspn(to, " ") + (words < 4);
+    (void)snprintf(signature, FAKE_COMMAND_ROOM, "%.*s", (int)(to - from), from);
+    return signature;
 }
 
 void fake_call(const char *kind, unsigned nth) {

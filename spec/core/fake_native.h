@@ -42,7 +42,7 @@ void fake_native_pass(plock_ns span);
 
 /* The value, or the whole record, of the n-th acquire that the server received. */
 const char *fake_value(unsigned nth, char value[FAKE_COMMAND_ROOM]);
-const char *fake_record(unsigned nth, char record[FAKE_COMMAND_ROOM]);
+const char *fake_signature(unsigned nth, char signature[FAKE_COMMAND_ROOM]);
 /* The ticket of that acquire; "" if it did not queue. */
 const char *fake_ticket(unsigned nth, char ticket[FAKE_COMMAND_ROOM]);
 

@@ -87,7 +87,7 @@ plock_status local_break(plock_local *store, const char *key) {
     plock_error error;
     plock_interest interest;
     plock_status status;
-    do status = plock_local_break(store, key, strlen(key), &interest, &error);
+    do status = plock_local_break(store, key, strlen(key), NULL, 0, &interest, &error);
     while (status == PLOCK_AGAIN && plock_wait_poll(NULL, &interest) == PLOCK_OK);
     return status;
 }

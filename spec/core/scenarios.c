@@ -76,6 +76,12 @@ static void script_is_unknown(void) {
     fake_peers[0].answers[2] = FAKE_HELD;
 }
 
+static void replica_confirms(void) {
+    fake_peers[0].answers[0] = FAKE_HELD;
+    fake_peers[0].answers[1] = ":1\r\n";
+    fake_peers[0].answers[2] = FAKE_DONE;
+}
+
 static atomic_bool released; /* the lock that is waited for */
 
 static const char *refuse_until_released(const char *command, unsigned nth) {
@@ -109,7 +115,7 @@ static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
             continue;
         told = newest;
         atomic_store(&released, true);
-        (void)snprintf(message, sizeof message, "= %.40s k", fake_word(command, 6, value));
+        (void)snprintf(message, sizeof message, "= %.40s k", fake_word(command, 4, value));
         (void)fake_publish(message);
     }
     return status ? status : fake_release(lease);
@@ -253,6 +259,8 @@ const scenario SCENARIOS[] = {
     {"with AUTH and SELECT", "redis://ali:sesame@h/3", NULL, acquire_and_release, PLOCK_OK,
      PLOCK_OK},
     {"with SCRIPT LOAD", "redis://h", script_is_unknown, acquire_and_release, PLOCK_OK, PLOCK_OK},
+    {"with a replica", "redis://h?replicas=1", replica_confirms, acquire_and_release, PLOCK_OK,
+     PLOCK_OK},
     {"waiting in line", "redis://h", lock_is_held_for_a_while, wait_in_line, PLOCK_OK, PLOCK_OK},
     {"giving up in line", "redis://h", lock_is_held_for_a_while, give_up_in_line, PLOCK_OK,
      PLOCK_TRY_FAILED},

@@ -44,8 +44,8 @@ static void every_form_of_an_address_is_understood(void) {
         plock_config *config = read_url(FORMS[i].url);
         if (!config) continue;
         CHECK_INT(config->scheme, FORMS[i].scheme);
-        CHECK_TEXT(config->host, FORMS[i].host);
-        CHECK_TEXT(config->port, FORMS[i].port);
+        CHECK_TEXT(config->server.host, FORMS[i].host);
+        CHECK_TEXT(config->server.port, FORMS[i].port);
         CHECK_TEXT(config->database, FORMS[i].database);
         CHECK_TEXT(plock_config_display(config), FORMS[i].display);
         plock_config_free(config);
@@ -72,9 +72,106 @@ static void a_unix_socket_has_a_path(void) {
         CHECK_TEXT(config->database, FORMS[i].database);
         CHECK_TEXT(config->password, FORMS[i].password);
         CHECK_TEXT(plock_config_display(config), FORMS[i].display);
-        CHECK(config->host == NULL);
+        CHECK(config->server.host == NULL);
         plock_config_free(config);
     }
+}
+
+static void sentinels_name_a_primary(void) {
+    static const struct {
+        const char *url, *primary, *database, *display;
+        unsigned count;
+        plock_scheme scheme;
+    } FORMS[] = {
+        {"redis+sentinel://a/main", "main", NULL, "redis+sentinel://a:26379/main", 1, PLOCK_TCP},
+        {"redis+sentinel://a,b:1,[::1]:2/main/3", "main", "3",
+         "redis+sentinel://a:26379,b:1,[::1]:2/main/3", 3, PLOCK_TCP},
+        {"rediss+sentinel://ali:sesame@a/my%2Down?sentinel_password=open", "my-own", NULL, NULL, 1,
+         PLOCK_TLS_OVER_TCP},
+        {"redis-sentinel://a,b/2?sentinelMasterId=main", "main", "2",
+         "redis+sentinel://a:26379,b:26379/main/2", 2, PLOCK_TCP},
+        {"redis-sentinel://a?sentinelMasterId=main", "main", NULL, "redis+sentinel://a:26379/main",
+         1, PLOCK_TCP},
+    };
+    for (unsigned i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
+        plock_config *config = read_url(FORMS[i].url);
+        if (!config) continue;
+        const plock_sentinels *sentinels = config->sentinels;
+        CHECK_INT(config->scheme, FORMS[i].scheme);
+        CHECK(sentinels != NULL);
+        CHECK_INT(sentinels->places.count, FORMS[i].count);
+        CHECK_TEXT(sentinels->primary, FORMS[i].primary);
+        CHECK_TEXT(config->database, FORMS[i].database);
+        CHECK_INT(sentinels->config->scheme, FORMS[i].scheme);
+        if (FORMS[i].display) CHECK_TEXT(plock_config_display(config), FORMS[i].display);
+        CHECK_LACKS(plock_config_display(config), "sesame");
+        plock_config_free(config);
+    }
+}
+
+static void nodes_of_a_cluster_are_listed(void) {
+    static const struct {
+        const char *url, *display;
+        unsigned count;
+        plock_scheme scheme;
+    } FORMS[] = {
+        {"redis+cluster://a", "redis+cluster://a:6379", 1, PLOCK_TCP},
+        {"redis+cluster://a:7000,b,[::1]:7002", "redis+cluster://a:7000,b:6379,[::1]:7002", 3,
+         PLOCK_TCP},
+        {"rediss+cluster://ali:sesame@a:1/0", "rediss+cluster://a:1/0", 1, PLOCK_TLS_OVER_TCP},
+    };
+    for (unsigned i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
+        plock_error error;
+        plock_config *config = read_url(FORMS[i].url);
+        CHECK(config->cluster != NULL);
+        CHECK_INT(config->cluster->count, FORMS[i].count);
+        CHECK_INT(config->scheme, FORMS[i].scheme);
+        CHECK_TEXT(plock_config_display(config), FORMS[i].display);
+        CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+        plock_config_free(config);
+    }
+}
+
+static void a_cluster_has_one_database(void) {
+    plock_error error;
+    plock_config *config = read_url("redis+cluster://a/3");
+    CHECK_STATUS(plock__config_check(config, &error), PLOCK_BAD_CONFIG);
+    CHECK_HAS(error.message, "only the database 0");
+    CHECK_STATUS(plock_config_set(config, "database", "0", &error), PLOCK_OK);
+    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+    plock_config_free(config);
+}
+
+static void sentinels_have_options_of_their_own(void) {
+    plock_error error;
+    plock_config *config =
+        read_url("rediss+sentinel://ali:sesame@a/main?sentinel_username=bob&sentinel_password=b%26b"
+                 "&ca_file=/ca&connect_timeout=3");
+    CHECK_STATUS(plock_config_set(config, "sentinel_tls", "false", &error), PLOCK_OK);
+    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+    const plock_config *own = config->sentinels->config;
+    CHECK_TEXT(config->username, "ali");
+    CHECK_TEXT(own->username, "bob");
+    CHECK_TEXT(own->password, "b&b");
+    CHECK_INT(own->scheme, PLOCK_TCP);
+    CHECK(own->ca_file == NULL);
+    CHECK_INT(own->connect_timeout, 3 * PLOCK_SECOND);
+    CHECK_STATUS(plock_config_set(config, "sentinel_tls", "true", &error), PLOCK_OK);
+    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+    CHECK_TEXT(own->ca_file, "/ca");
+    CHECK(!plock_config_unverified(config));
+    CHECK_STATUS(plock_config_set(config, "sentinel_verify", "none", &error), PLOCK_OK);
+    CHECK(plock_config_unverified(config));
+    plock_config_free(config);
+    config = read_url("rediss+sentinel://a/main?verify=none&sentinel_verify=peer");
+    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+    CHECK(!config->sentinels->config->unverified);
+    plock_config_free(config);
+    config = read_url("redis://a");
+    CHECK_STATUS(plock_config_set(config, "sentinel_password", "x", &error), PLOCK_BAD_CONFIG);
+    CHECK_HAS(error.message, "names no sentinels");
+    CHECK_STATUS(plock_config_set(config, "tls", "true", &error), PLOCK_BAD_CONFIG);
+    plock_config_free(config);
 }
 
 static void user_and_password_are_decoded(void) {
@@ -96,7 +193,7 @@ static void user_and_password_are_decoded(void) {
         if (!config) continue;
         CHECK_TEXT(config->username, FORMS[i].username);
         CHECK_TEXT(config->password, FORMS[i].password);
-        CHECK_TEXT(config->host, "localhost");
+        CHECK_TEXT(config->server.host, "localhost");
         if (FORMS[i].password) CHECK_LACKS(plock_config_display(config), FORMS[i].password);
         plock_config_free(config);
     }
@@ -275,6 +372,10 @@ static void nothing_is_left_behind(void) {
 int main(void) {
     RUN(every_form_of_an_address_is_understood);
     RUN(a_unix_socket_has_a_path);
+    RUN(sentinels_name_a_primary);
+    RUN(nodes_of_a_cluster_are_listed);
+    RUN(a_cluster_has_one_database);
+    RUN(sentinels_have_options_of_their_own);
     RUN(user_and_password_are_decoded);
     RUN(what_is_not_said_has_its_default);
     RUN(the_query_takes_every_option);

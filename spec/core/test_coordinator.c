@@ -1,12 +1,14 @@
 /* The coordinator: the worker thread serves all waiters of a process. Covers its one channel, the
  * one waiter that looks, the order, and when the coordinator ends. */
 #include "fake_native.h"
+#include "fake_watch.h"
 #include "test.h"
 
 #include "base/process.h"
 #include "redis/coordinator.h"
 #include "redis/store.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,7 +61,7 @@ static const char *number_tickets(const char *command, unsigned nth) {
     char ticket[FAKE_COMMAND_ROOM];
     if (strncmp(command, "EVALSHA acquire", 15) || !fake_queues(command))
         return fake_refuses(command, nth);
-    (void)fake_word(command, 15, ticket);
+    (void)fake_word(command, 12, ticket);
     if (!strcmp(ticket, "0")) return PLACES[tickets_given++ % LEASES];
     return PLACES[(unsigned)(ticket[15] - '1') % LEASES];
 }
@@ -108,13 +110,12 @@ static void two_locks_are_two_queues(void) {
     (void)snprintf(message, sizeof message, "= %.36s other key", plock_lease_owner(other, &length));
     CHECK(fake_publish(message));
     fake_await("EVALSHA acquire", 4);
-    CHECK_HAS(fake_command("EVALSHA acquire", 3, command),
-              "acquire 3 other key plock:1:{other key}:fence ");
+    CHECK_HAS(fake_command("EVALSHA acquire", 3, command), "acquire 1 other key ");
     plock_lease_free(other);
     plock_lease_cancel(leases[0]);
     fake_await("EVALSHA leave", 2);
-    CHECK_INT(fake_commands_like("EVALSHA leave 2 k "), 1);
-    CHECK_INT(fake_commands_like("EVALSHA leave 2 other key "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA leave 1 k "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA leave 1 other key "), 1);
     end();
 }
 
@@ -163,7 +164,7 @@ static const char *lose_the_queue(const char *command, unsigned nth) {
     char ticket[FAKE_COMMAND_ROOM];
     if (strncmp(command, "EVALSHA acquire", 15) || nth < 1 + LEASES || nth > 2 * LEASES)
         return number_tickets(command, nth);
-    (void)fake_word(command, 15, ticket);
+    (void)fake_word(command, 12, ticket);
     return PLACES[(unsigned)(ticket[15] - '1') % LEASES];
 }
 
@@ -289,8 +290,7 @@ static void a_turn_without_a_waiter_here_is_passed_on(void) {
     get_in_queue(1);
     CHECK(fake_publish("= stranger some key"));
     fake_await("EVALSHA leave", 1);
-    CHECK_TEXT(fake_command("EVALSHA leave", 0, command),
-               "EVALSHA leave 2 some key plock:1:{some key}:queue stranger 0");
+    CHECK_TEXT(fake_command("EVALSHA leave", 0, command), "EVALSHA leave 1 some key stranger 0");
     CHECK(fake_publish("~10 stranger k")); /* these ask for nothing */
     CHECK(fake_publish("! stranger k"));
     CHECK(fake_publish("= another k"));
@@ -344,7 +344,7 @@ static void so_does_a_waiter_with_a_request_under_way(void) {
         for (unsigned p = 0; p < fake_connections(); p++)
             if (!strncmp(fake_peers[p].commands[fake_peers[p].command_count - 1], "EVALSHA acquire",
                          15) &&
-                !strcmp(fake_word(fake_peers[p].commands[fake_peers[p].command_count - 1], 6, word),
+                !strcmp(fake_word(fake_peers[p].commands[fake_peers[p].command_count - 1], 4, word),
                         fake_value(2, (char[FAKE_COMMAND_ROOM]){0})))
                 fake_say(&fake_peers[p], FAKE_QUEUED, strlen(FAKE_QUEUED));
         fake_carry_on(leases[way == BY_HIMSELF]);
@@ -383,6 +383,7 @@ static void while_it_is_away_the_first_looks_without_queueing(void) {
     end();
 }
 
+/* What passes by itself, and what does not. */
 static void waiters_learn_that_the_channel_cannot_open(void) {
     static const struct {
         const char *said;
@@ -391,23 +392,15 @@ static void waiters_learn_that_the_channel_cannot_open(void) {
         {"-NOPERM this user has no permissions to access one of the channels used as arguments\r\n",
          PLOCK_NOPERM, PLOCK_NOPERM},
         {"-LOADING x\r\n", PLOCK_LOADING, PLOCK_TRY_FAILED},
-        {FAKE_CLOSES, PLOCK_DISCONNECTED, PLOCK_TRY_FAILED},
-        {FAKE_SILENCE, PLOCK_SILENT, PLOCK_TRY_FAILED},
         {"*2147483647\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
     };
     for (unsigned i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
         begin(fake_refuses);
         fake_redis.subscriptions[0] = WAYS[i].said;
-        if (WAYS[i].status == PLOCK_SILENT) {
-            fake_await_turn(leases[0], 100 * PLOCK_SECOND);
-            fake_await("SUBSCRIBE", 1);
-            fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
-        } else {
-            CHECK_STATUS(plock_lease_acquire(leases[0],
-                                             &(plock_acquire_options){.ttl = PLOCK_SECOND,
-                                                                      .wait = 100 * PLOCK_SECOND}),
-                         PLOCK_OK);
-        }
+        CHECK_STATUS(
+            plock_lease_acquire(leases[0], &(plock_acquire_options){.ttl = PLOCK_SECOND,
+                                                                    .wait = 100 * PLOCK_SECOND}),
+            PLOCK_OK);
         CHECK_STATUS(fake_await_end(leases[0]), WAYS[i].told);
         CHECK_STATUS(plock_lease_error(leases[0])->status, WAYS[i].status);
         fake_await("EVALSHA acquire", 1);
@@ -417,6 +410,217 @@ static void waiters_learn_that_the_channel_cannot_open(void) {
         fake_await_turn(leases[1], 100 * PLOCK_SECOND);
         fake_await("SUBSCRIBE", 2);
         fake_await("EVALSHA acquire", 3);
+        end();
+    }
+}
+
+static unsigned await_subscriptions(unsigned count, plock_ns span) {
+    for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < count && test_patient(&rounds);)
+        fake_native_pass(span);
+    return fake_commands_like("SUBSCRIBE");
+}
+
+/* Nothing has left that the server may carry out late, so a waiter needs no other token. Its place
+ * in the queue stays where it was, too, for a message that comes as soon as the server is back. */
+static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) {
+    enum { CLOSES, IS_SILENT, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        char value[FAKE_COMMAND_ROOM], before[FAKE_COMMAND_ROOM], ticket[FAKE_COMMAND_ROOM],
+            given[FAKE_COMMAND_ROOM];
+        begin(number_tickets);
+        get_in_queue(LEASES);
+        for (unsigned i = 1; i < 4; i++)
+            fake_redis.subscriptions[i] = way == CLOSES ? FAKE_CLOSES : FAKE_SILENCE;
+        fake_cut_channel();
+        (void)await_subscriptions(5, PLOCK_SECOND / 100);
+        fake_confirm();
+        fake_nudge();
+        unsigned asked = 0;
+        for (unsigned rounds = 0; asked < LEASES && test_patient(&rounds); fake_nudge()) {
+            asked = 0;
+            for (unsigned i = LEASES + 1; i < fake_commands_like("EVALSHA acquire"); i++)
+                asked += *fake_ticket(i, ticket) != 0;
+        }
+        CHECK_INT(asked, LEASES);
+        for (unsigned i = LEASES + 1, nth = 1; i < fake_commands_like("EVALSHA acquire"); i++) {
+            if (!*fake_ticket(i, ticket)) continue;
+            CHECK_TEXT(fake_value(i, value), fake_value(nth, before));
+            (void)snprintf(given, sizeof given, "%.12s%04u", "170000000000", 100 + nth);
+            CHECK_TEXT(ticket, given);
+            nth++;
+        }
+        CHECK_INT(fake_commands_like("EVALSHA leave"), 0);
+        for (unsigned i = 0; i < LEASES; i++)
+            CHECK_STATUS(plock_lease_step(leases[i], &(plock_interest){0}), PLOCK_AGAIN);
+        end();
+    }
+}
+
+/* When the channel is back, a request is still on its way. The waiter may have lost its place, and
+ * the answer may be older than that: the newcomer waits until the waiter has asked once more. */
+static const char *two_are_silent(const char *command, unsigned nth) {
+    const bool silent_to = !strncmp(command, "EVALSHA acquire", 15) && (nth == 2 || nth == 3);
+    return silent_to ? FAKE_SILENCE : fake_refuses(command, nth);
+}
+
+static void a_newcomer_does_not_overtake_one_that_asks_then(void) {
+    enum { BEFORE_THE_ANSWER, AFTER_IT, MOMENTS };
+    for (int moment = 0; moment < MOMENTS; moment++) {
+        begin(two_are_silent);
+        get_in_queue(1);
+        fake_call("=", 1);
+        fake_await("EVALSHA acquire", 3);
+        fake_cut_channel();
+        (void)await_subscriptions(2, PLOCK_MILLISECOND);
+        fake_nudge();
+        if (moment == AFTER_IT) {
+            fake_answer("EVALSHA acquire", 2, FAKE_QUEUED);
+            fake_await("EVALSHA acquire", 4);
+        }
+        fake_await_turn(leases[1], 100 * PLOCK_SECOND);
+        fake_await("EVALSHA acquire", moment == AFTER_IT ? 4 : 3);
+        end();
+    }
+}
+
+/* No connection can be made any more. */
+static void refuse_connections(void) {
+    plock__pool_distrust(&store->node.pool);
+    for (unsigned i = fake_connections(); i < FAKE_PEERS; i++)
+        fake_peers[i].connect_failure = PLOCK_CONNECT;
+}
+
+static void take_the_server_away(void) {
+    refuse_connections();
+    fake_cut_channel();
+}
+
+static void after_unavailable_timeout_they_give_up_and_say_why(void) {
+    begin(soon_over); /* so the waiter soon looks, too */
+    get_in_queue(1);
+    take_the_server_away();
+    const plock_ns cut_at = plock_now();
+    plock_interest interest;
+    plock_status status = PLOCK_AGAIN;
+    for (unsigned rounds = 0; status == PLOCK_AGAIN && test_patient(&rounds);) {
+        fake_native_pass(PLOCK_SECOND / 50);
+        status = plock_lease_step(leases[0], &interest);
+        CHECK(status != PLOCK_AGAIN || interest.deadline <= cut_at + 3 * PLOCK_SECOND / 2 ||
+              plock_now() < cut_at + PLOCK_SECOND / 2);
+    }
+    CHECK_STATUS(status, PLOCK_CONNECT);
+    CHECK(plock_now() - cut_at >= PLOCK_SECOND && plock_now() - cut_at <= 3 * PLOCK_SECOND / 2);
+    CHECK(strstr(plock_lease_error(leases[0])->message, "unavailable_timeout"));
+    end();
+}
+
+/* A server that is stopped closes no connection. One waiter of the process asks once a second, and
+ * learns of it for all of them. */
+static atomic_bool silent;
+
+static const char *silent_later(const char *command, unsigned nth) {
+    return atomic_load(&silent) ? FAKE_SILENCE : number_tickets(command, nth);
+}
+
+enum { WAITERS = 3 };
+
+/* They give up together: after the look that finds the outage, and unavailable_timeout. */
+static void await_the_end_of_all(plock_status expected) {
+    const plock_ns since = plock_now();
+    plock_status status[WAITERS] = {PLOCK_AGAIN, PLOCK_AGAIN, PLOCK_AGAIN};
+    plock_ns ended_at[WAITERS] = {0};
+    unsigned ended = 0;
+    while (ended < WAITERS && plock_now() - since < 4 * PLOCK_SECOND) {
+        fake_native_pass(PLOCK_SECOND / 50);
+        for (unsigned i = 0; i < WAITERS; i++) {
+            if (status[i] != PLOCK_AGAIN && status[i] != PLOCK_TRY_FAILED) continue;
+            status[i] = plock_lease_step(leases[i], &(plock_interest){0});
+            if (status[i] == PLOCK_AGAIN || status[i] == PLOCK_TRY_FAILED) continue;
+            ended_at[i] = plock_now();
+            ended++;
+        }
+    }
+    for (unsigned i = 0; i < WAITERS; i++) {
+        CHECK_STATUS(status[i], expected);
+        CHECK(strstr(plock_lease_error(leases[i])->message, "unavailable_timeout"));
+        CHECK(ended_at[i] - since <= 5 * PLOCK_SECOND / 2);
+    }
+}
+
+static void silence_to_one_of_them_is_silence_to_all(void) {
+    atomic_store(&silent, false);
+    begin(silent_later);
+    get_in_queue(WAITERS);
+    atomic_store(&silent, true);
+    await_the_end_of_all(PLOCK_SILENT);
+    end();
+}
+
+/* The channel stays open: for example, the server has reached its limit of clients. */
+static void what_refuses_one_of_them_a_connection_counts_for_all(void) {
+    begin(number_tickets);
+    get_in_queue(WAITERS);
+    refuse_connections();
+    await_the_end_of_all(PLOCK_CONNECT);
+    end();
+}
+
+/* A caller that endures an outage is told of each failure to reach the server. */
+static void a_caller_that_endures_it_hears_of_each_failure(void) {
+    begin(fake_refuses);
+    CHECK_STATUS(plock_lease_acquire(leases[0], &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND,
+                                                                         .wait = 4 * PLOCK_SECOND,
+                                                                         .endures = true}),
+                 PLOCK_OK);
+    fake_carry_on(leases[0]);
+    fake_await("EVALSHA acquire", 2);
+    take_the_server_away();
+    plock_interest interest;
+    plock_status status = PLOCK_AGAIN;
+    unsigned told = 0;
+    for (unsigned rounds = 0; told < 5 && test_patient(&rounds);) {
+        fake_native_pass(PLOCK_SECOND / 50);
+        status = plock_lease_step(leases[0], &interest);
+        if (status != PLOCK_TRY_FAILED) continue;
+        told++;
+        CHECK_STATUS(plock_lease_error(leases[0])->status, PLOCK_CONNECT);
+        CHECK_STATUS(plock_lease_step(leases[0], &interest), PLOCK_AGAIN); /* and not twice */
+    }
+    CHECK_INT(told, 5);
+    CHECK_INT(fake_commands_like("EVALSHA leave"), 0);
+    end();
+}
+
+/* A waiter with a request that cannot be sent goes on, and its next one has the same token. The
+ * others have been told, so they ask for their places, too. */
+static void a_request_that_cannot_be_sent_costs_nothing(void) {
+    enum { BY_ITSELF, BY_THE_THREAD, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        char value[FAKE_COMMAND_ROOM], before[FAKE_COMMAND_ROOM], ticket[FAKE_COMMAND_ROOM];
+        begin(fake_refuses);
+        get_in_queue(1);
+        const unsigned made = fake_connections();
+        plock__pool_distrust(&store->node.pool);
+        fake_peers[made].connect_failure = PLOCK_CONNECT;
+        if (way == BY_ITSELF)
+            fake_await_turn(leases[1], 100 * PLOCK_SECOND);
+        else
+            fake_call("=", 1);
+        for (unsigned rounds = 0; fake_connections() == made && test_patient(&rounds);)
+            fake_nudge();
+        CHECK_INT(fake_connections(), made + 1);
+        const unsigned asked = way == BY_ITSELF ? 4 : 3;
+        for (unsigned rounds = 0;
+             fake_commands_like("EVALSHA acquire") < asked && test_patient(&rounds);)
+            fake_native_pass(PLOCK_MILLISECOND);
+        fake_await("EVALSHA acquire", asked);
+        if (way == BY_THE_THREAD) {
+            CHECK_TEXT(fake_value(2, value), fake_value(1, before));
+            CHECK_TEXT(fake_ticket(2, ticket), FAKE_TICKET);
+        }
+        CHECK_INT(fake_commands_like("EVALSHA leave"), 0);
+        for (int i = 0; i <= (way == BY_ITSELF); i++)
+            CHECK_STATUS(plock_lease_step(leases[i], &(plock_interest){0}), PLOCK_AGAIN);
         end();
     }
 }
@@ -492,6 +696,13 @@ int main(void) {
     RUN(so_does_a_waiter_with_a_request_under_way);
     RUN(while_it_is_away_the_first_looks_without_queueing);
     RUN(waiters_learn_that_the_channel_cannot_open);
+    RUN(while_the_server_is_away_waiters_keep_their_tokens_and_places);
+    RUN(a_newcomer_does_not_overtake_one_that_asks_then);
+    RUN(after_unavailable_timeout_they_give_up_and_say_why);
+    RUN(silence_to_one_of_them_is_silence_to_all);
+    RUN(what_refuses_one_of_them_a_connection_counts_for_all);
+    RUN(a_caller_that_endures_it_hears_of_each_failure);
+    RUN(a_request_that_cannot_be_sent_costs_nothing);
     RUN(it_ends_after_a_while_without_waiters);
     RUN(it_comes_back_with_another_channel);
     RUN(waiting_on_and_off_keeps_it);

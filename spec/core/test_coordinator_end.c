@@ -254,10 +254,29 @@ static void a_child_that_does_nothing_leaks_nothing(void) {
     }
 }
 
+/* As that of a store of sentinels, which only follows failovers: the worker thread may park. */
+static void one_that_never_listened_is_idle_while_nothing_needs_it(void) {
+    begin();
+    plock_coordinator *coordinator, *start;
+    plock_error error;
+    CHECK_STATUS(plock__coordinator_find(&store->node, &coordinator, &start, &error), PLOCK_OK);
+    CHECK_INT(coordinator->channel.state, PLOCK__CHANNEL_CLOSED);
+    CHECK(coordinator->job.idle(&coordinator->job));
+    plock__leave();
+    plock__coordinator_start(start);
+    fake_await_turn(lease, 100 * PLOCK_SECOND);
+    plock__enter();
+    CHECK(!coordinator->job.idle(&coordinator->job));
+    plock__leave();
+    plock_lease_cancel(lease);
+    end();
+}
+
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(draining_fails_waiters_and_they_can_go_on);
     RUN(draining_an_idle_coordinator_takes_no_time);
+    RUN(one_that_never_listened_is_idle_while_nothing_needs_it);
     RUN(draining_lets_waiters_leave_that_gave_up);
     RUN(a_closed_store_is_freed_without_waiters);
     RUN(so_is_the_channel_of_a_disconnected_store);

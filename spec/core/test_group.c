@@ -78,11 +78,10 @@ static void one_request_gets_all(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(fake_peers[0].command_count, 2); /* with the greeting */
     const char *command = fake_peers[0].commands[1];
-    CHECK_HAS(command, "EVALSHA acquire_all 9 a b c plock:1:{a}:queue plock:1:{b}:queue "
-                       "plock:1:{c}:queue plock:1:{a}:fence plock:1:{b}:fence ");
-    CHECK_TEXT(fake_word(command, 12, word), "3000");
-    CHECK_TEXT(fake_word(command, 13, word), "3603000"); /* the leases, and an hour */
-    CHECK_TEXT(fake_word(command, 14, word), value_of(0, value));
+    CHECK_HAS(command, "EVALSHA acquire_all 3 a b c ");
+    CHECK_TEXT(fake_word(command, 6, word), "3000");
+    CHECK_TEXT(fake_word(command, 7, word), "3603000"); /* the leases, and an hour */
+    CHECK_TEXT(fake_word(command, 8, word), value_of(0, value));
     for (unsigned i = 0; i < LEASES; i++) {
         CHECK_INT(plock_lease_fence(leases[i]), 1700000000000001 + i);
         CHECK(plock_lease_valid(leases[i]));
@@ -106,8 +105,8 @@ static void refused_it_has_none(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
-    CHECK(strcmp(fake_word(fake_peers[0].commands[1], 14, first),
-                 fake_word(fake_peers[0].commands[2], 14, second)) != 0);
+    CHECK(strcmp(fake_word(fake_peers[0].commands[1], 8, first),
+                 fake_word(fake_peers[0].commands[2], 8, second)) != 0);
     for (unsigned i = 0; i < LEASES; i++) fake_leave(leases[i]);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
@@ -133,14 +132,11 @@ static void what_is_in_doubt_is_given_back_each_by_itself(void) {
         CHECK_STATUS(acquire(), STATUSES[i]);
         CHECK_STATUS(plock_group_error(group)->status, STATUSES[i]);
         CHECK_INT(held(), 0);
-        CHECK_INT(
-            fake_commands_like(
-                "EVAL release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue "),
-            STATUSES[i] == PLOCK_SILENT || STATUSES[i] == PLOCK_PROTOCOL);
-        (void)snprintf(expected, sizeof expected, "EVALSHA release 2 b plock:1:{b}:queue %.40s",
-                       value_of(1, value));
+        CHECK_INT(fake_commands_like("EVAL release_all 3 a b c "),
+                  STATUSES[i] == PLOCK_SILENT || STATUSES[i] == PLOCK_PROTOCOL);
+        (void)snprintf(expected, sizeof expected, "EVALSHA release 1 b %.40s", value_of(1, value));
         end();
-        CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+        CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
         CHECK_INT(fake_commands_like(expected), 1);
     }
 }
@@ -171,12 +167,12 @@ static void an_idle_connection_that_was_closed_is_replaced(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
     /* of the request that may have been carried out */
-    (void)fake_word(fake_peers[0].commands[2], 14, value);
-    (void)snprintf(expected, sizeof expected, "EVALSHA release 2 a plock:1:{a}:queue %.40s", value);
+    (void)fake_word(fake_peers[0].commands[2], 8, value);
+    (void)snprintf(expected, sizeof expected, "EVALSHA release 1 a %.40s", value);
     for (unsigned i = 0; i < LEASES; i++) fake_leave(leases[i]);
     end();
     CHECK_INT(fake_commands_like(expected), 1);
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 static void keys_of_different_nodes_cannot_be_had_at_once(void) {
@@ -198,7 +194,7 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_STATUS(finish(), PLOCK_SILENT);
     CHECK_INT(held(), 0);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 /* The attempt is one of several of a caller. The patience limits it, or the rest of
@@ -234,8 +230,8 @@ static void giving_up_gives_all_back(void) {
     CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
     end();
-    CHECK_INT(fake_commands_like("EVAL release_all 6 "), 1);
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVAL release_all 3 "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 static void it_ends_with_its_time(void) {
@@ -260,10 +256,8 @@ static void one_request_releases_all(void) {
     CHECK_STATUS(release(0), PLOCK_OK);
     const char *command = fake_peers[0].commands[2];
     /* and two empty words */
-    CHECK_HAS(
-        command,
-        "EVALSHA release_all 6 a b c plock:1:{a}:queue plock:1:{b}:queue plock:1:{c}:queue   ");
-    CHECK_TEXT(fake_word(command, 13, word), value_of(2, value));
+    CHECK_HAS(command, "EVALSHA release_all 3 a b c   ");
+    CHECK_TEXT(fake_word(command, 10, word), value_of(2, value));
     for (unsigned i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
     CHECK_INT(held(), 0);
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_MISUSE); /* there is nothing to release */
@@ -278,9 +272,7 @@ static void each_learns_whether_it_was_ours(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     fake_leave(leases[0]); /* one is not held any more: it is passed over */
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
-    CHECK_HAS(fake_peers[0].commands[2],
-              "EVALSHA release_all 6 b c plock:1:{b}:queue plock:1:{c}:queue plock:1:{b}:fence "
-              "plock:1:{c}:fence 501 3600501 ");
+    CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 2 b c 501 3600501 ");
     CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) &&
           plock_group_released(group, 2));
     end();
@@ -307,8 +299,7 @@ static void what_a_named_owner_has_is_released_with_a_lease(void) {
     CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
-    (void)snprintf(expected, sizeof expected,
-                   "EVALSHA release_all 4 a b plock:1:{a}:queue plock:1:{b}:queue   me %s",
+    (void)snprintf(expected, sizeof expected, "EVALSHA release_all 2 a b   me %s",
                    value_of(1, value));
     CHECK_TEXT(fake_peers[0].commands[2], expected);
     CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) &&
@@ -325,7 +316,7 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
     CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     plock_group_cancel(group);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 a plock:1:{a}:queue me"), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 1);
 }
 
 /* Records without a process are in the way of one, and are removed part by part. */
@@ -355,12 +346,11 @@ static void what_lives_on_different_nodes_is_released_one_by_one(void) {
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK(plock_group_released(group, 0) && !plock_group_released(group, 1) &&
           plock_group_released(group, 2));
-    (void)snprintf(expected, sizeof expected,
-                   "EVALSHA release 3 c plock:1:{c}:queue plock:1:{c}:fence %.40s 0 501 3600501",
+    (void)snprintf(expected, sizeof expected, "EVALSHA release 1 c %.40s 0 501 3600501",
                    value_of(2, value));
     CHECK_TEXT(fake_peers[0].commands[5], expected);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 3 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 static void a_release_that_is_given_up_goes_on_in_the_background(void) {
@@ -372,7 +362,7 @@ static void a_release_that_is_given_up_goes_on_in_the_background(void) {
     CHECK_STATUS(plock_group_step(group, &interest), PLOCK_AGAIN);
     plock_group_cancel(group);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 static const char *silent_to_all(const char *command, unsigned nth) {
@@ -391,7 +381,7 @@ static void a_release_without_time_goes_on_in_the_background(void) {
     CHECK_STATUS(finish(), PLOCK_SILENT);
     CHECK(plock_now() <= until);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 static void a_release_that_failed_goes_on_in_the_background(void) {
@@ -401,7 +391,7 @@ static void a_release_that_failed_goes_on_in_the_background(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_SILENT);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 static void one_that_found_no_connection_has_not_failed(void) {
@@ -416,7 +406,7 @@ static void one_that_found_no_connection_has_not_failed(void) {
     plock__pool_give(&store->node.pool, busy, true);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release_all"), 0);
-    CHECK_INT(fake_commands_like("EVALSHA release 2 "), LEASES);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
 static void a_server_that_makes_no_sense_is_not_believed(void) {

@@ -38,10 +38,10 @@ static void an_extension_counts_from_when_it_was_asked_for(void) {
     CHECK_INT(plock_lease_ttl(lease), 10 * PLOCK_SECOND);
     CHECK_INT(plock_lease_valid_until(lease), plock_now() + relied_on(10 * PLOCK_SECOND));
     const char *extension = fake_peers[0].commands[2];
-    CHECK_HAS(extension, "EVALSHA extend 2 k ");
-    (void)fake_word(fake_peers[0].commands[1], 6, token);
-    CHECK_TEXT(fake_word(extension, 5, word), token);
-    CHECK_TEXT(fake_word(extension, 6, word), "10000");
+    CHECK_HAS(extension, "EVALSHA extend 1 k ");
+    (void)fake_word(fake_peers[0].commands[1], 4, token);
+    CHECK_TEXT(fake_word(extension, 4, word), token);
+    CHECK_TEXT(fake_word(extension, 5, word), "10000");
     end();
 }
 
@@ -112,9 +112,8 @@ static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
                 plock_lease_cancel(lease);
             else
                 CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
-            (void)fake_word(fake_peers[0].commands[1], 6, token);
-            (void)snprintf(old, sizeof old,
-                           "EVAL extend 2 k plock:1:{k}:fence %.40s 3000 3603000 longer", token);
+            (void)fake_word(fake_peers[0].commands[1], 4, token);
+            (void)snprintf(old, sizeof old, "EVAL extend 1 k %.40s 3000 3603000 longer", token);
             CHECK_INT(fake_commands_like(old), TTLS[i].undone);
             end();
         }

@@ -21,25 +21,24 @@ static void begin(void) {
 
 static void end(void) { fake_end(lease, store); }
 
-/* "host pid thread.number - - me": what an acquire writes about its owner. What follows is for how
+/* "host pid thread.number - -": what an acquire writes about its owner. What follows is for how
  * long it is noted. */
-static const char *record_of(const char *acquire, char record[FAKE_COMMAND_ROOM]) {
+static const char *signature_of(const char *acquire, char signature[FAKE_COMMAND_ROOM]) {
     const char *from = acquire;
-    CHECK_HAS(acquire, "EVALSHA acquire 3 k plock:1:{k}:fence plock:1:{k}:queue me ");
-    for (unsigned words = 0; words < 8; words++) from = strchr(from, ' ') + 1;
+    CHECK_HAS(acquire, "EVALSHA acquire 1 k me ");
+    for (unsigned words = 0; words < 6; words++) from = strchr(from, ' ') + 1;
     const char *to = from;
-    for (unsigned words = 0; words < 6; words++) to += strcspn(to, " ") + (words < 5);
-    (void)snprintf(record, FAKE_COMMAND_ROOM, "%.*s", (int)(to - from), from);
-    return record;
+    for (unsigned words = 0; words < 5; words++) to += strcspn(to, " ") + (words < 4);
+    (void)snprintf(signature, FAKE_COMMAND_ROOM, "%.*s", (int)(to - from), from);
+    return signature;
 }
 
 /* In the background, the script is named by its SHA-1. Behind an unanswered acquire it is sent by
  * text, because no call is left to load it. */
 static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
-    char record[FAKE_COMMAND_ROOM];
-    (void)snprintf(command, FAKE_COMMAND_ROOM,
-                   "%s undo 3 k plock:1:{k}:fence plock:1:{k}:queue me %.200s", call,
-                   record_of(acquire, record));
+    char signature[FAKE_COMMAND_ROOM];
+    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 1 k me %.200s", call,
+                   signature_of(acquire, signature));
     return command;
 }
 
@@ -53,19 +52,18 @@ static void close_while_idle(void) {
 
 /* --- acquiring --- */
 
-static void each_acquire_has_a_record_of_its_own(void) {
+static void each_acquire_has_a_signature_of_its_own(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin();
     fake_peers[0].answers[0] = fake_peers[0].answers[1] = FAKE_REFUSED;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
-    (void)record_of(fake_peers[0].commands[1], first);
-    (void)record_of(fake_peers[0].commands[2], second);
+    (void)signature_of(fake_peers[0].commands[1], first);
+    (void)signature_of(fake_peers[0].commands[2], second);
     CHECK(strcmp(first, second) != 0);
     CHECK(strchr(fake_word(first, 2, word), '.') != NULL);
-    CHECK_TEXT(fake_word(first, 3, word), "-");  /* no channel: it is never waited for */
-    CHECK_TEXT(fake_word(first, 5, word), "me"); /* the last word: nothing is asked for again */
-    CHECK_TEXT(fake_word(first, 6, word), "");
+    CHECK_TEXT(fake_word(first, 3, word), "-"); /* no channel: it is never waited for */
+    CHECK_TEXT(fake_word(first, 5, word), "");
     end();
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
@@ -90,7 +88,7 @@ static void what_is_in_doubt_is_undone_and_not_released(void) {
 
 /* The undo that still travels must not take what the same owner gets in the meantime. */
 static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
-    char undo[FAKE_COMMAND_ROOM], record[FAKE_COMMAND_ROOM];
+    char undo[FAKE_COMMAND_ROOM], signature[FAKE_COMMAND_ROOM];
     begin();
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
     (void)undo_of(fake_peers[0].commands[1], "EVALSHA", undo);
@@ -101,7 +99,7 @@ static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
     for (unsigned p = 1; p < fake_connections(); p++)
         for (unsigned c = 0; c < fake_peers[p].command_count; c++)
             if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15))
-                CHECK_LACKS(undo, record_of(fake_peers[p].commands[c], record));
+                CHECK_LACKS(undo, signature_of(fake_peers[p].commands[c], signature));
     CHECK(fake_commands_like(undo) >= 1);
     /* and nothing else is */
     CHECK_INT(fake_commands_like("EVALSHA undo"), fake_commands_like(undo));
@@ -115,10 +113,10 @@ static void asking_again_on_another_connection_says_so(void) {
     close_while_idle();
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK_INT(fake_failed_tries, 0);
-    (void)record_of(fake_peers[0].commands[2], first);
-    /* the same record, so that one undo is for both */
-    CHECK_TEXT(record_of(fake_peers[1].commands[1], second), first);
-    CHECK_TEXT(fake_word(fake_peers[1].commands[1], 15, second), "again");
+    (void)signature_of(fake_peers[0].commands[2], first);
+    /* the same signature, so that one undo is for both */
+    CHECK_TEXT(signature_of(fake_peers[1].commands[1], second), first);
+    CHECK_TEXT(fake_word(fake_peers[1].commands[1], 12, second), "again");
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
     /* it would take what has just been acquired */
@@ -126,7 +124,7 @@ static void asking_again_on_another_connection_says_so(void) {
 }
 
 static void the_next_acquire_asks_as_for_the_first_time(void) {
-    char record[FAKE_COMMAND_ROOM];
+    char signature[FAKE_COMMAND_ROOM];
     begin();
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
@@ -134,7 +132,7 @@ static void the_next_acquire_asks_as_for_the_first_time(void) {
     for (unsigned p = 0; p < fake_connections(); p++)
         for (unsigned c = 0; c < fake_peers[p].command_count; c++)
             if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15))
-                CHECK_LACKS(record_of(fake_peers[p].commands[c], record), "again");
+                CHECK_LACKS(signature_of(fake_peers[p].commands[c], signature), "again");
 }
 
 static void a_brought_owner_has_one_attempt(void) {
@@ -180,7 +178,7 @@ static void what_is_held_is_released_when_freed(void) {
     fake_peers[0].obliging = true;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 1);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 k me"), 1);
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
 
@@ -197,7 +195,7 @@ static void a_release_by_owner_needs_no_acquire(void) {
         fake_peers[0].answers[0] = ANSWERS[i].answer;
         CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), ANSWERS[i].status);
-        CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 2 k plock:1:{k}:queue me");
+        CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 1 k me");
         end();
     }
 }
@@ -211,7 +209,7 @@ static void a_release_whose_answer_is_lost_is_a_release(void) {
     fake_peers[1].answers[0] = FAKE_NOT_OURS;
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    CHECK_INT(fake_commands_like("EVALSHA release 2 k plock:1:{k}:queue me"), 2);
+    CHECK_INT(fake_commands_like("EVALSHA release 1 k me"), 2);
     end();
 }
 
@@ -262,12 +260,12 @@ static void an_owner_can_be_changed(void) {
     fake_peers[0].obliging = true;
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 2 k plock:1:{k}:queue you");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA release 1 k you");
     end();
 }
 
 int main(void) {
-    RUN(each_acquire_has_a_record_of_its_own);
+    RUN(each_acquire_has_a_signature_of_its_own);
     RUN(what_is_in_doubt_is_undone_and_not_released);
     RUN(an_acquire_after_one_in_doubt_is_not_what_is_undone);
     RUN(asking_again_on_another_connection_says_so);

@@ -28,13 +28,12 @@ static void start_acquire(plock_ns ttl, plock_ns wait) {
 /* The token of the n-th acquire that this peer got. */
 static const char *token_of(unsigned peer, unsigned command, char word[FAKE_COMMAND_ROOM]) {
     CHECK_HAS(fake_peers[peer].commands[command], "EVALSHA acquire");
-    return fake_word(fake_peers[peer].commands[command], 6, word);
+    return fake_word(fake_peers[peer].commands[command], 4, word);
 }
 
 static const char *release_of(const char *call, const char *token,
                               char command[FAKE_COMMAND_ROOM]) {
-    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s release 2 k plock:1:{k}:queue %.40s", call,
-                   token);
+    (void)snprintf(command, FAKE_COMMAND_ROOM, "%s release 1 k %.40s", call, token);
     return command;
 }
 

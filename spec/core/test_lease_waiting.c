@@ -180,8 +180,7 @@ static void a_claim_that_is_not_answered_is_undone_behind_it(void) {
     char value[FAKE_COMMAND_ROOM], undo[FAKE_COMMAND_ROOM];
     for (int gone = 0; gone < 2; gone++) {
         begin_in_line(claim_in_silence, 10 * PLOCK_SECOND);
-        (void)snprintf(undo, sizeof undo, "EVAL leave 2 k plock:1:{k}:queue %.36s 1",
-                       fake_value(1, value));
+        (void)snprintf(undo, sizeof undo, "EVAL leave 1 k %.36s 1", fake_value(1, value));
         fake_call("=", 1);
         fake_await("EVALSHA acquire", 3);
         if (gone) plock_lease_cancel(lease);
@@ -262,7 +261,7 @@ static void each_attempt_has_a_token_of_its_own(void) {
     CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
     CHECK_INT(fake_failed_tries, 2);
     for (unsigned i = 0; i < 3; i++) {
-        (void)fake_word(fake_peers[0].commands[1 + i], 6, tokens[i]);
+        (void)fake_word(fake_peers[0].commands[1 + i], 4, tokens[i]);
         for (unsigned other = 0; other < i; other++) CHECK(strcmp(tokens[i], tokens[other]) != 0);
     }
     memcpy(owner, plock_lease_owner(lease, &length), PLOCK_TOKEN_LENGTH);
@@ -298,7 +297,7 @@ static void a_lasting_failure_ends_it_at_once(void) {
         const char *answer;
         plock_status status;
     } ANSWERS[] = {
-        {"-NOPERM this user has no permissions to run the 'evalsha' command\r\n", PLOCK_NOPERM},
+        {"-NOPERM this user has no permissions to access one of the keys\r\n", PLOCK_NOPERM},
         {"-NOAUTH Authentication required.\r\n", PLOCK_NOAUTH},
         {"-MOVED 3999 127.0.0.1:6381\r\n", PLOCK_MOVED},
         {"-ERR something else\r\n", PLOCK_SERVER},

@@ -691,7 +691,7 @@ static plock_status keys(struct retry *e, plock_interest *interest) {
 }
 
 static plock_status end_of_all(struct retry *e, plock_interest *interest) {
-    return plock_local_break(e->store, "k", 1, interest, &e->error);
+    return plock_local_break(e->store, "k", 1, NULL, 0, interest, &e->error);
 }
 
 static plock_status acquires_both(struct retry *e) { return repeated(e, both); }
@@ -805,6 +805,26 @@ static void a_process_with_a_lease_in_the_file_is_refused_another(void) {
     clear();
 }
 
+static plock__local_map *visited;
+
+static void another_thread_enters(void) {
+    plock_error error;
+    CHECK_STATUS(plock__local_check_size(visited, plock_now(), &error), PLOCK_PROTOCOL);
+}
+
+static void a_check_that_has_only_begun_counts_for_nothing(void) {
+    clear();
+    plock_local *store = open_there();
+    plock_error error;
+    visited = store->map;
+    is_seen_at_the_section(store);
+    is_truncated();
+    plock__local_before(PLOCK__MEASURES, another_thread_enters);
+    CHECK_STATUS(plock__local_check_size(visited, plock_now(), &error), PLOCK_PROTOCOL);
+    plock_local_close(store);
+    clear();
+}
+
 /* The waiter was refused in the lost file, and not yet in the present one. */
 static void a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
     for (int i = 0; i < 2;
@@ -849,8 +869,6 @@ static void a_file_removed_while_it_is_opened_is_replaced(void) {
     }
     clear();
 }
-
-static plock__local_map *visited;
 
 static void is_removed_and_missed(int unused) {
     (void)unused;
@@ -927,6 +945,7 @@ int main(void) {
     RUN(a_waiter_that_is_interrupted_just_after_a_truncation_goes_on);
     RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
     RUN(a_file_that_comes_back_can_be_used_though_a_process_was_inside);
+    RUN(a_check_that_has_only_begun_counts_for_nothing);
     RUN(a_process_with_nothing_in_the_file_starts_again);
     RUN(a_process_with_a_lease_in_the_file_is_refused_another);
     RUN(a_file_removed_while_it_is_opened_is_replaced);

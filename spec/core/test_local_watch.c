@@ -487,11 +487,19 @@ static int descriptors(void) {
     return count;
 }
 
+/* The worker thread may have the file, or a file of /proc, open for a moment longer. */
+static bool closes_down_to(int expected) {
+    unsigned rounds = 0;
+    while (descriptors() > expected)
+        if (!test_patient(&rounds)) return false;
+    return true;
+}
+
 static void threads_may_wake_a_waker_at_once(void) {
+    const int before = descriptors();
     for (int round = 0; round < (TEST_TSAN ? 3 : 40); round++) {
         pthread_barrier_t together;
         pthread_t threads[2];
-        const int before = descriptors();
         CHECK(pthread_barrier_init(&together, NULL, 3) == 0);
         plock_local *store = local_open();
         wakers both[] = {{store, "one", &together}, {store, "two", &together}};
@@ -503,7 +511,7 @@ static void threads_may_wake_a_waker_at_once(void) {
         CHECK_INT(local_status_of(waiter), 0);
         plock_local_close(store);
         (void)pthread_barrier_destroy(&together);
-        CHECK_INT(descriptors(), before);
+        CHECK(closes_down_to(before));
     }
 }
 

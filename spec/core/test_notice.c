@@ -155,8 +155,10 @@ static void earlier_notices_wake_it_too(void) {
 
 static void there_is_one_descriptor(void) {
     begin();
+    CHECK(!plock_notice_awaited());
     const int first = plock_notice_descriptor();
     CHECK(first >= 0);
+    CHECK(plock_notice_awaited());
     CHECK_INT(plock_notice_descriptor(), first);
     CHECK_INT(plock__live_allocations(), 1); /* the second one was not even made */
     end();
@@ -259,6 +261,7 @@ static void listen_in_child(void *context) {
     const int parents = *(const int *)context;
     const long inherited = plock__live_allocations();
     CHECK_INT(next_id(), 0); /* the parent's notices stay with the parent */
+    CHECK(!plock_notice_awaited());
     plock_notice_clear();
     plock_notice_wake();
     post(PLOCK_LOST, 7);

@@ -354,6 +354,46 @@ static void without_memory_for_a_waker_the_place_is_kept_and_looked_at_often(voi
     end();
 }
 
+static void check_status(unsigned used, unsigned idle, unsigned waiting, uint64_t waits) {
+    const plock_pool_status status = plock_store_pool_status(store);
+    CHECK_INT(status.size, 2);
+    CHECK_INT(status.used, used);
+    CHECK_INT(status.idle, idle);
+    CHECK_INT(status.waiting, waiting);
+    CHECK_INT(status.waits, waits);
+}
+
+static void nothing_of_the_parent_counts(void *context) {
+    (void)context;
+    check_status(0, 0, 0, 0);
+    plock_connection *own = get();
+    check_status(1, 0, 0, 0);
+    give(own);
+    check_status(0, 1, 0, 0);
+}
+
+static void its_status_tells_what_is_used_and_waited_for(void) {
+    begin(2);
+    check_status(0, 0, 0, 0);
+    plock_connection *first = get(), *second = get();
+    check_status(2, 0, 0, 0);
+    plock_turn turns[2] = {0};
+    check_queues(&turns[0]);
+    check_queues(&turns[1]);
+    check_status(2, 0, 2, 2);
+    plock__pool_leave(&store->node.pool, &turns[1]);
+    check_status(2, 0, 1, 2);
+    give(first);
+    check_served(&turns[0], first);
+    check_status(2, 0, 0, 2);
+    give(first);
+    test_in_child(nothing_of_the_parent_counts, NULL);
+    check_status(1, 1, 0, 2);
+    give(second);
+    check_status(0, 2, 0, 2);
+    end();
+}
+
 static void in_child(void *context) {
     plock_turn *turns = context;
     plock_connection *own = get(); /* the parent's queue is not here */
@@ -411,6 +451,7 @@ int main(void) {
     RUN(a_caller_that_gives_up_keeps_the_order_of_the_others);
     RUN(without_memory_for_a_waker_the_place_is_kept_and_looked_at_often);
     RUN(a_child_has_no_place_in_its_parents_queue);
+    RUN(its_status_tells_what_is_used_and_waited_for);
     RUN(nothing_is_left_behind);
     return test_end("pool");
 }

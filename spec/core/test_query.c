@@ -67,8 +67,7 @@ static void status_tells_who_holds_and_who_waits(void) {
     plock_query_status(query, 0);
     CHECK_INT(fake_connections(), 0); /* the step asks */
     CHECK_STATUS(finish(), PLOCK_OK);
-    CHECK_TEXT(fake_peers[0].commands[1],
-               "EVALSHA status 3 k plock:1:{k}:fence plock:1:{k}:queue 0 24");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA status 1 k 0 24");
     CHECK_INT(plock_query_parts(query), 8);
     check_text(0, "me");
     check_number(1, 2500);
@@ -93,8 +92,8 @@ static void it_tells_page_by_page(void) {
         fake_peers[0].answers[i] = STATUS_OF_TWO;
         plock_query_status(query, PAGES[i].first);
         CHECK_STATUS(finish(), PLOCK_OK);
-        CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 6, word), PAGES[i].sent);
-        CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 7, word), "24");
+        CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 4, word), PAGES[i].sent);
+        CHECK_TEXT(fake_word(fake_peers[0].commands[1 + i], 5, word), "24");
     }
     CHECK_INT(fake_connections(), 1);
     end();
@@ -118,6 +117,42 @@ static void scan_tells_keys_and_where_to_go_on(void) {
     end();
 }
 
+static void break_takes_it_only_from_the_fences_that_are_named(void) {
+    plock_query *shared;
+    static const char FENCES[] = " 1700000000000000 - ";
+    begin();
+    CHECK_STATUS(plock_query_new(&shared, store, "shared", 6, true), PLOCK_OK);
+    fake_peers[0].answers[0] = ":0\r\n";
+    fake_peers[0].answers[1] = ":1\r\n";
+    const plock_operation operation = plock_query_operation(shared);
+    plock_query_break_only(query, FENCES, sizeof FENCES - 1);
+    CHECK_STATUS(finish(), PLOCK_OK);
+    check_number(0, 0);
+    plock_query_break_only(shared, FENCES, sizeof FENCES - 1);
+    CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
+    CHECK_INT(plock_query_number(shared, 0), 1);
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA break 1 k  1700000000000000 - ");
+    CHECK_TEXT(fake_peers[0].commands[2],
+               "EVALSHA shared_break 1 shared 3600000  1700000000000000 - ");
+    plock_query_free(shared);
+    end();
+}
+
+/* 3: the server has passed over as many dead waiters as one call may. */
+static void an_unfinished_break_is_asked_for_again(void) {
+    static const char *const LAST[] = {":0\r\n", ":1\r\n", ":2\r\n"};
+    for (size_t i = 0; i < sizeof LAST / sizeof *LAST; i++) {
+        begin();
+        fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":3\r\n";
+        fake_peers[0].answers[2] = LAST[i];
+        plock_query_break(query);
+        CHECK_STATUS(finish(), PLOCK_OK);
+        check_number(0, i == 2 ? 2 : 1);
+        CHECK_INT(fake_commands_like("EVALSHA break"), 3);
+        end();
+    }
+}
+
 static void break_tells_whether_it_was_held(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) {
@@ -126,8 +161,7 @@ static void break_tells_whether_it_was_held(void) {
         CHECK_STATUS(finish(), PLOCK_OK);
         CHECK_INT(plock_query_parts(query), 1);
         check_number(0, i);
-        CHECK_TEXT(fake_peers[0].commands[1 + i],
-                   "EVALSHA break 3 k plock:1:{k}:fence plock:1:{k}:queue");
+        CHECK_TEXT(fake_peers[0].commands[1 + i], "EVALSHA break 1 k");
     }
     end();
 }
@@ -168,12 +202,8 @@ static void of_a_shared_one_it_asks_the_same(void) {
     plock_query_break(shared);
     CHECK_STATUS(plock_carry_on(&operation, fake_wait, NULL), PLOCK_OK);
     CHECK_INT(plock_query_number(shared, 0), 1);
-    CHECK_TEXT(
-        fake_peers[0].commands[1],
-        "EVALSHA shared_status 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 24 24");
-    CHECK_TEXT(
-        fake_peers[0].commands[2],
-        "EVALSHA shared_break 3 shared plock:1:{shared}:fence plock:1:{shared}:queue 3600000");
+    CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA shared_status 1 shared 24 24");
+    CHECK_TEXT(fake_peers[0].commands[2], "EVALSHA shared_break 1 shared 3600000");
     plock_query_free(shared);
     end();
 }
@@ -331,7 +361,7 @@ static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
         CHECK_INT(plock_now(), began);
         if (twice) CHECK_STATUS(finish(), PLOCK_OK);
         CHECK_INT(plock_now() > began, twice); /* the second time there is a pause */
-        check_number(0, !twice);
+        check_number(0, 1); /* an attempt whose answer was lost may have broken it */
         CHECK_INT(fake_commands_like("EVALSHA break"), 2 + twice);
         end();
     }
@@ -342,6 +372,8 @@ int main(void) {
     RUN(status_tells_who_holds_and_who_waits);
     RUN(it_tells_page_by_page);
     RUN(scan_tells_keys_and_where_to_go_on);
+    RUN(break_takes_it_only_from_the_fences_that_are_named);
+    RUN(an_unfinished_break_is_asked_for_again);
     RUN(break_tells_whether_it_was_held);
     RUN(a_note_is_kept_or_only_looked_at);
     RUN(of_a_shared_one_it_asks_the_same);

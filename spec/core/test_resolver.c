@@ -1,4 +1,4 @@
-/* Host names: found, not found, found too late; and never more than one thread for an endpoint. */
+/* Host names: found, not found, found too late; and never more than one thread for a name. */
 #include "fake.h"
 #include "test.h"
 
@@ -22,16 +22,18 @@
 
 static int gate[2]; /* a pipe: a thread that reads a byte from it may continue */
 static atomic_int asked, failure;
-static char asked_in[16]; /* the name of the thread */
+static char asked_in[16]; /* the name of the first thread */
 
 static int slow_service(const char *host, const char *port, const struct addrinfo *hints,
                         struct addrinfo **list) {
     char byte;
+    const bool first = atomic_fetch_add(&asked, 1) == 0;
     (void)host;
 #ifdef __linux__
-    CHECK(pthread_getname_np(pthread_self(), asked_in, sizeof asked_in) == 0);
+    if (first) CHECK(pthread_getname_np(pthread_self(), asked_in, sizeof asked_in) == 0);
+#else
+    (void)first;
 #endif
-    atomic_fetch_add(&asked, 1);
     if (read(gate[0], &byte, 1) != 1) return EAI_FAIL;
     const int failed = atomic_load(&failure);
     return failed ? failed : getaddrinfo("127.0.0.1", port, hints, list);
@@ -152,7 +154,7 @@ static void a_name_that_is_not_found_is_named(void) {
     }
 }
 
-/* --- at most one thread for an endpoint --- */
+/* --- at most one thread for a name --- */
 
 static void a_later_request_joins(void) {
     plock_lookup *first = NULL, *second = NULL;
@@ -166,6 +168,44 @@ static void a_later_request_joins(void) {
     CHECK_STATUS(wait_for(&second), PLOCK_OK);
     check_found("127.0.0.1 6379");
     CHECK_INT(atomic_load(&asked), 1);
+    end();
+}
+
+/* A name that hangs is asked for again and again, by resolvers that live for one attempt each. */
+static void another_resolver_of_the_same_name_joins_too(void) {
+    plock_lookup *lookup = NULL;
+    char copy[] = "store.example";
+    begin("store.example");
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
+        plock__abandon_lookup(&lookup);
+        plock__resolver_clear(&resolver);
+        resolver = (plock_resolver){.host = copy, .port = "6379"};
+    }
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
+    open_gate(1);
+    CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
+    check_found("127.0.0.1 6379");
+    CHECK_INT(atomic_load(&asked), 1);
+    end();
+}
+
+static void another_name_or_port_does_not_join(void) {
+    static const plock_resolver OTHERS[] = {{.host = "other.example", .port = "6379"},
+                                            {.host = "store.example", .port = "6380"}};
+    plock_lookup *first = NULL, *others[2] = {NULL, NULL};
+    begin("store.example");
+    CHECK_STATUS(step(&first), PLOCK_AGAIN);
+    for (int i = 0; i < 2; i++) {
+        resolver = OTHERS[i];
+        CHECK_STATUS(step(&others[i]), PLOCK_AGAIN);
+    }
+    open_gate(3);
+    CHECK_STATUS(wait_for(&first), PLOCK_OK);
+    check_found("127.0.0.1 6379");
+    for (int i = 0; i < 2; i++) CHECK_STATUS(wait_for(&others[i]), PLOCK_OK);
+    check_found("127.0.0.1 6380");
+    CHECK_INT(atomic_load(&asked), 3);
     end();
 }
 
@@ -343,6 +383,8 @@ int main(void) {
 #endif
     RUN(a_name_that_is_not_found_is_named);
     RUN(a_later_request_joins);
+    RUN(another_resolver_of_the_same_name_joins_too);
+    RUN(another_name_or_port_does_not_join);
     RUN(many_that_ask_at_once_start_one_thread);
     RUN(a_caller_that_stops_waiting_leaves_the_thread_alone);
     RUN(a_lookup_may_outlive_its_store);

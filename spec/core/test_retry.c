@@ -9,12 +9,12 @@
 #include <string.h>
 
 static const plock_request RELEASE = {
-    .script = PLOCK__RELEASE, .keys = 2, .arguments = 1, .texts = {{"k", 1}, {"q", 1}, {"me", 2}}};
+    .script = PLOCK__RELEASE, .keys = 1, .arguments = 1, .texts = {{"k", 1}, {"me", 2}}};
 static const plock_request EXTEND = {.script = PLOCK__EXTEND,
                                      .keys = 1,
                                      .arguments = 2,
                                      .texts = {{"k", 1}, {"me", 2}, {"3000", 4}}};
-static const char RELEASED[] = "EVALSHA release 2 k q me";
+static const char RELEASED[] = "EVALSHA release 1 k me";
 
 static plock_store *store;
 static plock_retry retry;
@@ -51,6 +51,24 @@ static void end(void) {
     plock__end_step();
     CHECK_INT(store->node.pool.waiting, 0);
     fake_end(NULL, store);
+}
+
+/* --- replicas --- */
+
+static void too_few_replicas_say_more_than_silence(void) {
+    static const plock_request ACQUIRE = {.script = PLOCK__ACQUIRE,
+                                          .keys = 1,
+                                          .arguments = 2,
+                                          .replicas = 2,
+                                          .texts = {{"k", 1}, {"me", 2}, {"3000", 4}}};
+    begin(&ACQUIRE, PLOCK_SECOND / 2, false);
+    fake_peers[0].answers[0] = FAKE_HELD;
+    fake_peers[0].answers[1] = ":1\r\n";
+    fake_peers[0].answers[2] = FAKE_SILENCE;
+    CHECK_STATUS(finish(), PLOCK_UNREPLICATED);
+    CHECK_STATUS(error.status, PLOCK_UNREPLICATED);
+    CHECK(plock_now() - began >= PLOCK_SECOND / 2);
+    end();
 }
 
 /* --- answers --- */
@@ -240,6 +258,7 @@ static void it_can_be_given_up_at_any_moment(void) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(too_few_replicas_say_more_than_silence);
     RUN(an_answer_is_its_end);
     RUN(an_unfinished_request_is_sent_again);
     RUN(a_lasting_failure_ends_it_too);

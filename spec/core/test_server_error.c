@@ -102,7 +102,7 @@ static const struct {
      PLOCK_SERVER},
     {"ERR Error running script (call to f_5f8e): @user_script:1: @user_script: 1: Script attempted "
      "to access a non local key in a cluster node",
-     PLOCK_SERVER},
+     PLOCK_MIGRATING},
     {"ERR Error running script (call to f_5f8e): @user_script:1: user_script:1: attempt to compare "
      "nil with number",
      PLOCK_SERVER},

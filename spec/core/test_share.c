@@ -78,21 +78,18 @@ static void each_operation_has_its_script(void) {
         CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
         CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
         (void)own(value);
-        (void)snprintf(expected, sizeof expected,
-                       "EVALSHA shared_acquire 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3000 ",
-                       value);
+        (void)snprintf(expected, sizeof expected, "EVALSHA shared_acquire 1 k %.40s 3000 ", value);
         CHECK_HAS(last(), expected);
-        CHECK_TEXT(fake_word(last(), 15, word), SHARES[i]);
-        CHECK_TEXT(fake_word(last(), 16, word), "");
+        CHECK_TEXT(fake_word(last(), 12, word), SHARES[i]);
+        CHECK_TEXT(fake_word(last(), 13, word), "");
         CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-        (void)snprintf(expected, sizeof expected,
-                       "EVALSHA shared_extend 2 k plock:1:{k}:fence %.40s 1000 3600000", value);
+        (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 1 k %.40s 1000 3600000",
+                       value);
         CHECK_TEXT(last(), expected);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
-        (void)snprintf(
-            expected, sizeof expected,
-            "EVALSHA shared_release 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3600000", value);
+        (void)snprintf(expected, sizeof expected, "EVALSHA shared_release 1 k %.40s 3600000",
+                       value);
         CHECK_TEXT(last(), expected);
         end();
     }
@@ -104,8 +101,8 @@ static void a_place_that_is_kept_is_released_with_its_time(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK_STATUS(plock_lease_release(lease, 700 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    CHECK_HAS(last(), "EVALSHA shared_release 3 ");
-    CHECK_TEXT(fake_word(last(), 8, word), "701");
+    CHECK_HAS(last(), "EVALSHA shared_release 1 ");
+    CHECK_TEXT(fake_word(last(), 6, word), "701");
     end();
 }
 
@@ -117,8 +114,8 @@ static void what_was_given_up_is_taken_back(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     end();
-    CHECK_INT(fake_commands_like("EVAL shared_release 3 k "), 1);
-    CHECK_INT(fake_commands_like("EVALSHA shared_release 3 k "), 1);
+    CHECK_INT(fake_commands_like("EVAL shared_release 1 k "), 1);
+    CHECK_INT(fake_commands_like("EVALSHA shared_release 1 k "), 1);
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
 
@@ -134,8 +131,7 @@ static void a_writer_becomes_a_reader(void) {
     /* one at a time */
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-    (void)snprintf(expected, sizeof expected,
-                   "EVALSHA shared_downgrade 3 k plock:1:{k}:fence plock:1:{k}:queue %.40s 3600000",
+    (void)snprintf(expected, sizeof expected, "EVALSHA shared_downgrade 1 k %.40s 3600000",
                    own(value));
     CHECK_TEXT(last(), expected);
     CHECK_TEXT(plock_lease_shares(lease), "r");
@@ -179,7 +175,7 @@ static const char HELD_BEFORE_OTHERS[] = "*2\r\n" FAKE_HELD ":400\r\n";
 static const char *refuses_first(const char *command, unsigned nth) {
     char ticket[FAKE_COMMAND_ROOM];
     if (strncmp(command, "EVALSHA shared_acquire", 22)) return NULL;
-    if (*fake_word(command, 16, ticket) == 0) return FAKE_REFUSED;
+    if (*fake_word(command, 13, ticket) == 0) return FAKE_REFUSED;
     return nth < 2 ? PLACE : HELD_BEFORE_OTHERS;
 }
 
@@ -204,13 +200,13 @@ static void a_waiter_queues_with_its_share_and_claims_when_called(void) {
     wait_in_line(lease);
     fake_await("EVALSHA shared_acquire", 2);
     (void)fake_command("EVALSHA shared_acquire", 1, command);
-    CHECK_TEXT(fake_word(command, 15, word), "r");
-    CHECK_TEXT(fake_word(command, 16, word), "0");
-    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 6, word));
+    CHECK_TEXT(fake_word(command, 12, word), "r");
+    CHECK_TEXT(fake_word(command, 13, word), "0");
+    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 4, word));
     CHECK(fake_publish(message));
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     (void)fake_command("EVALSHA shared_acquire", 2, command);
-    CHECK_TEXT(fake_word(command, 16, word), FAKE_TICKET);
+    CHECK_TEXT(fake_word(command, 13, word), FAKE_TICKET);
     CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
     end();
     CHECK_INT(fake_commands_like("EVALSHA shared_release"), 1);
@@ -225,11 +221,11 @@ static void a_waiter_that_gives_up_leaves_with_its_share(void) {
     plock_lease_cancel(lease);
     fake_await("EVALSHA shared_leave", 1);
     (void)fake_command("EVALSHA shared_leave", 0, command);
-    CHECK_HAS(command, "EVALSHA shared_leave 3 k plock:1:{k}:fence plock:1:{k}:queue ");
-    CHECK_TEXT(fake_word(command, 7, word), "0");
-    CHECK_TEXT(fake_word(command, 8, word), "3600000");
-    CHECK_TEXT(fake_word(command, 9, word), "s3");
-    CHECK(*fake_word(command, 15, word) != 0); /* the waiter's record */
+    CHECK_HAS(command, "EVALSHA shared_leave 1 k ");
+    CHECK_TEXT(fake_word(command, 5, word), "0");
+    CHECK_TEXT(fake_word(command, 6, word), "3600000");
+    CHECK_TEXT(fake_word(command, 7, word), "s3");
+    CHECK(*fake_word(command, 12, word) != 0); /* the waiter's record */
     end();
 }
 
@@ -240,9 +236,8 @@ static void a_shared_turn_without_a_waiter_here_is_passed_on(void) {
     fake_await("EVALSHA shared_acquire", 2);
     CHECK(fake_publish("+ stranger some key"));
     fake_await("EVALSHA shared_leave", 1);
-    CHECK_TEXT(fake_command("EVALSHA shared_leave", 0, command),
-               "EVALSHA shared_leave 3 some key plock:1:{some key}:fence plock:1:{some key}:queue "
-               "stranger 0 3600000");
+    CHECK_TEXT(fake_command("EVALSHA shared_leave", 0, command), "EVALSHA shared_leave 1 some key "
+                                                                 "stranger 0 3600000");
     end();
 }
 
@@ -263,7 +258,7 @@ static void a_later_waiter_looks_when_any_lease_ends(void) {
     wait_in_line(other);
     fake_await("EVALSHA shared_acquire", 3);
     (void)fake_command("EVALSHA shared_acquire", 1, command);
-    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 6, word));
+    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 4, word));
     CHECK(fake_publish(message));
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     fake_native_pass(390 * PLOCK_MILLISECOND);
@@ -281,7 +276,7 @@ static const char *answers_in_line(const char *command, unsigned nth) {
     char ticket[FAKE_COMMAND_ROOM];
     (void)nth;
     if (strncmp(command, "EVALSHA shared_acquire", 22)) return NULL;
-    return *fake_word(command, 16, ticket) == 0 ? FAKE_REFUSED : answer;
+    return *fake_word(command, 13, ticket) == 0 ? FAKE_REFUSED : answer;
 }
 
 /* One of two waiters is granted a share while no one else waits. The other was refused after that,
@@ -300,7 +295,7 @@ static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     fake_await("EVALSHA shared_acquire", 3);
     answer = FAKE_HELD;
     (void)fake_command("EVALSHA shared_acquire", 1, command);
-    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 6, word));
+    (void)snprintf(message, sizeof message, "+ %.40s k", fake_word(command, 4, word));
     CHECK(fake_publish(message));
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     fake_native_pass(390 * PLOCK_MILLISECOND);

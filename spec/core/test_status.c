@@ -93,7 +93,7 @@ static void failures_are_put_into_words_that_fit(void) {
     longer[sizeof longer - 1] = 0;
     CHECK_STATUS(plock__fail(&error, PLOCK_CONNECT, "%s", longer), PLOCK_CONNECT);
     CHECK_INT(strlen(error.message), PLOCK_MESSAGE_MAX - 1);
-    CHECK_STATUS(plock__fail(NULL, PLOCK_CONNECT, "nobody listens"), PLOCK_CONNECT);
+    CHECK_STATUS(plock__fail(NULL, PLOCK_CONNECT, "no one listens"), PLOCK_CONNECT);
     CHECK_STATUS(plock__fail_plainly(&error, PLOCK_OOM), PLOCK_OOM);
     CHECK_TEXT(error.message, "the server is out of memory");
 }

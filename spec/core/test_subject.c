@@ -1,5 +1,4 @@
-/* The subject of a request: the names beside a lock's key, the records of owners, and independent
- * copies. */
+/* The subject of a request: a lock's key, the signatures of owners, and independent copies. */
 #include "fake.h"
 #include "test.h"
 
@@ -17,20 +16,11 @@ static bool is(plock_text text, const char *bytes, size_t length) {
 
 static char *make(plock_subject *subject, const char *key, size_t length) {
     /* not a byte more: the sanitizer sees whether it is enough */
-    char *room = plock__allocate(plock__names_room(length));
+    char *room = plock__allocate(length);
     if (!room) abort();
     *subject = (plock_subject){0};
     plock__subject_name(subject, room, plock__text(key, length), 60 * PLOCK_SECOND);
     return room;
-}
-
-static void the_names_of_a_lock_share_its_slot(void) {
-    plock_subject subject;
-    char *room = make(&subject, "key", 3);
-    CHECK(is(subject.key, "key", 3));
-    CHECK(is(subject.companion, "plock:1:{key}:fence", 19));
-    CHECK(is(subject.queue, "plock:1:{key}:queue", 19));
-    plock__free(room);
 }
 
 static void a_key_may_be_long_and_hold_any_byte(void) {
@@ -41,58 +31,52 @@ static void a_key_may_be_long_and_hold_any_byte(void) {
     for (size_t length = 1; length <= LENGTH; length += 1 + length / 3) {
         char *room = make(&subject, key, length);
         CHECK(is(subject.key, key, length));
-        CHECK(!memcmp(subject.companion.bytes + 9, key, length) &&
-              !memcmp(subject.queue.bytes + 9, key, length));
-        CHECK_INT(subject.companion.length, length + 16);
-        CHECK_INT(subject.queue.length, length + 16);
         plock__free(room);
     }
 }
 
 /* --- owners --- */
 
-static void check_record(const plock_owner *owner, const char *channel, const char *label) {
-    char record[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
-    (void)snprintf(record, sizeof record, "%.*s", (int)owner->record.length, owner->record.bytes);
-    (void)snprintf(value, sizeof value, "%.*s", (int)owner->value.length, owner->value.bytes);
-    CHECK_TEXT(fake_word(record, 3, word), channel);
-    CHECK_TEXT(fake_word(record, 4, word), label);
-    CHECK_TEXT(fake_word(record, 5, word), value);
-    CHECK_TEXT(fake_word(record, 6, word), "");
+static void check_signature(const plock_owner *owner, const char *channel, const char *label) {
+    char signature[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
+    (void)snprintf(signature, sizeof signature, "%.*s", (int)owner->signature.length,
+                   owner->signature.bytes);
+    CHECK_TEXT(fake_word(signature, 3, word), channel);
+    CHECK_TEXT(fake_word(signature, 4, word), label);
+    CHECK_TEXT(fake_word(signature, 5, word), "");
 }
 
-static void a_record_names_channel_and_label_where_there_are(void) {
+static void a_signature_names_channel_and_label_where_there_are(void) {
     char longest[PLOCK_LABEL_MAX + 1];
     plock_owner owner = {0};
     memset(longest, 'x', PLOCK_LABEL_MAX);
     longest[PLOCK_LABEL_MAX] = 0;
     CHECK_STATUS(plock__owner_renew(&owner, PLOCK_PLAIN), PLOCK_OK);
-    check_record(&owner, "-", "-");
+    check_signature(&owner, "-", "-");
     owner.label = plock__text(longest, PLOCK_LABEL_MAX);
     plock__owner_sign(&owner, owner.channel, owner.label);
-    check_record(&owner, "-", longest);
+    check_signature(&owner, "-", longest);
     owner.channel = plock__text("0123456789abcdef", PLOCK__CHANNEL_LENGTH);
     CHECK_STATUS(plock__owner_renew(&owner, PLOCK_MARSHAL), PLOCK_OK); /* the longest of all */
-    check_record(&owner, "0123456789abcdef", longest);
+    check_signature(&owner, "0123456789abcdef", longest);
 }
 
 static void a_copy_stands_by_itself(void) {
     static const plock_encoding ENCODINGS[] = {PLOCK_PLAIN, PLOCK_MARSHAL};
     for (unsigned i = 0; i < 2; i++) {
         plock_subject subject, copy = {0};
-        char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3)),
-             value[64], record[FAKE_COMMAND_ROOM];
+        char *room = make(&subject, "key", 3), *other_room = plock__allocate(3), value[64],
+             signature[FAKE_COMMAND_ROOM];
         CHECK_STATUS(plock__owner_renew(&subject.owner, ENCODINGS[i]), PLOCK_OK);
-        const size_t length = subject.owner.value.length, written = subject.owner.record.length;
+        const size_t length = subject.owner.value.length, written = subject.owner.signature.length;
         memcpy(value, subject.owner.value.bytes, length);
-        memcpy(record, subject.owner.record.bytes, written);
+        memcpy(signature, subject.owner.signature.bytes, written);
         CHECK_STATUS(plock__subject_copy(&copy, other_room, &subject), PLOCK_OK);
         memset(&subject.owner, 'x', sizeof subject.owner);
-        memset(room, 'x', plock__names_room(3));
+        memset(room, 'x', 3);
         CHECK(is(copy.key, "key", 3));
-        CHECK(is(copy.queue, "plock:1:{key}:queue", 19));
         CHECK(is(copy.owner.value, value, length));
-        CHECK(is(copy.owner.record, record, written));
+        CHECK(is(copy.owner.signature, signature, written));
         plock__free(room);
         plock__free(other_room);
     }
@@ -100,18 +84,18 @@ static void a_copy_stands_by_itself(void) {
 
 static void so_does_that_of_a_brought_owner(void) {
     plock_subject subject, copy = {0};
-    char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3)),
-         record[FAKE_COMMAND_ROOM];
+    char *room = make(&subject, "key", 3), *other_room = plock__allocate(3),
+         signature[FAKE_COMMAND_ROOM];
     CHECK_STATUS(plock__owner_bring(&subject.owner, plock__text("me", 2)), PLOCK_OK);
     plock__owner_number(&subject.owner);
-    const size_t written = subject.owner.record.length;
-    memcpy(record, subject.owner.record.bytes, written);
-    check_record(&subject.owner, "-", "-");
+    const size_t written = subject.owner.signature.length;
+    memcpy(signature, subject.owner.signature.bytes, written);
+    check_signature(&subject.owner, "-", "-");
     CHECK_STATUS(plock__subject_copy(&copy, other_room, &subject), PLOCK_OK);
     plock__owner_clear(&subject.owner);
     plock__free(room);
     CHECK(is(copy.owner.value, "me", 2));
-    CHECK(is(copy.owner.record, record, written));
+    CHECK(is(copy.owner.signature, signature, written));
     plock__owner_clear(&copy.owner);
     plock__free(other_room);
     CHECK_INT(plock__live_allocations(), 0);
@@ -119,7 +103,7 @@ static void so_does_that_of_a_brought_owner(void) {
 
 static void without_memory_there_is_no_copy(void) {
     plock_subject subject, copy = {0};
-    char *room = make(&subject, "key", 3), *other_room = plock__allocate(plock__names_room(3));
+    char *room = make(&subject, "key", 3), *other_room = plock__allocate(3);
     CHECK_STATUS(plock__owner_bring(&subject.owner, plock__text("me", 2)), PLOCK_OK);
     (void)plock__fail_allocation(1);
     CHECK_STATUS(plock__subject_copy(&copy, other_room, &subject), PLOCK_NO_MEMORY);
@@ -149,33 +133,29 @@ static void requests_say_what_the_scripts_expect(void) {
     plock_request request;
     char *room = make(&subject, "k", 1);
     subject.owner.value = plock__text("me", 2);
-    subject.owner.record = plock__text("h 1 2 c l me", 12);
+    subject.owner.signature = plock__text("h 1 2 c l", 9);
     request = plock__queue_request(&subject, 3 * PLOCK_SECOND, 0, 0);
-    check_request(&request,
-                  "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 0 0");
+    check_request(&request, "k | me 3000 h 1 2 c l 63000 0 0");
     request =
         plock__queue_request(&subject, 3 * PLOCK_SECOND, 1700000000000100, 80 * PLOCK_MILLISECOND);
-    check_request(
-        &request,
-        "k plock:1:{k}:fence plock:1:{k}:queue | me 3000 h 1 2 c l me 63000 1700000000000100 80");
+    check_request(&request, "k | me 3000 h 1 2 c l 63000 1700000000000100 80");
     request = plock__release_request(&subject, 0, 0);
-    check_request(&request, "k plock:1:{k}:queue | me");
+    check_request(&request, "k | me");
     request = plock__release_request(&subject, 5 * PLOCK_MILLISECOND, 0);
-    check_request(&request, "k plock:1:{k}:queue | me 5");
+    check_request(&request, "k | me 5");
     request = plock__release_request(&subject, 0, 7 * PLOCK_SECOND);
-    check_request(&request, "k plock:1:{k}:queue plock:1:{k}:fence | me 0 7001 67001");
+    check_request(&request, "k | me 0 7001 67001");
     request = plock__leave_request(&subject, true);
-    check_request(&request, "k plock:1:{k}:queue | me 1 h 1 2 c l me");
-    subject.owner.record = plock__text(NULL, 0);
+    check_request(&request, "k | me 1 h 1 2 c l");
+    subject.owner.signature = plock__text(NULL, 0);
     request = plock__leave_request(&subject, false);
-    check_request(&request, "k plock:1:{k}:queue | me 0");
+    check_request(&request, "k | me 0");
     plock__free(room);
 }
 
 int main(void) {
-    RUN(the_names_of_a_lock_share_its_slot);
     RUN(a_key_may_be_long_and_hold_any_byte);
-    RUN(a_record_names_channel_and_label_where_there_are);
+    RUN(a_signature_names_channel_and_label_where_there_are);
     RUN(a_copy_stands_by_itself);
     RUN(so_does_that_of_a_brought_owner);
     RUN(without_memory_there_is_no_copy);

@@ -1,165 +1,135 @@
 /* How the connection of a socket ends: the other side hangs up, resets it, says more than was
  * asked; or we let go of it. */
 #include "loopback.h"
+#include "socket_pair.h"
 #include "test.h"
-
-#include "base/memory.h"
-#include "net/transport.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static plock_config *config;
-static plock_resolver resolver;
-static plock_transport *transport;
-static plock_error error;
-static plock_interest interest;
-static int listener, peer;
-
-static void begin(void) {
-    char port[LOOPBACK_PORT_ROOM], url[64];
-    listener = loopback_listen("127.0.0.1", 8, port);
-    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%s", port);
-    CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
-    resolver = (plock_resolver){.host = config->host, .port = config->port};
-    transport = plock__socket_transport(config, &resolver);
-    const plock_ns deadline = plock_now() + 10 * PLOCK_SECOND;
-    plock_status status;
-    while ((status = transport->does->connect(transport, deadline, &interest, &error)) ==
-           PLOCK_AGAIN)
-        (void)plock_wait_poll(NULL, &interest);
-    CHECK_STATUS(status, PLOCK_OK);
-    peer = loopback_accept(listener, true);
-}
-
-static void end(void) {
-    transport->does->destroy(transport);
-    plock_config_free(config);
-    CHECK_INT(plock__live_allocations(), 0);
-    if (peer >= 0) CHECK(close(peer) == 0);
-    CHECK(close(listener) == 0);
-}
+static socket_pair pair;
 
 static plock_status read_one(void) {
     char byte;
     size_t got;
     plock_status status;
-    while ((status = transport->does->read(transport, &byte, 1, &got, &interest, &error)) ==
-           PLOCK_AGAIN) {
-        struct pollfd polled = {.fd = interest.fd, .events = interest.events};
+    while ((status = pair.transport->does->read(pair.transport, &byte, 1, &got, &pair.interest,
+                                                &pair.error)) == PLOCK_AGAIN) {
+        struct pollfd polled = {.fd = pair.interest.fd, .events = pair.interest.events};
         CHECK_INT(poll(&polled, 1, 10000), 1);
     }
     return status;
 }
 
-static bool alive(void) { return transport->does->alive(transport); }
+static bool alive(void) { return pair.transport->does->alive(pair.transport); }
 
 static void hang_up(void) {
-    CHECK(close(peer) == 0);
-    peer = -1;
-    CHECK(loopback_readable(plock__socket_descriptor(transport)));
+    CHECK(close(pair.peer) == 0);
+    pair.peer = -1;
+    CHECK(loopback_readable(plock__socket_descriptor(pair.transport)));
 }
 
 static void reset(void) {
-    loopback_reset(peer);
-    peer = -1;
-    CHECK(loopback_readable(plock__socket_descriptor(transport)));
+    loopback_reset(pair.peer);
+    pair.peer = -1;
+    CHECK(loopback_readable(plock__socket_descriptor(pair.transport)));
 }
 
 static void an_end_is_a_disconnection(void) {
-    begin();
-    CHECK(write(peer, "x", 1) == 1);
+    socket_pair_begin(&pair);
+    CHECK(write(pair.peer, "x", 1) == 1);
     hang_up();
     CHECK_STATUS(read_one(), PLOCK_OK); /* bytes that were sent before it still arrive */
     CHECK_STATUS(read_one(), PLOCK_DISCONNECTED);
-    CHECK_TEXT(error.message, "the server closed the connection");
-    end();
+    CHECK_TEXT(pair.error.message, "the server closed the connection");
+    socket_pair_end(&pair);
 }
 
 static void a_reset_is_a_disconnection(void) {
-    begin();
+    socket_pair_begin(&pair);
     reset();
     CHECK_STATUS(read_one(), PLOCK_DISCONNECTED);
-    CHECK_HAS(error.message, "the connection broke: ");
-    end();
+    CHECK_HAS(pair.error.message, "the connection broke: ");
+    socket_pair_end(&pair);
 }
 
 /* The signal that this raises by default would end the host program. */
 static void writing_to_a_closed_peer_raises_no_signal(void) {
     size_t sent;
-    begin();
+    socket_pair_begin(&pair);
     reset();
     plock_status status = PLOCK_OK;
     for (int i = 0; i < 10 && !status; i++)
-        status = transport->does->write(transport, "x", 1, &sent, &interest, &error);
+        status =
+            pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.interest, &pair.error);
     CHECK_STATUS(status, PLOCK_DISCONNECTED);
     /* EPIPE now */
-    CHECK_STATUS(transport->does->write(transport, "x", 1, &sent, &interest, &error),
-                 PLOCK_DISCONNECTED);
-    end();
+    CHECK_STATUS(
+        pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.interest, &pair.error),
+        PLOCK_DISCONNECTED);
+    socket_pair_end(&pair);
 }
 
 static void an_idle_connection_looks_alive(void) {
-    begin();
+    socket_pair_begin(&pair);
     CHECK(alive());
     CHECK(alive());
-    end();
+    socket_pair_end(&pair);
 }
 
 static void one_with_unexpected_bytes_does_not(void) {
-    begin();
-    CHECK(write(peer, "-ERR max number of clients reached\r\n", 36) == 36);
-    CHECK(loopback_readable(plock__socket_descriptor(transport)));
+    socket_pair_begin(&pair);
+    CHECK(write(pair.peer, "-ERR max number of clients reached\r\n", 36) == 36);
+    CHECK(loopback_readable(plock__socket_descriptor(pair.transport)));
     CHECK(!alive());
-    end();
+    socket_pair_end(&pair);
 }
 
 static void one_that_was_closed_does_not(void) {
-    begin();
+    socket_pair_begin(&pair);
     hang_up();
     CHECK(!alive());
-    end();
-    begin();
+    socket_pair_end(&pair);
+    socket_pair_begin(&pair);
     reset();
     CHECK(!alive());
-    end();
+    socket_pair_end(&pair);
 }
 
 static void letting_go_closes_and_sends_nothing(void) {
     char byte;
     for (int way = 0; way < 2; way++) {
-        begin();
+        socket_pair_begin(&pair);
         if (way)
-            transport->does->abandon(transport);
+            pair.transport->does->abandon(pair.transport);
         else {
-            transport->does->destroy(transport);
-            transport = plock__socket_transport(config, &resolver); /* for end() */
+            pair.transport->does->destroy(pair.transport);
+            pair.transport = plock__socket_transport(pair.config, &pair.resolver); /* for end() */
         }
-        CHECK(loopback_readable(peer));
-        CHECK_INT(recv(peer, &byte, 1, 0), 0);
-        CHECK_INT(plock__socket_descriptor(transport), -1);
-        end();
+        CHECK(loopback_readable(pair.peer));
+        CHECK_INT(recv(pair.peer, &byte, 1, 0), 0);
+        CHECK_INT(plock__socket_descriptor(pair.transport), -1);
+        socket_pair_end(&pair);
     }
 }
 
 /* A forked child closes its copy; the parent's connection goes on. */
 static void abandon_in_child(void *context) {
     (void)context;
-    transport->does->abandon(transport);
-    transport->does->abandon(transport);
-    transport->does->destroy(transport);
+    pair.transport->does->abandon(pair.transport);
+    pair.transport->does->abandon(pair.transport);
+    pair.transport->does->destroy(pair.transport);
 }
 
 static void a_child_that_lets_go_does_not_end_its_parents_connection(void) {
-    begin();
+    socket_pair_begin(&pair);
     test_in_child(abandon_in_child, NULL);
     CHECK(alive());
-    CHECK(write(peer, "x", 1) == 1);
+    CHECK(write(pair.peer, "x", 1) == 1);
     CHECK_STATUS(read_one(), PLOCK_OK);
-    end();
+    socket_pair_end(&pair);
 }
 
 int main(void) {

@@ -78,8 +78,9 @@ static void what_is_left_of_a_record_is_pending(void) {
     tls_server_write(&pair.server, record, sizeof record);
     CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
     CHECK_INT(got, sizeof bytes);
-    struct pollfd polled = {.fd = pair.transport->does->descriptor(pair.transport),
-                            .events = POLLIN};
+    plock_interest interest;
+    pair.transport->does->expect(pair.transport, &interest);
+    struct pollfd polled = {.fd = interest.fd, .events = POLLIN};
     CHECK_INT(poll(&polled, 1, 0), 0); /* the descriptor tells nothing of it */
     for (size_t left = sizeof record - got; left > 0; left -= got) {
         (void)thread_state_drop();
@@ -87,6 +88,28 @@ static void what_is_left_of_a_record_is_pending(void) {
         CHECK(!thread_state_drop());
         CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
     }
+    CHECK_INT(pair.transport->does->pending(pair.transport), 0);
+    end();
+}
+
+static void a_record_that_was_read_ahead_is_pending(void) {
+    char bytes[64];
+    size_t got = 0;
+    connected();
+    pair.interest = (plock_interest){.fd = -1, .deadline = plock_now() + 10 * PLOCK_SECOND};
+    plock_status status;
+    while ((status = pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got,
+                                                &pair.interest, &pair.error)) == PLOCK_OK)
+        continue;
+    CHECK_STATUS(status, PLOCK_AGAIN);
+    tls_server_write(&pair.server, "+PONG\r\n", 7);
+    while (!pair.transport->does->pending(pair.transport) &&
+           plock_await_answer(&pair.interest) == PLOCK_OK)
+        continue;
+    CHECK(pair.transport->does->pending(pair.transport) > 0);
+    CHECK(!pair.transport->does->alive(pair.transport));
+    CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
+    CHECK(got == 7 && !memcmp(bytes, "+PONG\r\n", 7));
     CHECK_INT(pair.transport->does->pending(pair.transport), 0);
     end();
 }
@@ -397,6 +420,7 @@ int main(void) {
     (void)snprintf(trusted, sizeof trusted, "ca_file=%s", files.ca);
     RUN(bytes_go_both_ways);
     RUN(what_is_left_of_a_record_is_pending);
+    RUN(a_record_that_was_read_ahead_is_pending);
     RUN(a_connection_takes_all_of_a_record_before_it_waits);
     RUN(a_connection_is_not_at_rest_while_bytes_are_pending);
     RUN(a_full_socket_takes_the_rest_later);

@@ -30,6 +30,11 @@ static void insert(unsigned i, int64_t ticket) {
     plock__wait_queue_insert(queue, &waiters[i]);
 }
 
+/* Changes made here are noted as the waiters' own are. */
+static void note_all(void) {
+    for (int i = 0; i < WAITERS; i++) plock__wait_queue_note(&waiters[i]);
+}
+
 static void end(void) {
     while (queue->first) plock__wait_queue_remove(queue->first);
     plock__free(queue);
@@ -90,18 +95,55 @@ static void any_waiter_can_leave(void) {
 }
 
 static void queues_are_found_by_key_and_waiters_by_value(void) {
+    static plock_wait_queues queues;
     begin();
     plock_wait_queue *other = plock__wait_queue_new(plock__text("k\0x", 3));
-    other->next = queue;
+    plock__wait_queues_add(&queues, queue);
+    plock__wait_queues_add(&queues, other);
     insert(0, 0);
     insert(1, 0);
-    CHECK(plock__wait_queue_find(other, plock__text("k", 1)) == queue);
-    CHECK(plock__wait_queue_find(other, plock__text("k\0x", 3)) == other);
-    CHECK(plock__wait_queue_find(other, plock__text("k\0y", 3)) == NULL);
-    CHECK(plock__wait_queue_find(NULL, plock__text("k", 1)) == NULL);
+    CHECK(plock__wait_queue_find(&queues, plock__text("k", 1)) == queue);
+    CHECK(plock__wait_queue_find(&queues, plock__text("k\0x", 3)) == other);
+    CHECK(plock__wait_queue_find(&queues, plock__text("k\0y", 3)) == NULL);
     CHECK(plock__wait_queue_waiter(queue, plock__text("b", 1)) == &waiters[1]);
     CHECK(plock__wait_queue_waiter(queue, plock__text("bb", 2)) == NULL);
     CHECK(plock__wait_queue_waiter(NULL, plock__text("b", 1)) == NULL);
+    plock__wait_queues_remove(other);
+    CHECK(plock__wait_queue_find(&queues, plock__text("k\0x", 3)) == NULL);
+    CHECK(queues.first == queue && !queue->next);
+    plock__wait_queues_remove(queue);
+    CHECK(!queues.first && !queues.looks.first);
+    plock__free(other);
+    end();
+}
+
+/* The coordinator comes to a queue that has changed, and to each at its moment, but to no other. */
+static void the_coordinator_comes_only_to_the_queues_that_need_it(void) {
+    static plock_wait_queues queues;
+    const plock_place place = {.free_in = PLOCK_SECOND / 2, .notified = true};
+    begin();
+    plock_wait_queue *other = plock__wait_queue_new(plock__text("other", 5));
+    plock__wait_queues_add(&queues, queue);
+    plock__wait_queues_add(&queues, other);
+    for (plock_wait_queue *due; (due = plock__wait_queues_due(&queues, plock_now()));)
+        plock__wait_queue_come_at(due, PLOCK_NEVER);
+    insert(0, 0);
+    CHECK(plock__wait_queues_due(&queues, plock_now()) == queue);
+    plock__wait_queue_come_at(queue, plock_now() + 5);
+    CHECK(plock__wait_queues_due(&queues, plock_now()) == NULL);
+    fake_clock_pass(5);
+    CHECK(plock__wait_queues_due(&queues, plock_now()) == queue);
+    plock__wait_queue_come_at(queue, PLOCK_NEVER);
+    plock__wait_queue_schedule(other, &place, plock_now());
+    CHECK(plock__wait_queues_due(&queues, plock_now()) == other);
+    plock__wait_queue_come_at(other, PLOCK_NEVER);
+    plock__wait_queue_told(queue, plock_now() + 1);
+    CHECK(plock__wait_queues_due(&queues, plock_now()) == queue);
+    plock__wait_queue_come_at(queue, PLOCK_NEVER);
+    plock__wait_queue_remove(&waiters[0]);
+    CHECK(plock__wait_queues_due(&queues, plock_now()) == queue);
+    plock__wait_queues_remove(queue);
+    plock__wait_queues_remove(other);
     plock__free(other);
     end();
 }
@@ -109,6 +151,7 @@ static void queues_are_found_by_key_and_waiters_by_value(void) {
 /* --- who is to look --- */
 
 static plock_waiter *next(bool open) {
+    note_all();
     at = PLOCK_NEVER;
     return plock__wait_queue_next(queue, open, plock_now(), &at);
 }
@@ -165,6 +208,7 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) insert(i, 0);
     waiters[1].due = waiters[2].due = true;
+    note_all();
     CHECK(plock__wait_queue_unplaced(queue));
     CHECK(next(false) == NULL);
     CHECK(next(true) == &waiters[1]);
@@ -176,6 +220,52 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     waiters[2].due = false;
     CHECK(next(true) == NULL);
     CHECK(!plock__wait_queue_unplaced(queue));
+    end();
+}
+
+/* Shaken, all of them ask again in the order of the server's queue. */
+static void those_that_are_due_ask_in_order(void) {
+    begin();
+    insert(0, 100);
+    insert(1, 0);
+    insert(2, 50);
+    insert(3, 0);
+    waiters[3].follows = true;
+    plock__wait_queue_shake(queue, NULL);
+    static const int ORDER[WAITERS] = {2, 0, 1, 3};
+    for (int i = 0; i < WAITERS; i++) {
+        plock_waiter *first = next(true);
+        CHECK(first == &waiters[ORDER[i]]);
+        first->due = false;
+    }
+    CHECK(next(true) == NULL);
+    plock__wait_queue_remove(&waiters[2]);
+    waiters[0].due = true;
+    CHECK(next(true) == &waiters[0]);
+    plock__wait_queue_remove(&waiters[0]);
+    CHECK(next(true) == NULL);
+    end();
+}
+
+/* The work is counted, not timed. */
+static void many_that_rest_cost_nothing(void) {
+    enum { MANY = 1000, TIMES = 100 };
+    static plock_waiter many[MANY];
+    begin();
+    for (int i = 0; i < MANY; i++) {
+        many[i].state = i ? PLOCK__WAITER_RESTS : PLOCK__WAITER_ASKED;
+        many[i].place.ticket = 1 + i;
+        plock__wait_queue_insert(queue, &many[i]);
+    }
+    queue->look_at = plock_now() + 1;
+    (void)plock__wait_queue_visited();
+    for (int i = 0; i < TIMES; i++) {
+        at = PLOCK_NEVER;
+        CHECK(plock__wait_queue_next(queue, true, plock_now(), &at) == NULL);
+        CHECK_INT(at, plock_now() + 1);
+        CHECK(!plock__wait_queue_unplaced(queue));
+    }
+    CHECK(plock__wait_queue_visited() <= TIMES);
     end();
 }
 
@@ -223,7 +313,7 @@ static void all_waiters_except_those_seen_in_the_queue_can_be_made_to_ask(void) 
     waiters[2].state = PLOCK__WAITER_ASKED;
     plock__wait_queue_shake(queue, &waiters[1]);
     for (unsigned i = 0; i < WAITERS; i++) {
-        CHECK_INT(waiters[i].due, i == 0 || i == 3);
+        CHECK_INT(waiters[i].due, i != 1); /* no newcomer overtakes the one that asks, either */
         CHECK_INT(waiters[i].shaken, i != 1);
         CHECK_INT(waiters[i].state, i == 2 ? PLOCK__WAITER_ASKED_CALLED : PLOCK__WAITER_RESTS);
     }
@@ -295,10 +385,13 @@ int main(void) {
     RUN(of_equals_the_first_comer_is_first);
     RUN(any_waiter_can_leave);
     RUN(queues_are_found_by_key_and_waiters_by_value);
+    RUN(the_coordinator_comes_only_to_the_queues_that_need_it);
     RUN(no_waiter_looks_too_early);
     RUN(a_message_counts_beside_an_answer);
     RUN(a_waiter_that_is_already_asking_is_skipped);
     RUN(a_waiter_without_a_place_asks_as_soon_as_it_can_queue);
+    RUN(those_that_are_due_ask_in_order);
+    RUN(many_that_rest_cost_nothing);
     RUN(a_call_while_a_request_is_under_way_is_remembered);
     RUN(a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_little_later);
     RUN(there_is_a_look_in_each_second);

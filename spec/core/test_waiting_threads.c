@@ -54,7 +54,7 @@ static const char *serve(const char *command, unsigned nth) {
     char value[FAKE_COMMAND_ROOM];
     (void)nth;
     if (!strncmp(command, "EVALSHA acquire", 15)) {
-        (void)fake_word(command, 6, value);
+        (void)fake_word(command, 4, value);
         const bool free = !*lock.holder && !*lock.reserved;
         if (free || same(lock.reserved, value)) {
             take_out(value);
@@ -66,7 +66,7 @@ static const char *serve(const char *command, unsigned nth) {
         put_in(value);
         return FAKE_QUEUED;
     }
-    (void)fake_word(command, 5, value);
+    (void)fake_word(command, 4, value);
     if (!strncmp(command, "EVALSHA release", 15)) {
         if (!same(lock.holder, value)) return FAKE_NOT_OURS;
         pass();
@@ -76,7 +76,7 @@ static const char *serve(const char *command, unsigned nth) {
     char doubt[FAKE_COMMAND_ROOM];
     take_out(value);
     if (!same(lock.reserved, value) &&
-        !(same(fake_word(command, 6, doubt), "1") && same(lock.holder, value)))
+        !(same(fake_word(command, 5, doubt), "1") && same(lock.holder, value)))
         return FAKE_NOT_OURS;
     pass();
     return FAKE_DONE;

@@ -94,7 +94,7 @@ static void messages_about_others_are_skipped(void) {
     fake_watch(lease, &WATCHED);
     atomic_store(&fake_to_check, FAKE_NOT_OURS);
     (void)fake_value(0, value);
-    CHECK(fake_publish("! somebody k"));
+    CHECK(fake_publish("! someone k"));
     (void)snprintf(message, sizeof message, "! %.40s kk", value);
     CHECK(fake_publish(message));
     (void)snprintf(message, sizeof message, "! %.35s k", value);

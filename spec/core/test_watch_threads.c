@@ -22,7 +22,7 @@ static atomic_uint asked;
 /* As if the new holder's lease had been broken, too. */
 static void call_broken(const char *acquire) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
-    (void)snprintf(message, sizeof message, "! %s k", fake_word(acquire, 6, value));
+    (void)snprintf(message, sizeof message, "! %s k", fake_word(acquire, 4, value));
     (void)fake_publish_within(message);
 }
 

@@ -4,8 +4,8 @@
 
 #include "base/memory.h"
 #include "base/process.h"
+#include "runtime/agenda.h"
 #include "runtime/waker.h"
-#include "runtime/worker.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -134,6 +134,129 @@ static void waiters_keep_no_other_from_its_turn(void) {
     check_destroyed(JOBS + 3);
     end();
     for (int i = 0; i < 2; i++) CHECK(close(ends[i]) == 0 && close(own[i]) == 0);
+}
+
+/* --- the cost of many --- */
+
+enum { MANY = 2000, BITS = 11 };
+
+static atomic_int rested;
+
+static plock_status rest(plock_job *job, plock_interest *interest) {
+    (void)job;
+    atomic_fetch_add(&rested, 1);
+    interest->deadline = plock_now() + 3600 * PLOCK_SECOND;
+    return PLOCK_AGAIN;
+}
+
+static plock_job *resting[MANY];
+
+static void submit_resting(void) {
+    atomic_store(&rested, 0);
+    for (int i = 0; i < MANY; i++) {
+        resting[i] = make_job(0, -1);
+        resting[i]->step = rest;
+        plock__worker_submit(resting[i]);
+    }
+    for (unsigned rounds = 0; atomic_load(&rested) < MANY && test_patient(&rounds);) continue;
+}
+
+/* Leases are watched for as long as they are held. What goes on beside them must not cost more the
+ * more of them there are. The work is counted, not timed. */
+static void jobs_that_rest_cost_nothing(void) {
+    enum { TIMES = 100 };
+    begin();
+    submit_resting();
+    (void)plock__jobs_visited();
+    (void)plock__heap_compared();
+    for (int i = 1; i <= TIMES; i++) {
+        plock__worker_submit(steps(3));
+        check_destroyed(i);
+    }
+    CHECK(plock__jobs_visited() <= 3 * TIMES);
+    CHECK(plock__heap_compared() <= 2ul * 3 * TIMES * BITS);
+    CHECK_INT(atomic_load(&rested), MANY);
+    plock_drain(plock_now());
+    CHECK_INT(atomic_load(&destroyed), TIMES + MANY);
+    end();
+}
+
+/* So does one of them that is wanted at once, and one whose descriptor is ready. */
+static void one_of_them_is_found_without_the_others(void) {
+    int ends[2];
+    begin();
+    CHECK(pipe(ends) == 0);
+    submit_resting();
+    plock__worker_submit(waits_for(ends[0]));
+    for (unsigned rounds = 0; atomic_load(&stepped) < 1 && test_patient(&rounds);) continue;
+    (void)plock__jobs_visited();
+    plock__enter();
+    plock__worker_schedule(resting[MANY / 2]);
+    plock__worker_schedule(resting[MANY / 2]);
+    plock__leave();
+    for (unsigned rounds = 0; atomic_load(&rested) <= MANY && test_patient(&rounds);) continue;
+    CHECK(write(ends[1], "x", 1) == 1);
+    check_destroyed(1);
+    CHECK_INT(atomic_load(&rested), MANY + 1);
+    CHECK(plock__jobs_visited() <= 4);
+    plock_drain(plock_now());
+    CHECK_INT(atomic_load(&destroyed), 1 + MANY);
+    end();
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static int order[3];
+static atomic_int ended_in_order;
+
+static plock_status note_order(plock_job *job, plock_interest *interest) {
+    counted_job *counted = (counted_job *)(void *)job;
+    atomic_fetch_add(&stepped, 1);
+    if (job->ready) {
+        order[atomic_fetch_add(&ended_in_order, 1)] = counted->steps_left;
+        return PLOCK_OK;
+    }
+    *interest = (plock_interest){.fd = counted->fd, .events = POLLIN, .deadline = PLOCK_NEVER};
+    return PLOCK_AGAIN;
+}
+
+/* Of the jobs whose descriptors are ready at once, the one that has waited for longer comes first,
+ * also after others have ended. */
+static void ready_ones_come_in_the_order_in_which_they_began_to_wait(void) {
+    int first[2], all[2];
+    begin();
+    atomic_store(&ended_in_order, 0);
+    CHECK(pipe(first) == 0 && pipe(all) == 0);
+    plock__worker_submit(waits_for(first[0]));
+    for (int i = 0; i < 3; i++) {
+        plock_job *job = make_job(i, all[0]);
+        job->step = note_order;
+        plock__worker_submit(job);
+    }
+    for (unsigned rounds = 0; atomic_load(&stepped) < 4 && test_patient(&rounds);) continue;
+    CHECK(write(first[1], "x", 1) == 1);
+    check_destroyed(1);
+    CHECK(write(all[1], "x", 1) == 1);
+    check_destroyed(4);
+    for (int i = 0; i < 3; i++) CHECK_INT(order[i], i);
+    end();
+    for (int i = 0; i < 2; i++) CHECK(close(first[i]) == 0 && close(all[i]) == 0);
+}
+
+static plock_status rest_again(plock_job *job, plock_interest *interest) {
+    plock__enter();
+    plock__worker_schedule(job); /* during its own step, as another thread may do */
+    plock__leave();
+    return step(job, interest);
+}
+
+static void a_job_that_is_wanted_during_its_step_is_stepped_again(void) {
+    begin();
+    plock_job *job = steps(5);
+    job->step = rest_again;
+    plock__worker_submit(job);
+    check_destroyed(1);
+    CHECK_INT(atomic_load(&stepped), 5);
+    end();
 }
 
 static void a_new_job_is_begun_while_others_wait(void) {
@@ -378,6 +501,10 @@ int main(void) {
 #endif
     RUN(many_jobs_go_on_side_by_side);
     RUN(waiters_keep_no_other_from_its_turn);
+    RUN(jobs_that_rest_cost_nothing);
+    RUN(one_of_them_is_found_without_the_others);
+    RUN(a_job_that_is_wanted_during_its_step_is_stepped_again);
+    RUN(ready_ones_come_in_the_order_in_which_they_began_to_wait);
     RUN(a_new_job_is_begun_while_others_wait);
     RUN(it_comes_back_after_it_has_ended);
     RUN(no_thread_means_that_the_job_is_dropped_at_once);

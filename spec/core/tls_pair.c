@@ -29,7 +29,8 @@ void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca,
     tls_server_start(&pair->server, identity, client_ca);
     (void)snprintf(url, sizeof url, "rediss://%s:%s?%s", host, pair->server.port, options);
     CHECK_STATUS(plock_config_new(&pair->config, url, &pair->error), PLOCK_OK);
-    pair->resolver = (plock_resolver){.host = pair->config->host, .port = pair->config->port};
+    pair->resolver =
+        (plock_resolver){.host = pair->config->server.host, .port = pair->config->server.port};
     CHECK_STATUS(tls_pair_renew(pair), PLOCK_OK);
 }
 

@@ -11,6 +11,15 @@ module Model
       return check_shares(holders) if scenario.shared
       return if holders.size < 2
 
+      # a failover may cost exclusion between what the old primary and the new one have granted
+      excused = scenario.fails_over && !scenario.strict
+      lines = excused ? [Failover::NEW, Failover::OLD] : [nil]
+      lines.each { |other| check_alone(holders.reject { |client| client.line == other }) }
+    end
+
+    def check_alone(holders)
+      return if holders.size < 2
+
       violate(
         :exclusion,
         "#{holders.map { |client| name(client.value) }.join(" and ")} both hold the lock"
@@ -55,9 +64,13 @@ module Model
     # When time passes, all urgent steps are done.
     def measure_time
       check_batons
+      check_told if scenario.fails_over
+      check_outages if scenario.outage
       @idle = idle? ? @idle + 1 : 0
       violate(:idle, idleness) if @idle > scenario.idle
-      limit = scenario.ttl + (scenario.faults[:renew] ? scenario.ttl : 0)
+      # after a failover leases are renewed, too
+      renews = scenario.faults[:renew] || scenario.fails_over
+      limit = scenario.ttl + (renews ? scenario.ttl : 0)
       @ghost = lock && ghost?(lock) ? @ghost + 1 : 0
       inside.map! do |place|
         place.dup.tap do |copy|
@@ -87,7 +100,9 @@ module Model
     WAITS = %i[looking subscribing asking waiting].freeze
     private_constant :WAITS
 
-    def waits?(client, i) = WAITS.include?(client.phase) && !client.quits && home(i).state == :up
+    def waits?(client, i)
+      WAITS.include?(client.phase) && !client.quits && home(i).state == :up && !home(i).away
+    end
 
     def somebody_holds? = lock&.kept || clients.any? { |client| holds?(client) }
 
@@ -108,10 +123,19 @@ module Model
 
         node = home(owner(place.value))
         next unless node.state == :up && node.link == :on
+        next if scenario.outage && late_turn?(place.value, node)
+        next if scenario.fails_over && old_turn?(place.value, node)
 
         violate(:swallowed, "it is the turn of #{name(place.value)}, whose process runs and " \
                             "listens, and nothing happens")
       end
+    end
+
+    # A failover brings back the turn of a client that is served already; or its message was lost.
+    def old_turn?(value, node)
+      client = client_of(value)
+      node.behind || node.missed == value || client.value != value ||
+        !WAITS.include?(client.phase)
     end
 
     # No client uses its value any more.
@@ -128,9 +152,12 @@ module Model
     def check_order(value)
       chosen = client_of(value)
       return if scenario.delays || chosen.value != value || chosen.phase == :gone
+      return if serving_twin? # each of two primaries has its own queue
+      # the record of a client that has been served, or has left, came back with a failover
+      return if scenario.fails_over && !WAITS.include?(chosen.phase)
 
       clients.each do |other|
-        if other.place.nil? || other.equal?(chosen) || other.quits || other.hurt ||
+        if other.place.nil? || other.equal?(chosen) || other.quits || excused?(other, chosen) ||
            called?(other.value)
           next
         end
@@ -142,6 +169,14 @@ module Model
         )
       end
       nil
+    end
+
+    # Has a fault cut it off from its turn? An outage does this to all of a process alike, so they
+    # keep their order.
+    def excused?(other, chosen)
+      return other.hurt if other.hurt != :outage || other.early || chosen.early
+
+      scenario.homes[owner(other.value)] != scenario.homes[owner(chosen.value)]
     end
 
     # Waiters that are called together may enter in any order.

@@ -7,15 +7,14 @@ module Model
     # From nothing to a first request. A subscribed client queues at once; another one looks first.
     def start(i)
       client = clients[i]
-      client.value = i
-      client.ticket = 0
-      client.left = client.place = nil
+      client.value = i if scenario.saturated
       tell { "#{name(i)} begins" }
       return poll(i) if client.kind == :older
+      return rest_behind(i) if client.kind == :patient && rests_behind?(i)
 
       if client.kind != :impatient && (subscribed?(i) || !rules[:subscribe_first])
         subscribe_for(i) if home(i).link == :none
-        ask(i)
+        ask(i, true)
       else
         send_acquire(client, :looking, nil)
       end
@@ -24,9 +23,11 @@ module Model
     # A reply to an acquire or an extend.
     def receive(i)
       client = clients[i]
-      verdict, left, ticket, ours, lost = client.reply
+      verdict, left, ticket, ours, lost, line = client.reply
       age = client.age
+      client.line = line || Failover::BOTH if %i[held extended].include?(verdict)
       client.reply = client.age = nil
+      hear_answer(home(i))
       case verdict
       when :held
         hold(i, scenario.ttl - age, left)
@@ -39,7 +40,10 @@ module Model
         tell { "#{name(client.value)} has been made a reader" }
       when :lost
         client.left = 0
+        tell { "#{name(client.value)} learns that its lease is lost" }
       end
+      check_late_lease(i)
+      ask_unplaced(scenario.homes[i])
     end
 
     # A message on the process's channel.
@@ -103,7 +107,10 @@ module Model
       spend(:give_up)
       tell { "#{name(client.value)} gives up" }
       under_way = client.phase == :looking || client.phase == :asking
-      return client.quits = true if under_way && rules[:end_claims]
+      if under_way && rules[:end_claims]
+        client.quits = true
+        return ask_unplaced(scenario.homes[i])
+      end
 
       queued = client.phase == :waiting || under_way
       vanish(i)
@@ -118,13 +125,17 @@ module Model
       first_look = client.phase == :looking
       client.reply = client.age = nil
       client.value += clients.size if rules[:fresh_value]
-      client.known = client.called = client.checks = client.shaken = false
+      client.known =
+        client.called = client.checks = client.shaken = client.unplaced = client.early = false
       client.place = nil if client.ticket.zero?
       client.woken = false
       post(:undo, doubtful)
       return vanish(i) if client.quits || client.kind == :impatient
 
-      first_look ? send_acquire(client, :looking, nil) : ask(i)
+      return send_acquire(client, :looking, nil) if first_look
+
+      rests_behind?(i) ? rest_behind(i) : ask(i, true)
+      ask_unplaced(scenario.homes[i])
     end
 
     # The waiter that looks again for its process: the first one by ticket.
@@ -133,7 +144,7 @@ module Model
       scenario.tenants[n].each do |i|
         next unless clients[i].phase == :waiting
 
-        first = i if first.nil? || clients[i].ticket < clients[first].ticket
+        first = i if first.nil? || rank_in_line(i) < rank_in_line(first)
       end
       first
     end
@@ -147,8 +158,11 @@ module Model
 
     # Sends its ticket, if it has one. A claim is the same request. A client that cannot hear its
     # turn does not queue.
-    def ask(i)
+    def ask(i, own = false)
       client = clients[i]
+      alone = scenario.tenants[scenario.homes[i]].size == 1
+      client.own = own && !alone
+      client.unplaced &&= !alone # nobody else reads it, and the answer sets it
       ticket = rules[:keep_ticket] ? client.ticket : 0
       send_acquire(client, :asking, subscribed?(i) || !rules[:subscribe_first] ? ticket : nil)
     end
@@ -169,7 +183,7 @@ module Model
       client.phase = :holding
       client.left = left
       client.due = nil
-      client.woken = client.known = client.called = client.checks = client.shaken = false
+      forget_wait(client)
       @idle = 0 if left.positive?
       tell do
         "#{name(client.value)} holds the lock#{", but its time is over" unless left.positive?}"
@@ -227,7 +241,7 @@ module Model
       return send_acquire(client, :looking, nil) if left == 0 && rules[:go_on]
       return vanish(i) if client.kind == :impatient
 
-      return ask(i) if subscribed?(i)
+      return ask(i, true) if subscribed?(i)
 
       tell { "#{name(client.value)} is refused and subscribes" }
       client.phase = :subscribing
@@ -239,6 +253,8 @@ module Model
       client.ticket = ticket if ticket
       shakes = ticket && lost && client.known && !client.checks
       client.known ||= !ticket.nil?
+      client.unplaced = ticket.nil? || (client.shaken && rules[:doubt_place])
+      client.unreached = false
       client.called = client.woken
       client.checks = client.shaken
       client.shaken = false
@@ -250,33 +266,17 @@ module Model
         client.woken = false
         tell { "#{name(client.value)} is refused, but has heard meanwhile" }
         shake(i) if shakes
-        return ask(i)
+        return ask(i, client.own)
       end
       client.checks = false
       tell { "#{name(client.value)} is refused and waits" }
       client.phase = :waiting
+      client.early = client.own = false
       left = scenario.baton if left == 0 && !rules[:go_on]
       left = [left, scenario.poll].min if !ours && rules[:poll_strangers]
       look_in(i, left, several_hold? || first_in_line(scenario.homes[i]) != i) if rules[:timer]
       home(i).told = nil unless rules[:earliest_timer]
       shake(i) if shakes
-    end
-
-    # The queue has lost this client. All others of its process ask for their places, too; their
-    # answers tell nothing new.
-    def shake(i)
-      tell do
-        "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs"
-      end
-      (scenario.tenants[scenario.homes[i]] - [i]).each do |other|
-        client = clients[other]
-        case client.phase
-        when :waiting
-          client.checks = true
-          ask(other)
-        when :asking then client.woken = client.shaken = true
-        end
-      end
     end
 
     # As far as the process knows.
@@ -293,19 +293,21 @@ module Model
       node = nodes[n]
       node.link = :on
       tell { "the process of #{names_in(n)} is subscribed" }
+      node.pause = nil if rules[:resume]
       scenario.tenants[n].each do |i|
         case clients[i].phase
-        when :subscribing
-          ask(i)
         when :waiting
-          next unless node.again && rules[:look_after_cut]
-
-          clients[i].checks = true
-          ask(i)
+          clients[i].checks = clients[i].unplaced = true if node.again && rules[:look_after_cut]
         when :asking
-          clients[i].woken = clients[i].shaken = true if node.again && rules[:remember_cut]
+          shake_later(clients[i]) if node.again && rules[:remember_cut]
         end
       end
+      scenario.tenants[n].each do |i|
+        next if clients[i].phase != :subscribing
+
+        rules[:rest_behind] && places_due?(n) ? rest_behind(i) : ask(i)
+      end
+      ask_unplaced(n)
     end
 
     def my_turn(value)
@@ -359,14 +361,20 @@ module Model
       client.phase = :gone
       leave_line(scenario.homes[i]) if waited
       client.reply = client.age = client.left = client.due = client.place = nil
-      client.woken =
-        client.quits =
-          client.hurt = client.known = client.called = client.checks = client.shaken = false
+      client.line = Failover::BOTH
+      client.quits = client.hurt = false
+      forget_wait(client)
       client.ticket = 0
+      ask_unplaced(scenario.homes[i]) if waited
+    end
+
+    def forget_wait(client)
+      client.woken = client.known = client.called = client.checks = client.shaken = false
+      client.unplaced = client.unreached = client.early = client.own = false
     end
 
     def post(op, value, ticket = nil)
-      requests << Request.new(op, value, ticket, false).freeze
+      requests << Request.new(op, value, ticket, false, destination(home(owner(value)))).freeze
     end
 
     def age_client(client)

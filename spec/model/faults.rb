@@ -7,7 +7,7 @@ module Model
     def crash(n, fault = :crash)
       spend(fault)
       tell { "CRASH of the process of #{names_in(n)}" }
-      nodes[n] = Node.new(:dead, false, :none, false, [], 0, nil, nil, false)
+      nodes[n] = Node.new(:dead, false, :none, false, [], 0, nil, nil, false, false)
       scenario.tenants[n].each do |i|
         make_late(clients[i].value)
         vanish(i)
@@ -129,13 +129,15 @@ module Model
       steps = []
       node_faults(steps)
       client_faults(steps)
+      failover_steps(steps)
+      outage_steps(steps)
       if left?(:lose)
         requests.each_with_index do |request, i|
           steps << [:lose_request, i] unless request.late || LOSSLESS.include?(request.op)
         end
       end
       steps << [:forget, nil] if left?(:forget) && @companion.positive?
-      steps << [:evict, nil] if left?(:evict) && queue.any?
+      steps << [:evict, nil] if left?(:evict) && queue.any? && may_lose_data?
       steps << [:flush, nil] if left?(:flush) && (queue.any? || lock || inside.any?)
       steps << [:set_clock_back, nil] if left?(:clock_back) && @clock.positive?
       steps
@@ -200,7 +202,7 @@ module Model
     def make_late(value)
       requests.map! do |r|
         if r.value == value && !r.late && r.op != :subscribe
-          Request.new(r.op, r.value, r.ticket, true).freeze
+          Request.new(r.op, r.value, r.ticket, true, r.old).freeze
         else
           r
         end
@@ -228,7 +230,7 @@ module Model
 
     def hurt(n)
       scenario.tenants[n].each do |i|
-        clients[i].hurt = true unless OUTSIDE.include?(clients[i].phase)
+        cut_off(clients[i], n) unless OUTSIDE.include?(clients[i].phase)
       end
     end
   end

@@ -10,12 +10,15 @@
 require_relative "explorer"
 require_relative "scenarios"
 require_relative "shared_scenarios"
+require_relative "failover_scenarios"
+require_relative "outage_scenarios"
 
 module Model
   # Runs scenarios and compares the results with the expected ones.
   class Report
-    BROKEN = Scenarios.broken.merge(SharedScenarios.broken).freeze
-    BROKEN_AT_LENGTH = SharedScenarios.broken_at_length.freeze
+    ALL = [Scenarios, SharedScenarios, FailoverScenarios, OutageScenarios].freeze
+    BROKEN = ALL.flat_map { |all| all.broken.to_a }
+    BROKEN_AT_LENGTH = (ALL - [Scenarios]).flat_map { |all| all.broken_at_length.to_a }
     HEAD =
       format(
         "%-38s %-11s %-7s %9s %10s %7s  %s", "scenario", "clients", "idle", "states", "steps",
@@ -38,22 +41,22 @@ module Model
 
     def rules_needed(full)
       puts "", "Without a rule; each must break what is named"
-      (full ? BROKEN.merge(BROKEN_AT_LENGTH) : BROKEN).each do |rule, (property, scenario, *others)|
+      (full ? BROKEN + BROKEN_AT_LENGTH : BROKEN).each do |rule, (property, scenario, *others)|
         must_break(RULES.fetch(rule), scenario, property, rules(rule, *others))
       end
       puts "", "Against this there is no rule"
-      Scenarios.known.each do |property, scenario|
+      [Scenarios, FailoverScenarios].flat_map { |all| all.known.to_a }.each do |property, scenario|
         must_break(scenario.title, scenario, property, rules)
       end
     end
 
     def without(rule)
-      _, scenario, *others =
-        BROKEN
-          .merge(BROKEN_AT_LENGTH)
-          .fetch(rule) { abort "there is no such rule; they are #{RULES.keys.join(", ")}" }
-      puts "Without rule #{RULES[rule]}", "Scenario: #{scenario.title}", ""
-      tell(Explorer.new(scenario, rules(rule, *others)).run)
+      known = (BROKEN + BROKEN_AT_LENGTH).select { |name,| name == rule }
+      abort "there is no such rule; they are #{RULES.keys.join(", ")}" if known.empty?
+      known.each do |_, (_, scenario, *others)|
+        puts "Without rule #{RULES[rule]}", "Scenario: #{scenario.title}", ""
+        tell(Explorer.new(scenario, rules(rule, *others)).run)
+      end
     end
 
     def finish
@@ -132,7 +135,7 @@ if $PROGRAM_NAME == __FILE__
   in ["--without", rule] then report.without(rule.to_sym)
   in [] | ["--full"]
     full = ARGV.any?
-    all = [Model::Scenarios, Model::SharedScenarios]
+    all = Model::Report::ALL
     report.promises(all.flat_map(&:short) + (full ? all.flat_map(&:long) : []))
     report.rules_needed(full)
     report.finish

@@ -48,7 +48,20 @@ module Model
     leave_tells: "s: or makes those behind it look",
     leave_place: "s: and gives back the place to which it has been called",
     downgrade_admits: "s: a writer that becomes a reader lets in those that fit beside it",
-    only_live: "s: a lease whose time is over is not prolonged"
+    only_live: "s: a lease whose time is over is not prolonged",
+    clock_fence: "f: a fence is at least the server's time",
+    leave_old: "f: a process that is told of a new primary leaves the old one",
+    check_leases: "f: and has its leases checked at the new one",
+    check_late: "f: also a lease that the old one grants afterwards",
+    repeat_release: "f: a release that was not answered is repeated at the new primary",
+    rest: "o: a client whose request could not be sent rests with its value and its place",
+    try_again: "o: after a pause one of them tries again",
+    resume: "o: the pause ends when the subscription is back",
+    tell_all: "o: that an attempt has failed counts for all of its process",
+    ask_again: "o: all that rest ask for their places when the server is back",
+    in_turn: "o: one after another, by ticket",
+    rest_behind: "o: and newcomers behind them",
+    doubt_place: "o: also behind one whose request was under way when the queue may have been lost"
   }.freeze
 
   KINDS = { "p" => :patient, "i" => :impatient, "o" => :older }.freeze
@@ -62,17 +75,22 @@ module Model
   # unless all. idle: the longest time without a holder while a client waits. delays: every step may
   # take any time; then only exclusion and fences are checked. saturated: endless contention, see
   # World#may_finish?. always: the number of the client that must always be able to get the lock.
-  # tries: how many dead waiters one call of a script passes over; nil: all.
+  # told: how long an old primary may serve until all processes are told of the new one. quiet:
+  # failovers and outages come only while nothing is under way. strict: not even a failover excuses
+  # two holders. tries: how many dead waiters one call of a script passes over; nil: all.
   Scenario =
     Struct.new(
       :title, :processes, :faults, :victims, :idle, :ttl, :baton, :poll, :older_interval, :window,
       :second, :delays, :saturated, :always, :kinds, :shares, :shared, :homes, :seats, :tenants,
-      :tries, keyword_init: true
+      :tries, :told, :quiet, :strict, :fails_over, :outage, keyword_init: true
     ) do
       def initialize(
-        processes:, faults: {}, idle: 0, ttl: 2, baton: 1, poll: 1, older_interval: 1, **options
+        processes:, faults: {}, idle: 0, ttl: 2, baton: 1, poll: 1, older_interval: 1, told: 1,
+        **options
       )
         super
+        self.fails_over = %i[fail_over split drop].any? { |fault| faults.key?(fault) }
+        self.outage = %i[away away_in_line down unsent silence].any? { |fault| faults.key?(fault) }
         members = processes.map { |process| process.scan(/i?[rw\d]|[pio]/) }
         self.kinds = members.flatten.map { |member| KINDS.fetch(member[0], :patient) }
         self.shares = members.flatten.map { |member| SHARES[member[-1]] }

@@ -8,11 +8,17 @@ module Model
     def execute(index)
       request = requests.delete_at(index)
       value = request.value
-      reply = if request.op == :subscribe then subscribe(value)
-              else scenario.shared ? carry_out_shared(request) : carry_out(request)
-              end
+      reply = request.old ? on_old_primary { answer(request) } : answer(request)
+      forget_old_primary if request.old
       client = client_of(value)
       client.reply = reply if reply && !request.late && client.value == value && client.age
+    end
+
+    def answer(request)
+      return subscribe(request.value) if request.op == :subscribe
+
+      @late_to_old = request.old == Failover::NEW
+      scenario.shared ? carry_out_shared(request) : carry_out(request)
     end
 
     def carry_out(request)
@@ -97,7 +103,7 @@ module Model
 
       tell { "server prolongs the lease of #{name(value)}" }
       lock.left = scenario.ttl
-      [:extended]
+      [:extended, nil, nil, nil, nil, line_here]
     end
 
     # The calls of older clients: SETNX, and a release that compares and deletes.
@@ -150,6 +156,7 @@ module Model
         next unless publish(:turn, first)
 
         check_order(first)
+        client_of(first).hurt = true if home(owner(first)).away # it cannot come
         lock_for(first, true, scenario.baton)
         publish(:look, queue.first[1], scenario.baton) if queue.any? && rules[:stand_by]
         return true
@@ -177,12 +184,15 @@ module Model
       node = home(owner(value))
       tell do
         message = kind == :turn ? "your turn" : "look again in #{time}"
-        fate = node.heard ? (", which is lost" if node.link == :deaf) : ", and no process listens"
+        fate = hears?(node) ? (", which is lost" if node.link == :deaf) : ", and no process listens"
         "server publishes to #{name(value)}: #{message}#{fate}"
       end
-      node.inbox << [kind, value, time] if node.heard && node.link != :deaf
-      node.heard
+      node.inbox << [kind, value, time] if hears?(node) && node.link != :deaf
+      hears?(node)
     end
+
+    # Does it listen on this server?
+    def hears?(node) = node.heard && node.behind == @on_old
 
     def enqueue(value, ticket)
       known, = queue.find { |_, other| other == value }
@@ -196,6 +206,7 @@ module Model
     # Tickets are dates: larger than any given before.
     def next_ticket
       tickets = queue.map(&:first)
+      tickets.concat(@twin.queue.map(&:first)) if @twin
       clients.each do |client|
         tickets.push(client.ticket, client.place || 0, (client.reply && client.reply[2]) || 0)
       end
@@ -210,7 +221,10 @@ module Model
       tell { "server gives the lock to #{name(value)}, fence #{fence}" }
       client = client_of(value)
       client.place = nil if client.value == value
-      [:held]
+      return [:held] unless scenario.fails_over
+
+      # a process that has been told has no excuse
+      [:held, nil, nil, nil, nil, @late_to_old ? Failover::BOTH : line_here]
     end
 
     def lock_for(value, baton, left)
@@ -222,7 +236,7 @@ module Model
     # order of fences matters.
     def number_lease
       @clock += 1
-      fence = [@clock, @companion + 1].max
+      fence = [(@clock if rules[:clock_fence]), @companion + 1].compact.max
       check_fence(fence)
       @companion = fence
     end
@@ -233,7 +247,7 @@ module Model
       client.place ||= ticket
       node = nodes[scenario.homes[client.value % clients.size]]
       node.asked = true if lost
-      client.hurt = node.state != :up || !node.heard || node.link == :deaf
+      client.hurt = node.state != :up || !hears?(node) || node.link == :deaf
     end
 
     def tell_nothing(operation, value)

@@ -66,9 +66,16 @@ RSpec.describe Plock::ClientAddress do
       expect(redis).not_to be_connected
     end
 
-    it "is refused if it goes through Sentinel" do
-      redis = Redis.new(sentinels: [{ host: "127.0.0.1", port: 1 }], name: "main")
-      expect { described_class.of(redis) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
+    it "through sentinels keeps them, the name, and the credentials of both" do
+      redis = Redis.new(
+        sentinels: [{ host: "a.example", port: 1 }, { host: "::1", port: 2 }], name: "my+main",
+        sentinel_username: "bob", sentinel_password: "b", username: "ali", password: "a", db: 3
+      )
+      expect(taken(redis)).to eq(
+        ["redis+sentinel://a.example:1,[::1]:2/my%2Bmain",
+         { username: "ali", password: "a", database: 3, sentinel_username: "bob",
+           sentinel_password: "b" }]
+      )
     end
   end
 
@@ -113,9 +120,15 @@ RSpec.describe Plock::ClientAddress do
       expect(taken(redis)).to eq(["rediss://db1.example:6380", { verify: :none }])
     end
 
-    it "is refused if it goes through Sentinel" do
-      redis = older.new(host: "db1.example", port: 6380, sentinels: [{}])
-      expect { described_class.of(redis) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
+    it "through sentinels has the name in the place of the host" do
+      redis = older.new(
+        host: "main", port: 6379, db: 1, password: "a",
+        sentinels: [{ host: "a.example", port: 1, password: "b" }, { "host" => "b.example" }]
+      )
+      expect(taken(redis)).to eq(
+        ["redis+sentinel://a.example:1,b.example:26379/main",
+         { password: "a", database: 1, sentinel_password: "b" }]
+      )
     end
   end
 
@@ -160,26 +173,80 @@ RSpec.describe Plock::ClientAddress do
       )
     end
 
-    it "is refused if it goes through Sentinel" do
+    it "through sentinels keeps their TLS apart from that of the servers" do
       client =
-        RedisClient.sentinel(name: "main", sentinels: [{ host: "127.0.0.1", port: 1 }]).new_client
-      expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /Sentinel/)
+        RedisClient.sentinel(
+          url: "rediss://main", sentinels: [{ host: "127.0.0.1", port: 1 }]
+        ).new_client
+      expect(taken(client)).to eq(
+        ["rediss+sentinel://127.0.0.1:1/main", { sentinel_tls: false }]
+      )
+    end
+
+    it "that reads from replicas is refused" do
+      client =
+        RedisClient.sentinel(
+          name: "main", role: :replica, sentinels: [{ host: "127.0.0.1", port: 1 }]
+        ).new_client
+      expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /replicas/)
     end
   end
 
   describe "clients of several servers" do
-    %w[RedisClient::Cluster Redis::Distributed].each do |name|
-      it "refuses #{name} by name" do
-        client = stub_const(name, Class.new).new
-        expect { described_class.of(client) }.to raise_error(Plock::UnsupportedError, /#{name}/)
+    it "refuses Redis::Distributed by name" do
+      client = stub_const("Redis::Distributed", Class.new).new
+      expect { described_class.of(client) }
+        .to raise_error(Plock::UnsupportedError, /Redis::Distributed/)
+    end
+
+    it "refuses the cluster of redis 4, which is no Redis" do
+      client = stub_const("Redis::Cluster", Class.new).new
+      expect { described_class.of(client) }
+        .to raise_error(Plock::UnsupportedError, /Redis::Cluster/)
+    end
+  end
+
+  # As the gem redis-cluster-client has it.
+  describe "a cluster" do
+    let(:nodes) do
+      { "a:7000" => { host: "a", port: 7000 }, "::1:7001" => { host: "::1", port: 7001 } }
+    end
+
+    def config(nodes, fixed_hostname: "")
+      stub_const("RedisClient::ClusterConfig", Class.new).new.tap do |config|
+        config.instance_variable_set(:@fixed_hostname, fixed_hostname)
+        config.define_singleton_method(:startup_nodes) { nodes }
       end
     end
 
-    it "refuses a cluster that is a Redis by its class" do
-      client = stub_const("Redis::Cluster", Class.new(Redis)).allocate
-      expect { described_class.of(client) }.to raise_error(
-        Plock::UnsupportedError, /Redis::Cluster/
-      )
+    def client(config)
+      stub_const("RedisClient::Cluster", Class.new).new.tap do |client|
+        client.define_singleton_method(:config) { config }
+      end
+    end
+
+    it "is named by the nodes to start from" do
+      expect(taken(client(config(nodes)))).to eq(["redis+cluster://a:7000,[::1]:7001", {}])
+    end
+
+    it "is read through the client of redis, too" do
+      inner = client(config(nodes))
+      redis = stub_const("Redis::Cluster", Class.new(Redis)).allocate
+      redis.define_singleton_method(:_client) { inner }
+      expect(taken(redis)).to eq(["redis+cluster://a:7000,[::1]:7001", {}])
+    end
+
+    it "keeps credentials, even of a callable, and TLS" do
+      own = { username: "ann", password: ->(name) { "of #{name}" }, ssl: true,
+              ssl_params: { ca_file: "/ca.pem" } }
+      url, options = taken(client(config(nodes.transform_values { |node| node.merge(own) })))
+      expect(url).to eq("rediss+cluster://a:7000,[::1]:7001")
+      expect(options).to eq(username: "ann", password: "of ann", ca_file: "/ca.pem")
+    end
+
+    it "is refused with a host that stands for all nodes" do
+      expect { described_class.of(config(nodes, fixed_hostname: "x")) }
+        .to raise_error(Plock::UnsupportedError, /fixed_hostname/)
     end
   end
 

@@ -315,9 +315,9 @@ RSpec.describe "Process.daemon inside a block" do
 
     it "releases in the background the leases that it could not go on with" do
       failures = 3
-      store.define_singleton_method(:adopt_hold) do |*arguments, &given|
+      store.define_singleton_method(:adopt_hold) do |*arguments, **options, &given|
         if (failures -= 1).negative?
-          super(*arguments, &given)
+          super(*arguments, **options, &given)
         else
           raise(Plock::UnavailableError.new("away", code: :connect))
         end

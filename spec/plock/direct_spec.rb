@@ -20,18 +20,23 @@ RSpec.describe Plock::Locking::Direct do
       end
       let(:store) { open_used }
 
-      # Without subscribers: where ActiveSupport is loaded, a store that is opened adds one.
       def open_used(**options)
-        used(open_store(address_in(folder), **options)).tap { Plock::Events.clear }
+        used(open_store(address_in(folder), **options))
       end
 
       define_method(:address_in) { |folder| instance_exec(folder, &address) }
 
       # Calls that leave C would raise.
       def forbid_ruby
-        taking = store.is_a?(Plock::LocalStore) ? :take_for : :take
-        allow(store).to receive(taking).and_raise("not through C")
+        local = store.is_a?(Plock::LocalStore)
+        (local ? %i[take_for take_all_for] : %i[take take_all]).each do |taking|
+          allow(store).to receive(taking).and_raise("not through C")
+        end
       end
+
+      def keys = Array.new(3) { |number| "#{key}#{number}" }
+
+      def held = keys.map { |each| store.status(each).held? }
 
       it "is how a call without options goes" do
         forbid_ruby
@@ -41,6 +46,85 @@ RSpec.describe Plock::Locking::Direct do
         expect(store.semaphore(key, permits: 2).acquire(&:valid?)).to be(true)
         expect(store.read_write_lock(key).write(&:mode)).to be(:write)
         expect(Plock::Monitor.new(key, store: store).synchronize { :inside }).to be(:inside)
+        expect(store.acquire_all(keys) { |leases| leases.map(&:key) }).to eq(keys)
+        expect(store.acquire_all(keys, ttl: 2, wait: 1) { |lease, _| lease.ttl }).to be(2.0)
+        expect(store.try_acquire_all(keys) { held }).to eq([true, true, true])
+        expect(held).to eq([false, false, false])
+      end
+
+      it "has several keys in the order in which they were named, each once" do
+        forbid_ruby
+        named = [*keys.reverse, keys.first.to_sym, *keys]
+        leases = store.acquire_all(named) { |*leases| leases.first }
+        expect(leases.map(&:key)).to eq(keys.reverse)
+      end
+
+      it "has 64 keys, and refuses more" do
+        forbid_ruby
+        many = Array.new(65) { |number| "#{key}#{number}" }
+        expect(store.acquire_all(many.first(64) * 2) { |leases| leases.count(&:valid?) }).to be(64)
+        expect { store.acquire_all(many) { nil } }.to raise_error(ArgumentError, /1 to 64/)
+        expect { store.acquire_all([]) { nil } }.to raise_error(ArgumentError, /1 to 64/)
+        expect { store.acquire_all([key, 1]) { nil } }.to raise_error(ArgumentError)
+      end
+
+      it "makes four objects for each of several keys at most" do
+        keys = self.keys.each(&:freeze)
+        5.times { store.acquire_all(keys) { nil } }
+        GC.disable
+        before = GC.stat(:total_allocated_objects)
+        100.times { store.acquire_all(keys) { nil } }
+        expect(GC.stat(:total_allocated_objects) - before).to be <= 1202
+      ensure
+        GC.enable
+      end
+
+      it "goes on in Ruby if others have one of several keys" do
+        other = store.acquire(keys[1])
+        expect(store.try_acquire_all(keys) { :entered }).to be_nil
+        expect { store.acquire_all(keys, wait: 0.01) { :entered } }.to raise_error(
+          Plock::TimeoutError, /"#{keys[1]}", one of 3 keys, within 0.01 s: held since/
+        )
+        expect(held).to eq([false, true, false])
+        thread = Thread.new { store.acquire_all(keys, wait: 10) { |leases| leases.map(&:valid?) } }
+        eventually { store.status(keys[1]).waiters.any? }
+        other.release
+        expect(thread.value).to eq([true, true, true])
+        expect(held).to eq([false, false, false])
+      end
+
+      it "refuses to wait for itself for one of several keys" do
+        forbid_ruby
+        store.acquire_all(keys) do
+          expect { store.acquire(keys.last, wait: 1) { nil } }
+            .to raise_error(Plock::UnsupportedError)
+          expect { store.acquire_all([key, keys.first], wait: 1) { nil } }
+            .to raise_error(Plock::UnsupportedError, /one of 2 keys/)
+          expect(store.try_acquire(keys.last) { :entered }).to be_nil
+        end
+        expect(store.acquire_all(keys, wait: 1) { :entered }).to be(:entered)
+      end
+
+      it "releases those of several keys that it still has" do
+        logger = double("logger", warn: nil)
+        used = open_used(logger: logger)
+        used.acquire_all(keys) do |first, _second, _third|
+          first.release
+          store.break(keys[1])
+        end
+        expect(held).to eq([false, false, false])
+        expect(logger).to have_received(:warn).once.with(/"#{keys[1]}".* is lost before its block/)
+        expect { used.acquire_all(keys) { raise KeyError } }.to raise_error(KeyError)
+        expect(held).to eq([false, false, false])
+      end
+
+      it "tells of the release of each of several keys if its block subscribes" do
+        told = []
+        store.acquire_all(keys) do
+          subscription = Plock.subscribe { |event| told << [event.name, event.details] }
+          discard(-> { Plock.unsubscribe(subscription) }, :call)
+        end
+        expect(told).to eq([[:release, { released: true }]] * 3)
       end
 
       it "makes three objects at most" do
@@ -54,7 +138,7 @@ RSpec.describe Plock::Locking::Direct do
         GC.enable
       end
 
-      it "tells of its release if somebody subscribes inside" do
+      it "tells of its release if its block subscribes" do
         told = []
         store.acquire(key) do
           subscription = Plock.subscribe(:release) { |event| told << event.name }
@@ -63,7 +147,7 @@ RSpec.describe Plock::Locking::Direct do
         expect(told).to eq(%i[release])
       end
 
-      it "warns of a lease that was lost, and frees nobody else's" do
+      it "warns of a lease that was lost, and does not free the next one" do
         logger = double("logger", warn: nil)
         open_used(logger: logger).acquire(key) do
           store.break(key)
@@ -143,6 +227,25 @@ RSpec.describe Plock::Locking::Direct do
         rescue Interrupt
           nil # before its first line
         end
+      end
+
+      it "leaves none of several keys behind, at whatever moment it is interrupted" do
+        random = Random.new(1)
+        400.times do
+          began = Queue.new
+          thread = Thread.new do
+            began << true
+            loop { store.acquire_all(keys, wait: 5) { Thread.pass } }
+          rescue Interrupt
+            Plock::Locking::OwnHolds.here.size
+          end
+          thread.report_on_exception = false
+          began.pop
+          sleep(random.rand * 0.002)
+          thread.raise(Interrupt)
+          expect(thread.value).to be(0)
+        end
+        expect(store.acquire_all(keys, wait: 1) { :free }).to be(:free)
       end
 
       it "leaves nothing behind, at whatever moment it is interrupted" do

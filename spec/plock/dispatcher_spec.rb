@@ -3,6 +3,8 @@
 require "spec_helper"
 
 RSpec.describe Plock::Dispatcher do
+  let(:stronger) { Class.new(Exception) } # rubocop:disable Lint/InheritException -- as assertions
+
   it "runs callbacks in order, on one thread of its own" do
     ran = Queue.new
     described_class.start
@@ -48,9 +50,29 @@ RSpec.describe Plock::Dispatcher do
     heard = warnings do
       described_class.start
       described_class.post(-> { raise NotImplementedError, "not a StandardError" })
+      described_class.post(-> { raise stronger, "an assertion of a test, for example" })
       described_class.flush
     end
-    expect(heard).to match([/NotImplementedError: not a StandardError/])
+    expect(heard).to match([/NotImplementedError: not a StandardError/, /: an assertion/])
+  end
+
+  {
+    "raises what is no StandardError" => ->(error) { raise error },
+    "ends the thread" => ->(_) { Thread.exit }
+  }.each do |what, subscriber|
+    it "reports a loss to its block though a subscriber #{what}" do
+      store = open_store("memory:")
+      subscription = Plock.subscribe(:lost) { subscriber.call(stronger) }
+      warnings do
+        expect do
+          store.acquire("k", on_lost: :raise) { store.break("k") && sleep(5) }
+        end.to raise_error(Plock::LeaseLost)
+        described_class.start
+        described_class.flush
+      end
+    ensure
+      Plock.unsubscribe(subscription)
+    end
   end
 
   it "runs each callback within the surroundings, if any are set" do

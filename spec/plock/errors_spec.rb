@@ -30,8 +30,8 @@ RSpec.describe Plock::Error do
   end
 
   it "carries a message and the engine's name for what happened" do
-    error = Plock::UnavailableError.new("nobody answers", code: :connect)
-    expect([error.message, error.code]).to eq(["nobody answers", :connect])
+    error = Plock::UnavailableError.new("no answer", code: :connect)
+    expect([error.message, error.code]).to eq(["no answer", :connect])
   end
 
   it "can be raised without either" do
@@ -52,9 +52,9 @@ RSpec.describe Plock::Error do
   end
 
   it "keeps its code when raised again with another message" do
-    error = Plock::UnavailableError.new("nobody answers", code: :connect)
-    expect(error.exception("still nobody")).to have_attributes(
-      code: :connect, message: "still nobody"
+    error = Plock::UnavailableError.new("no answer", code: :connect)
+    expect(error.exception("still no answer")).to have_attributes(
+      code: :connect, message: "still no answer"
     )
   end
 end

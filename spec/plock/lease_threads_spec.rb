@@ -233,6 +233,7 @@ RSpec.describe "A lease that several threads use" do
     store = used(open_store(gate.url, command_timeout: 4, release_timeout: 0.3, logger: logger))
     extension = nil
     store.acquire(key, ttl: 20) do |lease|
+      lease.extend(ttl: 20) # so that the server knows the script, and one request is enough
       gate.forget
       gate.hold(:reply)
       extension = background { lease.extend(ttl: 6) }

@@ -10,14 +10,14 @@ RSpec.describe Plock::Locking do
   let(:store) do
     failing = self.failing
     Class.new(Plock::Testing::MemoryStore) do
-      %i[take take_all release_all adopt_hold examine each_key break_hold].each do |name|
+      %i[take take_all release_all adopt_hold examine keys_after break_hold].each do |name|
         define_method(name) do |*arguments, &block|
           failing[name] ? raise(failing[name]) : super(*arguments, &block)
         end
       end
     end.new
   end
-  let(:failure) { Plock::UnavailableError.new("nobody answers", code: :connect) }
+  let(:failure) { Plock::UnavailableError.new("no answer", code: :connect) }
 
   after do
     failing.clear
@@ -31,9 +31,7 @@ RSpec.describe Plock::Locking do
   end
 
   it "raises the store's error, and does not enter the block" do
-    failing[:take] = failing[:break_hold] = failing[:each_key] = failing[:adopt_hold] = failing[
-                                                                                        :examine
-    ] = failure
+    %i[take break_hold keys_after adopt_hold examine].each { |name| failing[name] = failure }
     dump = Plock::Testing::MemoryStore.new.acquire("k").dump
     [
       -> { store.acquire("k") { raise "entered" } },
@@ -71,7 +69,7 @@ RSpec.describe Plock::Locking do
           :value
         )
       end
-    error = /Plock::UnavailableError: nobody answers/
+    error = /Plock::UnavailableError: no answer/
     expect(heard).to match([/the lease on "k" could not be released \(#{error}\).* within 7.0 s/])
   end
 
@@ -144,19 +142,21 @@ RSpec.describe Plock::Locking do
     it "does not enter the block with a lease that expired before all keys were acquired" do
       # The first lease expires while the store acquires the second.
       scatter_extended_by { |own, ttl| own.call(ttl).tap { sleep(ttl * 1.1) } }
-      store.acquire(keys[2], ttl: 0.05)
+      other = store.acquire(keys[2], ttl: 0.05)
       expect { store.acquire_all(keys, ttl: 0.1, wait: 0.2) { raise "entered" } }.to raise_error(
         Plock::TimeoutError, /one of 3 keys/
       )
       expect(held).to be_empty
+      expect(other).not_to be_valid
     end
 
     it "goes on within wait: if the store fails while it extends the leases that it has" do
       failed = false
       scatter_extended_by { |own, ttl| failed ? own.call(ttl) : (failed = true) && raise(failure) }
-      store.acquire(keys[2], ttl: 0.05)
+      other = store.acquire(keys[2], ttl: 0.05)
       expect(store.acquire_all(keys, ttl: 10, wait: 5) { [failed, held] }).to eq([true, keys])
       expect(held).to be_empty
+      expect(other).not_to be_valid
     end
 
     # The pool raises this when a caller has waited its whole time for a connection, and the server
@@ -245,6 +245,49 @@ RSpec.describe Plock::Locking do
       lease.release
       keys.each { |key| store.break(key) }
     end
+  end
+
+  describe "#each_lock_within" do
+    let(:now) { [1_000.0] }
+
+    before { allow(Plock::Clock).to receive(:now) { now[0] } }
+
+    # A server that takes a second for each step.
+    def list_in_steps(*steps)
+      allow(store).to receive(:keys_after) do |_prefix, cursor|
+        now[0] += 1
+        place = cursor || 0
+        [steps[place % steps.size], place + 1]
+      end
+    end
+
+    def names(within, found = [])
+      [store.each_lock_within(within) { |status| found << status.store_key }, found]
+    end
+
+    it "ends in its time if a listing never ends, whatever the keys" do
+      leases = Array.new(2) { |number| discard(store.acquire(number.to_s), :release) }
+      keys = leases.map(&:store_key)
+      list_in_steps(keys.take(1), [], keys)
+      expect(names(5)).to eq([false, keys])
+      expect(names(1)).to eq([false, keys.take(1)])
+      list_in_steps([])
+      expect(names(5)).to eq([false, []])
+    end
+
+    it "says that there was time for all" do
+      lease = discard(store.acquire("k"), :release)
+      expect(names(0.1)).to eq([true, [lease.store_key]])
+    end
+  end
+
+  it "leaves out, and warns of, a key that the server cannot read; other failures are raised" do
+    lease = discard(store.acquire("k"), :release)
+    failing[:examine] = Plock::Error.new("WRONGTYPE", code: :server)
+    expect(warnings { expect(store.each_lock.to_a).to be_empty })
+      .to match([/#{lease.store_key} cannot be read, so it is left out: WRONGTYPE/])
+    failing[:examine] = failure
+    expect { store.each_lock.to_a }.to raise_error(failure)
   end
 
   it "accepts a duration or a Rational as a number of seconds" do

@@ -87,7 +87,7 @@ RSpec.describe "A user with few rights" do
   it "does everything with the rights that the documents list" do
     let_in(rules)
     use_everything
-    expect(denied - ["client|setname"]).to be_empty
+    expect(denied - ["client|setname", "client"]).to be_empty # Redis 6 names the command only
   end
 
   def denied =

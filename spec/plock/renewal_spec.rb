@@ -61,4 +61,25 @@ RSpec.describe "Renewal" do
     eventually(4) { hold.valid_until > reached }
     expect(hold.release).to be true
   end
+
+  # The list of leases that are renewed from later on had an entry, and no date, when it was looked
+  # at last.
+  it "leaves no thread behind after a wait that was too long", :slow do
+    output, status = ruby(<<~RUBY, key, shared_redis.unix_url, within: 40)
+      require "plock"
+      key, url = ARGV
+      names = -> { Dir["/proc/self/task/*/comm"].map { |file| File.read(file).chomp } }
+      Plock::Store.open(url).acquire(key, ttl: 30) do
+        Plock::Store.open(url).acquire(key, wait: 1.0) { nil }
+      rescue Plock::TimeoutError
+        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        while names.call.include?("plock-worker")
+          abort "it is still there" if Process.clock_gettime(Process::CLOCK_MONOTONIC) - began > 20
+          sleep 0.05
+        end
+        print "ended"
+      end
+    RUBY
+    expect([output, status.success?]).to eq ["ended", true]
+  end
 end

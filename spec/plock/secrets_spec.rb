@@ -209,7 +209,7 @@ RSpec.describe "The fingerprint of a secret" do
       mine = opened(first, release_timeout: 0.05)
       model.transaction do
         # from here on, this transaction locks the database
-        model.connection.execute("DELETE FROM plock_leases WHERE name = 'nobody'")
+        model.connection.execute("DELETE FROM plock_leases WHERE name = 'no one'")
         expect(mine.status(key).held?).to be(false)
       end
       expect(row).to be_nil

@@ -14,7 +14,7 @@ RSpec.describe Plock::Store do
       seen = nil
       allow(described_class).to receive(:connect) do |url, settings|
         seen = [url, settings]
-        instance_double(described_class, unverified?: false, "profile=": nil)
+        instance_double(described_class, unverified?: false, "config=": nil)
       end
       described_class.open(source, **options)
       seen
@@ -205,6 +205,17 @@ RSpec.describe Plock::Store do
     it "writes the owner as Marshal does if an option says so" do
       open_store(encoding: :marshal).lock_acquire(key, owner, 5)
       expect(Marshal.load(shared_redis.call("GET", key))).to eq(owner)
+    end
+
+    it "sends at most 300 bytes for an acquire, a release or a renewal" do
+      store = open_store
+      store.acquire(key, wait: 0) { |lease| lease.extend(ttl: 10) } # now the scripts are known
+      received = -> { shared_redis.call("INFO", "stats")[/total_net_input_bytes:(\d+)/, 1].to_i }
+      asked = -received.call + received.call # for INFO itself
+      cost = ->(&request) { -received.call + request.call.then { received.call } - asked }
+      expect(cost.call { @lease = store.acquire(key, wait: 0) }).to be_between(150, 300)
+      expect(cost.call { @lease.extend(ttl: 10) }).to be_between(100, 300)
+      expect(cost.call { @lease.release }).to be_between(100, 300)
     end
   end
 

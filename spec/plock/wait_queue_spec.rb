@@ -10,7 +10,7 @@ RSpec.describe "The wait queue" do
   let(:key) { unique_key }
   let(:lock) { Plock.store_key("plock:v1:", key) }
   let(:scripts) { Support::Scripts.new(server.client, lock) }
-  let(:queue) { scripts.keys.last }
+  let(:queue) { scripts.queue }
 
   # Many more records than one call of a script examines.
   many = 5_000
@@ -64,18 +64,16 @@ RSpec.describe "The wait queue" do
     end
 
     it "nor does it count as a waiter that announces its release" do
-      server.call(
-        "SET", scripts.keys[1], "1700000000000000 1700000000:0 #{contender(value: "job 5").record}"
-      )
+      other = contender(value: "job 5")
+      server.call("SET", scripts.companion, "1700000000000000 1700000000:0 #{other.record}")
       server.call("SET", lock, "5", "PX", 60_000)
-      answer =
-        scripts.call("acquire", ending, 1_000, contender(value: ending).record, 1_000, "0", "0")
+      answer = scripts.call("acquire", ending, 1_000, contender.signature, 1_000, "0", "0")
       expect(answer[4]).to eq 0
     end
 
     it "the owner job 5 is not told that the lock of 5 is broken" do
       other = contender(value: "job 5")
-      server.call("SET", scripts.keys[1], "1700000000000000 1700000000:0 #{other.record}")
+      server.call("SET", scripts.companion, "1700000000000000 1700000000:0 #{other.record}")
       server.call("SET", lock, "5", "PX", 60_000)
       expect(store.break(key)).to be_truthy
       expect(other.hears(within: 0.2)).to be_nil
@@ -91,7 +89,7 @@ RSpec.describe "The wait queue" do
     it "an undo takes back its own acquire, not one whose record has the same ending" do
       owner = contender
       expect(owner.ask).to be true
-      expect(owner.undo(owner.record.delete_prefix("ho"))).to eq 0
+      expect(owner.undo(owner.signature.delete_prefix("ho"))).to eq 0
       expect(owner.undo).to eq 1
     end
   end
@@ -104,7 +102,7 @@ RSpec.describe "The wait queue" do
         "undo" => ->(one) { one.undo }, "break" => ->(_) { scripts.call("break") }
       }
       calls.each do |name, call|
-        server.call("DEL", *scripts.keys)
+        server.call("DEL", lock, scripts.companion, queue)
         one = contender
         expect(one.ask).to be true unless name.start_with?("acquire")
         # it has been called
@@ -117,12 +115,19 @@ RSpec.describe "The wait queue" do
       end
     end
 
+    it "does not keep a break from freeing the key" do
+      expect(contender.ask).to be true
+      ghosts(many)
+      expect(store.break(store.status(key))).to be true
+      expect([server.call("EXISTS", lock), length]).to eq [0, 0]
+    end
+
     it "is passed over in parts, each of bounded work, by locks with several holders" do
       shared = "#{lock}#{Plock::Locking::Kind::READ_WRITE.suffix}"
       scripts = Support::Scripts.new(server.client, shared)
       calls = { ask: 0, queue: 0, release: 1, leave: 0, downgrade: 1 }
       calls.each do |name, expected|
-        server.call("DEL", *scripts.keys)
+        server.call("DEL", scripts.lock, scripts.companion, scripts.queue)
         one = discard(Support::Sharer.new(scripts, "w").listen(server), :close)
         expect(one.ask).to be true unless %i[ask queue].include?(name)
         ghosts(many, lock: shared, share: name == :downgrade ? "r " : "w ")

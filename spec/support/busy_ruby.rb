@@ -12,7 +12,7 @@ module Support
     def hold_gvl(seconds)
       before = cpu_seconds
       derive(ROUNDS)
-      derive((ROUNDS * 2.5 * seconds / (cpu_seconds - before)).ceil)
+      derive((ROUNDS * 1.5 * seconds / (cpu_seconds - before)).ceil)
     end
 
     # The longest time in which another Ruby thread, always ready to run, did not.

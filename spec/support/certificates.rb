@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "monitor"
 require "openssl"
 require_relative "supervisor"
 
@@ -20,38 +21,45 @@ module Support
     DAY = 86_400
     SERVER_NAMES = "DNS:localhost,IP:127.0.0.1,IP:::1"
 
+    # Servers may be started by several threads.
+    LOCK = Monitor.new
+
     class << self
-      def ca = @ca ||= Pair.new(write("ca.crt", authority.certificate))
+      def ca = once(:ca) { Pair.new(write("ca.crt", authority.certificate)) }
 
       # A folder as OpenSSL wants it for ca_path.
       def ca_path
-        @ca_path ||= File.join(Supervisor.folder, "ca").tap do |path|
-          Dir.mkdir(path)
-          name = format("%08x.0", authority.certificate.subject.hash)
-          File.write(File.join(path, name), authority.certificate.to_pem)
+        once(:ca_path) do
+          File.join(Supervisor.folder, "ca").tap do |path|
+            Dir.mkdir(path)
+            name = format("%08x.0", authority.certificate.subject.hash)
+            File.write(File.join(path, name), authority.certificate.to_pem)
+          end
         end
       end
 
-      def server = @server ||= pair("server", authority, names: SERVER_NAMES)
+      def server = pair("server", names: SERVER_NAMES)
 
-      def wrong_name = @wrong_name ||= pair("wrong_name", authority, names: "DNS:elsewhere.example")
+      def wrong_name = pair("wrong_name", names: "DNS:elsewhere.example")
 
-      def expired =
-        @expired ||= pair("expired", authority, names: SERVER_NAMES, until_time: Time.now - DAY)
+      def expired = pair("expired", names: SERVER_NAMES, until_time: Time.now - DAY)
 
-      def stranger =
-        @stranger ||= pair("stranger", Authority.new("Another CA"), names: SERVER_NAMES)
+      def stranger = pair("stranger", -> { Authority.new("Another CA") }, names: SERVER_NAMES)
 
-      def client = @client ||= pair("client", authority, usage: "clientAuth")
+      def client = pair("client", usage: "clientAuth")
 
       private
 
-      def authority = @authority ||= Authority.new("Suite CA")
+      def once(name) = LOCK.synchronize { (@made ||= {})[name] ||= yield }
 
-      def pair(name, authority, **options)
-        key = OpenSSL::PKey::EC.generate(CURVE)
-        certificate = authority.issue(name, key, **options)
-        Pair.new(write("#{name}.crt", certificate), write("#{name}.key", key))
+      def authority = once(:authority) { Authority.new("Suite CA") }
+
+      def pair(name, signer = method(:authority), **options)
+        once(name) do
+          key = OpenSSL::PKey::EC.generate(CURVE)
+          certificate = signer.call.issue(name, key, **options)
+          Pair.new(write("#{name}.crt", certificate), write("#{name}.key", key))
+        end
       end
 
       def write(name, content)

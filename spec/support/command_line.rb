@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "io/console"
 require "pty"
 require "shellwords"
 require_relative "examples"
@@ -101,6 +102,8 @@ module Support
       def type(text) = @writer.write(text)
 
       def hang_up = [@reader, @writer].each(&:close)
+
+      def resize(lines, columns) = @reader.winsize = [lines, columns]
 
       # Waits for this text after the last match, and returns the text up to there.
       def await(pattern)

@@ -14,13 +14,14 @@ module Support
   module Documents
     ROOT = File.expand_path("../..", __dir__)
 
-    MINITEST = /^```ruby minitest\n(?<program>.*?)^```$/m
+    RECIPE = /^```ruby (?<framework>minitest|rspec)\n(?<program>.*?)^```$/m
     FENCED = /^```ruby run(?<needs>[ \w]*)\n(?<program>.*?)^```$/m
     CLAIM = /^(?<indent>\s*)(?<expression>\S.*?)\s+# => (?<expected>.+)$/
 
     FENCE = /^```.*?^```$/m
     HEADING = /^\#{1,6} +(.+?) *$/
     LINK = /(?<!!)\[[^\]]*\]\(([^)\s]+)\)/
+    IMAGE = /!\[[^\]]+\]\(([^)\s]+)\)/
 
     # Compares values in the process that runs the example.
     PRELUDE = <<~'RUBY'
@@ -67,7 +68,8 @@ module Support
         found
       end
 
-      def recipes = text.scan(MINITEST).flatten
+      # @return [Array<Array(String, String)>] the frameworks and the programs
+      def recipes = text.scan(RECIPE)
 
       # @return [String, nil] the text between this heading of the second level and the next one
       def section(title)
@@ -90,6 +92,9 @@ module Support
       def links
         prose.gsub(/`[^`\n]*`(?!\])/, "").scan(LINK).flatten.grep_v(%r{\A[a-z]+://|\Amailto:})
       end
+
+      # @return [Array<String>] the files of the pictures, each of which has an alternative text
+      def images = prose.scan(IMAGE).flatten
 
       # @return [String, nil] why the link leads nowhere
       def broken(link)

@@ -15,7 +15,7 @@ module Support
   module Examples
     include Patience
 
-    THREAD_END = 2.0
+    THREAD_END = 10.0
     LIB = File.expand_path("../../lib", __dir__)
 
     # Skips the example, saying by name which of the programs is missing here.
@@ -26,6 +26,13 @@ module Support
           .any? { |folder| File.executable?(File.join(folder, name)) }
       end
       skip "#{missing.join(", ")} not installed" if missing.any?
+    end
+
+    # Skips the example if the server is older than that version.
+    def need_redis(version)
+      return unless version && RedisServer.version < Gem::Version.new(version)
+
+      skip "#{RedisServer::PROGRAM} is older than #{version}"
     end
 
     # A server of this example's own (kinds and options: RedisServer).

@@ -6,7 +6,7 @@ module Support
   # A server that does the same wrong thing to each client.
   #
   #   HostileServer.new(:silent)                    # one of SCRIPTS
-  #   HostileServer.new([[:read], [:write, "+OK"]]) # or steps of one's own
+  #   HostileServer.new([[:read], [:write, "+OK"]]) # or steps of the example's own
   class HostileServer
     GIBIBYTE = 1 << 30
 

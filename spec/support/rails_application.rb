@@ -12,7 +12,7 @@ module Support
   # plock in its Gemfile.
   #
   #   app = RailsApplication.generate
-  #   app.write("config/plock.yml", "test:\n  url: memory:\n")
+  #   app.write("config/plock.yml", "test:\n  url: \"memory:\"\n")
   #   output, status = app.runner("puts Plock.store.url")
   class RailsApplication
     ROOT = File.expand_path("../..", __dir__)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "fileutils"
 require "redis-client"
 require "socket"
 require_relative "supervisor"
@@ -21,7 +22,8 @@ module Support
   # - replica: of a master that is not there, read-only
   # - cluster: serves no slot
   # - moved: a cluster node that sends every key elsewhere
-  # - sentinel: of a master that is not there
+  # - sentinel: of a master that is not there, or of the option monitor:, words as in its file; with
+  #   cert:, it speaks TLS, with its servers, too
   # - full: no memory left
   class RedisServer
     PROGRAM = "redis-server"
@@ -41,17 +43,21 @@ module Support
       def shared = @shared ||= start(:plain)
 
       def start(kind = :plain, **options) = new(kind, **options).start
+
+      # @return [Gem::Version] of the program; Valkey tells its own
+      def version = @version ||= Gem::Version.new(`#{PROGRAM} --version`[/v=(\S+)/, 1])
     end
 
     attr_reader :port, :pid, :unix_path, :kind
 
     # config: further settings, { "maxmemory" => "1mb" } (a value that is an Array becomes several
     # words).
-    def initialize(kind = :plain, cert: nil, client_auth: false, config: {})
+    def initialize(kind = :plain, cert: nil, client_auth: false, config: {}, monitor: nil)
       @kind = kind
       @cert = cert
       @client_auth = client_auth
       @config = config
+      @monitor = monitor || ["none", *NOWHERE, "1"]
       @folder = File.join(Supervisor.folder, self.class.__send__(:next_name))
       @unix_path = "#{@folder}.sock"
       Dir.mkdir(@folder)
@@ -87,6 +93,16 @@ module Support
 
     def call(...) = client.call(...)
 
+    # For what a server tells only over TLS: from Redis 7.2 on, a node of a cluster names over TLS
+    # the ports for TLS. For servers of the kind tls that need no certificate of the client.
+    def secure_client
+      @secure_client ||=
+        RedisClient.config(
+          host: "127.0.0.1", port: port, timeout: 5, ssl: true, reconnect_attempts: 1,
+          ssl_params: { ca_file: Certificates.ca.cert_file }
+        ).new_client
+    end
+
     # How many clients other than #client are connected.
     def connections
       call("CLIENT", "LIST", "TYPE", "normal").lines.size - 1
@@ -104,7 +120,7 @@ module Support
     def kill = finish(:KILL)
 
     def stop
-      @client&.close
+      [@client, @secure_client].compact.each(&:close)
       finish(:KILL) # nothing of it is worth saving
     end
 
@@ -122,7 +138,11 @@ module Support
 
     private
 
-    def self.next_name = "#{Process.pid}-#{@number = @number.to_i + 1}"
+    # The servers of a cluster are started by several threads.
+    NAMING = Mutex.new
+    private_constant :NAMING
+
+    def self.next_name = NAMING.synchronize { "#{Process.pid}-#{@number = @number.to_i + 1}" }
     private_class_method :next_name
 
     def credentials(user, password)
@@ -190,16 +210,24 @@ module Support
       {
         "port" => port.to_s, "bind" => "127.0.0.1", "unixsocket" => unix_path,
         "unixsocketperm" => "700", "dir" => @folder, "logfile" => "#{@folder}/log", "save" => "",
-        "appendonly" => "no", "daemonize" => "no", "enable-debug-command" => "yes"
+        "appendonly" => "no", "daemonize" => "no", **debug_settings
       }
+    end
+
+    # Before Redis 7, DEBUG needs no permission.
+    def debug_settings
+      self.class.version >= Gem::Version.new("7") ? { "enable-debug-command" => "yes" } : {}
     end
 
     # A Sentinel writes to its file, and takes few settings.
     def sentinel_arguments
       file = "#{@folder}/sentinel.conf"
       settings = common.slice("port", "bind", "unixsocket", "unixsocketperm", "dir", "logfile")
+      settings.update(tls_settings, "tls-replication" => "yes") if @cert
       lines = settings.map { |name, value| "#{name} #{value}" }
-      File.write(file, [*lines, "sentinel monitor none #{NOWHERE.join(" ")} 1", ""].join("\n"))
+      lines << "sentinel monitor #{@monitor.join(" ")}"
+      lines.concat(@config.map { |name, value| "#{name} #{value}" })
+      File.write(file, [*lines, ""].join("\n")) unless File.exist?(file)
       [file, "--sentinel"]
     end
 
@@ -240,6 +268,7 @@ module Support
     # A replica trusts its nodes file at once, but a master waits two seconds. The node that sends
     # everything elsewhere is therefore a replica of a missing master.
     def prepare(port)
+      FileUtils.rm_f("#{@folder}/sentinel.conf") # it has another port
       return unless kind == :moved
 
       mine, theirs = "a" * 40, "b" * 40

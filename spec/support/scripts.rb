@@ -18,16 +18,16 @@ module Support
     # client: a RedisClient. lock: a store key.
     def initialize(client, lock)
       @client = client
-      @keys = [lock, "plock:1:{#{lock}}:fence", "plock:1:{#{lock}}:queue"]
+      @lock = lock
     end
 
-    attr_reader :keys
+    attr_reader :lock
 
-    # on: which of the keys a script takes, where not all three.
-    def call(name, *arguments, on: %i[lock companion queue])
-      keys = on.map { |key| @keys[%i[lock companion queue].index(key)] }
-      @client.call("EVAL", self.class.source(name), keys.size, *keys, *arguments)
-    end
+    def companion = "plock:1:{#{lock}}:fence"
+
+    def queue = "plock:1:{#{lock}}:queue"
+
+    def call(name, *arguments) = @client.call("EVAL", self.class.source(name), 1, lock, *arguments)
   end
 
   # A client that the engine's scripts know by its record, as if it were a process of its own.
@@ -64,7 +64,9 @@ module Support
     def hears(within: 5) =
       @subscription.next_event(within)&.last&.then { |message| message.split.first }
 
-    def record = "host 1 1 #{@channel} - #{value}"
+    def signature = "host 1 1 #{@channel} -"
+
+    def record = "#{signature} #{value}"
 
     private
 
@@ -86,15 +88,15 @@ module Support
   # One that wants a lock for itself.
   class Contender < Scripted
     # Whether it got the lock; if not, after how many milliseconds it shall look again, 0: at once.
-    def ask = answered(@scripts.call("acquire", value, @ttl, record, noted_for))
+    def ask = answered(@scripts.call("acquire", value, @ttl, signature, noted_for))
 
-    def queue = answered(@scripts.call("acquire", value, @ttl, record, noted_for, @ticket, "0"))
+    def queue = answered(@scripts.call("acquire", value, @ttl, signature, noted_for, @ticket, "0"))
 
-    def release = @scripts.call("release", value, on: %i[lock queue])
+    def release = @scripts.call("release", value)
 
-    def leave = @scripts.call("leave", value, "0", record, on: %i[lock queue])
+    def leave = @scripts.call("leave", value, "0", signature)
 
-    def undo(record = self.record) = @scripts.call("undo", value, record)
+    def undo(signature = self.signature) = @scripts.call("undo", value, signature)
   end
 
   # One that wants a share of a lock.
@@ -105,14 +107,14 @@ module Support
     end
 
     # Whether it was let in; if not, after how many milliseconds it shall look again, 0: at once.
-    def ask = answered(@scripts.call("shared_acquire", value, @ttl, record, FENCE_TTL, @share))
+    def ask = answered(@scripts.call("shared_acquire", value, @ttl, signature, FENCE_TTL, @share))
 
     def queue =
-      answered(@scripts.call("shared_acquire", value, @ttl, record, FENCE_TTL, @share, @ticket))
+      answered(@scripts.call("shared_acquire", value, @ttl, signature, FENCE_TTL, @share, @ticket))
 
     def release(keep: nil) = @scripts.call("shared_release", value, FENCE_TTL, *keep)
 
-    def leave = @scripts.call("shared_leave", value, "0", FENCE_TTL, @share, record)
+    def leave = @scripts.call("shared_leave", value, "0", FENCE_TTL, @share, signature)
 
     def downgrade = @scripts.call("shared_downgrade", value, FENCE_TTL)
   end

@@ -41,9 +41,16 @@ RSpec.shared_examples "a store" do |unable = []|
   # Fibers would wait for one another to have it made, and one that is stopped there fails.
   before(:each, :fibers) { [store, key] }
 
-  # A waiter that times out is told the holder if the store answers in time; a busy machine gets
-  # enough time here.
-  before { stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0) }
+  # A waiter that times out asks a last time, leaves its place, and is told the holder, if the store
+  # answers in time; a busy machine gets enough time here.
+  before do
+    stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0)
+    if defined?(Plock::Store::AcquireRequest)
+      stub_const("Plock::Store::AcquireRequest::GRACE_S", 5.0)
+      stub_const("Plock::Store::AcquireRequest::AT_ONCE_S", 5.0)
+    end
+    stub_const("Plock::Store::Advisory::GRACE_S", 5.0) if defined?(Plock::Store::Advisory)
+  end
 
   include_examples "a store that is acquired"
   include_examples "a store that serves in order" unless unable.include?(:order)

@@ -14,6 +14,13 @@ RSpec.shared_examples "a store that processes share" do
     expect_free
     eventually(10) { lease.lost? }
   end
+
+  it "ends such a lease by what a status says, too" do
+    lease = hold(ttl: renewed, renew: true)
+    expect(in_child { store.break(store.status(key)) }).to be(true)
+    expect_free
+    eventually(10) { lease.lost? }
+  end
 end
 
 module Support

@@ -24,10 +24,34 @@ task :lint
   task lint: "lint:#{name}" if Toolchain.compiler(name)
 end
 
-task "lint:ruby" do
-  ruby Gem.bin_path("rubocop", "rubocop"), "--cache-root", "tmp/rubocop", "--format", "simple"
+# The files that differ from the upstream branch.
+module Changed
+  module_function
+
+  def names
+    upstream = git("rev-parse", "--verify", "--quiet", "@{upstream}").first
+    git("diff", "--name-only", "--diff-filter=d", upstream || "HEAD") +
+      git("ls-files", "--others", "--exclude-standard")
+  end
+
+  def git(*words) = IO.popen(["git", *words], err: File::NULL, &:readlines).map(&:chomp)
 end
+
+def rubocop(*arguments)
+  ruby Gem.bin_path("rubocop", "rubocop"), "--cache-root", "tmp/rubocop", "--format", "simple",
+       *arguments
+end
+
+task("lint:ruby") { rubocop }
 task lint: "lint:ruby"
+
+task "lint:ruby:changed" do
+  names = Changed.names
+  next if names.empty?
+
+  names = [] if names.include?(".rubocop.yml") # a change of the rules concerns all files
+  rubocop("--force-exclusion", "--only-recognized-file-types", *names)
+end
 
 C_SOURCES = FileList["{ext,spec,bench}/**/*.{c,h}"].exclude(%r{/(build|tmp)/})
 
@@ -42,25 +66,54 @@ task "lint:format" do
 end
 task lint: "lint:format" if Toolchain.clang_format
 
-# Its warnings are errors (.clang-tidy). A source without warnings is looked at again when it, its
-# rules or a header have changed.
-task "lint:tidy" do
+# The sources that clang-tidy has to look at.
+module Tidy
+  SOURCES = FileList["ext/plock/{*,core/src/**/*}.c"]
+  HEADERS = FileList["ext/plock/{*,core/{include,src}/**/*}.h"]
+
+  module_function
+
+  # Those that have changed, or include a header that has.
+  def changed
+    names = Changed.names
+    headers = (HEADERS.to_a & names).map { |header| File.basename(header) }
+    including = %r{#include ".*\b#{Regexp.union(headers)}"}
+    SOURCES.select do |source|
+      names.include?(source) || (headers.any? && File.read(source).match?(including))
+    end
+  end
+
+  # Its warnings are errors (.clang-tidy). A source without warnings is looked at again when it, its
+  # rules or a header have changed.
+  def stale(sources)
+    shared = [".clang-tidy", *HEADERS]
+    sources.reject do |source|
+      stamp = "tmp/tidy/#{source}"
+      File.exist?(stamp) && [source, *shared].all? { |file| File.mtime(file) < File.mtime(stamp) }
+    end
+  end
+end
+
+def tidy(sources)
   make_core("scripts", Toolchain.gcc)
+  return if sources.empty?
+
   folders = %w[ext/plock/core/include ext/plock/core/src ext/plock/core/build/gcc] +
             RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir")
-  shared = FileList[".clang-tidy", "ext/plock/{*,core/{include,src}/**/*}.h"]
-  changed = FileList["ext/plock/{*,core/src/**/*}.c"].reject do |source|
-    stamp = "tmp/tidy/#{source}"
-    File.exist?(stamp) && [source, *shared].all? { |file| File.mtime(file) < File.mtime(stamp) }
-  end
-  next if changed.empty?
-
-  clang_tool :clang_tidy, "--quiet", *changed,
+  clang_tool :clang_tidy, "--quiet", *sources,
              "--", "-std=c11", "-D_GNU_SOURCE", *folders.map { |folder| "-I#{folder}" }
-  changed.each do |source|
+  sources.each do |source|
     mkdir_p File.dirname("tmp/tidy/#{source}"), verbose: false
     touch "tmp/tidy/#{source}", verbose: false
   end
+end
+
+task "lint:tidy" do
+  tidy(Tidy.stale(Tidy::SOURCES))
+end
+
+task "lint:tidy:changed" do
+  tidy(Tidy.stale(Tidy.changed))
 end
 task lint: "lint:tidy" if Toolchain.clang_tidy
 

@@ -16,13 +16,19 @@ DROP_INS = "spec/plock/compat/{remote_lock,mongo_locking,stand_in}{/**/*,}_spec.
 # Applications of Rails, and the gem whose lock Parse::Lock replaces
 ON_RAILS = "spec/{rails,parse_stack}/**/*_spec.rb"
 
+# The documentation site (site.rake)
+ON_SITE = "spec/site/**/*_spec.rb"
+
+# The pages of plock/web in a browser
+IN_BROWSER = "spec/web/**/*_spec.rb"
+
 # Of the library, on stores in Ruby: the extension has no part in them.
 IN_RUBY =
   "spec/plock/compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}_spec.rb"
 PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
                  .exclude(ON_DATABASES, IN_RUBY)
 
-SPECS = FileList[ALL_SPECS].exclude(ON_DATABASES, DROP_INS, ON_RAILS)
+SPECS = FileList[ALL_SPECS].exclude(ON_DATABASES, DROP_INS, ON_RAILS, ON_SITE, IN_BROWSER)
 
 desc "Specs that need no database, in parallel, without the slow ones and those that measure time"
 task spec: :compile do
@@ -41,6 +47,9 @@ namespace :spec do
 
   desc "Specs with applications of Rails, and beside parse-stack-next"
   task(rails: :compile) { ParallelSpecs.run(FileList[ON_RAILS]) }
+
+  desc "Specs of the web pages in a browser; their pictures are in tmp/screenshots"
+  task(web: :compile) { ParallelSpecs.run(FileList[IN_BROWSER], processes: 1) }
 
   desc "Specs on database servers and memcached, and of drop-ins"
   task databases: :compile do

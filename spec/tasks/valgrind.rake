@@ -59,6 +59,9 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
       cli
       cli/**/*
       status_table
+      survey
+      survey/**/*
+      web/**/*
       guard/**/*
       sidekiq/**/*
       active_job/**/*

@@ -53,7 +53,8 @@ module Torture
 
     def initialize(address)
       @store = Plock::Store.open(address.url, attempt_timeout: ATTEMPT_TIMEOUT,
-                                               release_timeout: RELEASE_TIMEOUT, logger: Ear.new,
+                                               release_timeout: RELEASE_TIMEOUT,
+                                               command_timeout: COMMAND_TIMEOUT, logger: Ear.new,
                                                **address.options)
     end
 

@@ -12,6 +12,7 @@ module Torture
   # The options of the stores, and so the promises of their calls.
   ATTEMPT_TIMEOUT = 0.2
   RELEASE_TIMEOUT = 0.5
+  COMMAND_TIMEOUT = 0.5
 
   # The beginning of the name of a processor's journal; those of workers begin with a digit.
   PROCESSOR = "processor"

@@ -17,6 +17,14 @@ module Torture
     # itself.
     Oblivion = Struct.new(:from, :to, :key)
 
+    # Sentinels made another server the primary. It had all that happened before `from`. By `named`
+    # each running sentinel named it, and by `over` they have told all clients, as documented. told:
+    # were all sentinels well, so that none of them was silent?
+    Failover = Struct.new(:from, :promoted, :named, :over, :port, :told, keyword_init: true)
+
+    # A look at a key found no holder, from the first to the last look of them on one server.
+    Free = Struct.new(:server, :from, :to)
+
     attr_reader :lives,
                 :downs,
                 :darks,
@@ -25,6 +33,8 @@ module Torture
                 :queued,
                 :waited,
                 :held,
+                :failovers,
+                :free,
                 :findings,
                 :counts
 
@@ -36,7 +46,9 @@ module Torture
       @slow = []      # [from, to] of a look at the server that took too long on a busy machine
       @queued = {}    # label => first known to be in the queue then
       @waited = {}    # label => when it was last seen there
-      @held = {}      # label => when it was last seen to hold something
+      @held = {}      # label => when a look last found it as a holder
+      @failovers = []
+      @free = Hash.new { |hash, key| hash[key] = [] } # key => [Free]
       @findings = []  # those of the driver itself
       @counts = Hash.new(0)
     end

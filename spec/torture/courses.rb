@@ -19,7 +19,11 @@ module Torture
     :name, :pack, :pause, :workers, :threads, :fibers, :roads, :pools, :weights, :ttls, :waits,
     :lengths, :deeds, :rest, :interrupted, :look, :files, :margin, keyword_init: true
   ) do
-    def self.of(seed) = COURSES.fetch(NAMES[seed.even? ? 0 : 1 + ((seed / 2) % (NAMES.size - 1))])
+    # Every other round is rough, the first course.
+    def self.of(seed, courses = COURSES)
+      rough, *others = courses.values
+      seed.even? ? rough : others[(seed / 2) % others.size]
+    end
 
     def road(slot) = roads[slot % roads.size]
     def pool(slot) = pools[slot % pools.size]

@@ -250,7 +250,7 @@ module Torture
     end
 
     def eventually(what)
-      deadline = Clock.now + Torture.ns(AFTERMATH)
+      deadline = Clock.now + Torture.ns(self.class::AFTERMATH)
       until (left = yield).empty?
         return chronicle.find(:leak, "#{what} left over: #{left.inspect}") if Clock.now > deadline
 
@@ -268,7 +268,7 @@ module Torture
     def probe(key)
       pid = Process.fork do
         sleep WITHIN if Torture.way_to(key) == ONCE # no call waits for it
-        terms = { ttl: 1.0, wait: PROBE_WAIT, renew: false, label: "probe" }
+        terms = { ttl: 1.0, wait: self.class::PROBE_WAIT, renew: false, label: "probe" }
         @adapter.new(@arena.unix_address(0)).enter(Torture.way_to(key), key, **terms) { nil }
         Process.exit!(0)
       rescue Refused, Failed

@@ -17,12 +17,13 @@ module Torture
   #   unreleased     when it learnt that its release failed; unextended: that an extension did
   #   lost           [when it learnt that the lease is lost, end of the lease as known then], ...
   #   handed         did it dump its lease? adopts: the fence of the lease that it adopts
+  #   watched        is its lease renewed in the background, so that its loss is told?
   # A request for several keys is as many calls.
   Call =
     Struct.new(
       :life, :lane, :number, :way, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence,
       :at_first, :valid_until, :left, :ended, :outcome, :queued, :downgraded, :waited, :held, :seen,
-      :unreleased, :unextended, :lost, :handed, :adopts, keyword_init: true
+      :unreleased, :unextended, :lost, :handed, :adopts, :watched, keyword_init: true
     ) do
       def to_s = "worker #{life} lane #{lane} call #{number}, #{way.name} #{key}"
 

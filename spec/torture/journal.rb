@@ -7,7 +7,7 @@ module Torture
   # record. A write is no system call, and no thread or fiber switch. Each journal has one writer.
   class Journal
     KINDS = %i[hole ask enter check leave end inherited gap inventory child compact
-               downgrade unreleased lost unextended handed adopts].freeze
+               downgrade unreleased lost unextended handed adopts watched].freeze
     NUMBERS = KINDS.each_with_index.to_h.freeze
     # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
     RECORD = 64

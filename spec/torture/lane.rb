@@ -62,6 +62,7 @@ module Torture
       spans = [plan.wait, plan.ttl, plan.interrupt || 0].map { |seconds| Torture.ns(seconds) }
       @journal.write(:ask, @count, plan.key, *spans, WAYS.index(plan.way))
       @journal.write(:adopts, @count, plan.dump.first) if plan.dump
+      @journal.write(:watched, @count) if plan.renew && plan.way.leases?
       outcome = ask(plan)
     ensure
       Process.exit!(0) unless @worker.here? # a forked child has left the block

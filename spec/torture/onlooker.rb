@@ -33,10 +33,7 @@ module Torture
       answers = @client.pipelined { |pipe| @keys.each { |key| ask(pipe, key) } }
       now = Clock.now
       @chronicle.slow << [asked_at, now] if now - asked_at > SLOW
-      answers.each_slice(ANSWERS).zip(@keys) do |(queue, holders, notes), key|
-        queue.each { |member| see_waiter(member[LABEL, 1], asked_at, now) }
-        labels(key, holders, notes).each { |label| @chronicle.held[label] = asked_at }
-      end
+      answers.each_slice(ANSWERS).zip(@keys) { |answer, key| see(key, *answer, asked_at, now) }
       sleep @pause
     rescue RedisClient::Error
       sleep @pause # it is being restarted
@@ -53,6 +50,11 @@ module Torture
         pipe.call("GET", @adapter.place(key))
         pipe.call("GET", @adapter.companion(key))
       end
+    end
+
+    def see(key, queue, holders, notes, asked_at, now)
+      queue.each { |member| see_waiter(member[LABEL, 1], asked_at, now) }
+      labels(key, holders, notes).each { |label| @chronicle.held[label] = asked_at }
     end
 
     def see_waiter(label, asked_at, now)

@@ -32,7 +32,7 @@ module Torture
       deed = Torture.pick(random, deeds(way, course))
       new(way: way, pause: (random.rand**2) * course.rest, key: way.keys.sample(random: random),
           wait: Torture.pick(random, course.waits), ttl: ttl,
-          hold: hold(length, share, ttl), renew: length == :renewed, deed: deed,
+          hold: hold(length, share, ttl), renew: Plan::RENEWED.include?(length), deed: deed,
           interrupt: (random.rand * 0.3 if deed.nil? && random.rand < course.interrupted))
     end
 
@@ -51,6 +51,7 @@ module Torture
       when :none then 0.0
       when :short then share * 0.006
       when :medium then 0.01 + (share * 0.03)
+      when :long then 0.5 + (share * Plan::LONGEST_HOLD) # renewed, and much shorter than its lease
       when :edge then ttl * (0.985 + (share * 0.03)) # the release meets the end of the lease
       else ttl * (1.1 + (share * 0.6)) # :overrun, :renewed
       end
@@ -58,6 +59,8 @@ module Torture
     private_class_method :hold
   end
 
+  Plan::RENEWED = %i[renewed long].freeze
+  Plan::LONGEST_HOLD = 4.0
   Plan::TO_LEASES = %i[heartbeat pair handover].freeze
   Plan::DOWNGRADES = 30
   Plan::LONGEST_TTL = ROUGH.ttls.keys.max # in rounds that kill processes

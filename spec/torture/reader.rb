@@ -74,6 +74,7 @@ module Torture
       when :unextended then calls.fetch(numbers[1]).unextended ||= at
       when :lost then of_key(calls, numbers[3]).each { |call| lost(call, *numbers[1, 2]) }
       when :handed then calls.fetch(numbers[1]).handed = true
+      when :watched then calls.each_value { |call| call.watched = true }
       when :adopts then calls.each_value { |call| call.adopts = numbers[1] }
       when :inherited
         text = "the lease of its parent counts as valid in child #{life}"

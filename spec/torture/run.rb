@@ -1,9 +1,12 @@
 # frozen_string_literal: true
 
-# ruby spec/torture/run.rb [--seconds S] [--seed N] [--course NAME] [--adapter NAME | --store NAME]
+# ruby spec/torture/run.rb [--seconds S] [--seed N] [--course NAME]
+#                          [--topology sentinel|cluster | --adapter NAME | --store NAME]
 #
 # Without --store, workers contend on Redis. --store names a store in Ruby; stores/ has the code
-# that only those need.
+# that only those need. With --topology sentinel, Redis is a primary with two replicas and three
+# sentinels, and fails over; sentinel/ has the code for that. With --topology cluster, slots move
+# from primary to primary, and replicas take over; cluster/ has the code.
 #
 # A run consists of two or more rounds. Each has the next seed, which selects its course. So every
 # run has a rough round and a special course, and twelve rounds have all of them. A single round
@@ -46,6 +49,18 @@ module Torture
     FileUtils.rm_rf(driver.folder) if driver
   end
 
+  # The same on servers that sentinels watch, or of a cluster.
+  def self.topology_round(seed, seconds, topology, course)
+    driver = topology::Driver.new(
+      seed: seed, seconds: seconds, adapter: ADAPTERS.fetch("product"), course: course
+    )
+    driver.run
+    history = Reader.new(driver.folder, driver.chronicle).history
+    Sentinel::Report.new(seed, topology::Witness.new(history, margin: course.margin).judge, course)
+  ensure
+    FileUtils.rm_rf(driver.folder) if driver
+  end
+
   # The rounds of a run, one after the other.
   #
   # @yieldparam seed [Integer] of a round
@@ -73,7 +88,7 @@ STORES = %w[
 seconds = nil
 seed = Random.new_seed % 1_000_000
 adapter = "product"
-course = store = nil
+course = store = topology = nil
 OptionParser.new do |options|
   options.banner = "usage: ruby spec/torture/run.rb [options]"
   options.on("--seconds S", Float, "how long (16; 30 with --store)") { |value| seconds = value }
@@ -89,27 +104,43 @@ OptionParser.new do |options|
   options.on("--store NAME", STORES, "what to torture instead: #{STORES.join(", ")}") do |value|
     store = value
   end
+  options.on("--topology NAME", %w[sentinel cluster],
+             "of the servers: sentinel, cluster") do |value|
+    topology = value
+  end
 end.parse!
 
+abort "--topology does not go with --store" if store && topology
+if topology
+  require_relative "#{topology}/driver"
+  require_relative "sentinel/report"
+  require_relative "#{topology}/witness"
+  topology = Torture.const_get(topology.capitalize)
+end
 if store
   $LOAD_PATH.unshift(File.expand_path("..", __dir__))
   require_relative "stores/driver"
   require_relative "stores/report"
   require_relative "stores/witness"
 end
-courses = store ? Torture::Stores::COURSES : Torture::COURSES
+courses = (store && Torture::Stores::COURSES) || (topology && topology::COURSES) ||
+          Torture::COURSES
 if course && !courses.key?(course)
   abort "there is no course #{course}, only: #{courses.keys.join(", ")}"
 end
-seconds ||= store ? 30.0 : 16.0
+seconds ||= (store && 30.0) || (topology && 20.0) || 16.0
 
 $stdout.sync = true
 begin
-  count = [(seconds / Torture::ROUND).ceil, course ? 1 : Torture::LEAST_ROUNDS].max
+  # a short round has no time for a failover
+  least = course || topology ? 1 : Torture::LEAST_ROUNDS
+  count = [(seconds / Torture::ROUND).ceil, least].max
   sound = Torture.rounds(seed, count) do |one|
     if store
       kind = Torture::Stores::KINDS.fetch(store)
       Torture.store_round(one, seconds / count, kind, Torture::Stores.course_of(one, kind, course))
+    elsif topology
+      Torture.topology_round(one, seconds / count, topology, topology.course_of(one, course))
     else
       taken = course ? Torture::COURSES.fetch(course) : Torture::Course.of(one)
       Torture.round(one, seconds / count, Torture::ADAPTERS.fetch(adapter), taken)

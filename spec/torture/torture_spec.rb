@@ -329,6 +329,13 @@ RSpec.describe Torture do
         expect(finds(first, one, refused)).to be_empty
       end
 
+      it "grants an adoption the time for one command, and no more" do
+        first = call("1", entered: 10, fence: 7, handed: true)
+        slow = { wait: 0, adopts: 7, outcome: :failed, lost: [] }
+        expect(finds(first, call("1", :adopt, **slow, ended: 549))).to be_empty
+        expect(finds(first, call("1", :adopt, **slow, ended: 551))).to eq [:budget]
+      end
+
       it "sees that its fence did not grow" do
         first = call("1", entered: 10, fence: 7, handed: true)
         adopted = call("1", :adopt, wait: 0, adopts: 7, fence: 7, entered: 40)

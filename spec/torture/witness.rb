@@ -11,8 +11,10 @@ module Torture
     MARGIN = 50 * MILLISECOND
     AT_LEAST = Torture.ns(ATTEMPT_TIMEOUT)
     RELEASE = Torture.ns(RELEASE_TIMEOUT)
-    TOGETHER = SECOND / 4 # waiters that are called together may enter in any order, but soon
-    # no call is inside although one is queued, without a recent disturbance
+    COMMAND = Torture.ns(COMMAND_TIMEOUT) # an adoption does not wait for others
+    # Waiters that are called together may enter in any order within this time.
+    TOGETHER = SECOND / 4
+    # Without a disturbance, a call must not be queued for longer while no call is inside.
     IDLE = SECOND / 4
     # After this time the effects of a disturbance are over: a lease and a baton.
     AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5)
@@ -214,7 +216,7 @@ module Torture
       return if call.child? || came_back.nil?
 
       counts[:budgets] += 1
-      budget = [call.wait, AT_LEAST].max
+      budget = [call.wait, call.way == ADOPT ? COMMAND : AT_LEAST].max
       budget = [budget, interrupted_after(call, came_back)].min if call.interrupt
       late = late_by(call, call.asked, came_back, budget)
       if late.positive?
@@ -314,9 +316,10 @@ module Torture
       adoptions = history.calls.select(&:adopts).group_by { |call| [call.key, call.adopts] }
       adoptions.each do |(_, fence), calls|
         counts[:handovers] += 1
-        inside = calls.select(&:entered)
+        inside = calls.select(&:entered).sort_by(&:entered)
         names = inside.join(" and ")
-        find(:adopted, "both adopted fence #{fence}: #{names}", *inside) if inside.size > 1
+        twice = inside.each_cons(2).any? { |one, other| !forgotten_between?(one, other) }
+        find(:adopted, "both adopted fence #{fence}: #{names}", *inside) if twice
         inside.reject { |call| call.fence > fence }.each do |call|
           find(:fence, "#{call} adopted fence #{fence} and has #{call.fence}", call)
         end

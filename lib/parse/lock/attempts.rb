@@ -102,15 +102,11 @@ module Parse
         end
 
         # @return [Float] seconds until the next try, 0.035 to 0.065
-        def interval
-          INTERVAL + ((rand * 2) - 1) * JITTER
-        end
+        def interval = INTERVAL + ((rand * 2) - 1) * JITTER
 
         private
 
-        def reach(action, store)
-          guarded(action) { [StoreResolver.resolve(store) || store] }
-        end
+        def reach(action, store) = guarded(action) { [StoreResolver.resolve(store) || store] }
 
         # The one broad rescue: an application's store may raise any error. It must not reach the
         # caller.
@@ -121,9 +117,7 @@ module Parse
           nil
         end
 
-        def now
-          ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
-        end
+        def now = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
       end
     end
   end

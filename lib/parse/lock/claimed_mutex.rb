@@ -23,9 +23,7 @@ module Parse
       end
 
       # @return [String] without the claim, which may be a token
-      def inspect
-        "#<#{self.class} #{locked? ? "locked" : "free"}>"
-      end
+      def inspect = "#<#{self.class} #{locked? ? "locked" : "free"}>"
 
       # The caller must call {#give_back} in {Plock::Interrupts.finally}, also if this method
       # returns false or raises.
@@ -81,15 +79,11 @@ module Parse
       end
 
       # @return [Boolean] whether this fiber holds it
-      def owned?
-        locked? && @fiber.equal?(::Fiber.current)
-      end
+      def owned? = locked? && @fiber.equal?(::Fiber.current)
 
       private
 
-      def now
-        ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
-      end
+      def now = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
     end
   end
 end

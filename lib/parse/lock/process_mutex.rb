@@ -17,24 +17,16 @@ module Parse
       end
 
       # @return [String] without the key
-      def inspect
-        "#<#{self.class} #{locked? ? "locked" : "free"}>"
-      end
+      def inspect = "#<#{self.class} #{locked? ? "locked" : "free"}>"
 
       # @return [Boolean]
-      def locked?
-        @mutexes.locked?(@key)
-      end
+      def locked? = @mutexes.locked?(@key)
 
       # @return [Boolean] whether this fiber holds it
-      def owned?
-        @mutexes.owned?(@key)
-      end
+      def owned? = @mutexes.owned?(@key)
 
       # @return [Boolean]
-      def try_lock
-        @mutexes.take(@key, 0)
-      end
+      def try_lock = @mutexes.take(@key, 0)
 
       # @return [self]
       # @raise [ThreadError] this fiber already holds it
@@ -56,9 +48,7 @@ module Parse
       # @yield
       # @return [Object] the block's value
       # @raise [ThreadError] this fiber already holds it
-      def synchronize(&block)
-        @mutexes.synchronize(@key, &block)
-      end
+      def synchronize(&block) = @mutexes.synchronize(@key, &block)
     end
   end
 end

@@ -17,9 +17,7 @@ module Parse
       # A mutex; the claims of its holder, of its waiters and of callers that have reserved it; and
       # the {ProcessMutex} that applications see.
       Entry = ::Struct.new(:mutex, :claims, :face) do
-        def idle?
-          claims.empty? && !mutex.locked?
-        end
+        def idle? = claims.empty? && !mutex.locked?
       end
 
       private_constant :Entry
@@ -82,26 +80,18 @@ module Parse
       #
       # @param key [String]
       # @return [Boolean] whether this fiber held it
-      def give_back_own(key)
-        peek(key, &:give_back_own)
-      end
+      def give_back_own(key) = peek(key, &:give_back_own)
 
       # @param key [String]
       # @return [Boolean]
-      def locked?(key)
-        peek(key, &:locked?)
-      end
+      def locked?(key) = peek(key, &:locked?)
 
       # @param key [String]
       # @return [Boolean] whether this fiber holds it
-      def owned?(key)
-        peek(key, &:owned?)
-      end
+      def owned?(key) = peek(key, &:owned?)
 
       # @return [Integer]
-      def size
-        @entries.size
-      end
+      def size = @entries.size
 
       # Forgets the mutexes that are not in use.
       def clear

@@ -11,9 +11,7 @@ module Parse
         #
         # @param event [Symbol] `:acquire` or `:release`, with an error; `:overrun`, with the key,
         #   the seconds held and the TTL
-        def call(event, *details)
-          event == :overrun ? overrun(*details) : failure(event, *details)
-        end
+        def call(event, *details) = event == :overrun ? overrun(*details) : failure(event, *details)
 
         # The store failed.
         #

@@ -53,9 +53,9 @@ module Parse
                "Keys are hashed with plain SHA-256, so that processes agree on them. There are " \
                "two risks. (1) A client that can read this Redis can enumerate likely keys and " \
                "learn which resources are locked. (2) A client that can write to it can compute " \
-               "a key, plant a lock there, and pin the resource until the TTL ends. There are " \
-               "three remedies: set #{VARIABLE} to the same secret in every process, set " \
-               "Parse.synchronize_create_secret to it, or point Parse.synchronize_create_store " \
+               "a key, plant a lock there, and pin the resource until the TTL ends. To avoid " \
+               "them, set #{VARIABLE} to the same secret in every process, or set " \
+               "Parse.synchronize_create_secret to it. Or point Parse.synchronize_create_store " \
                "at a Redis database that no other application can write to."
         end
 

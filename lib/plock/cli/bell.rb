@@ -41,9 +41,7 @@ module Plock
       # the pipe is full and the next ring is dropped.
       #
       # @param number [Integer] the signal, or LOST
-      def ring(number)
-        @writer.write_nonblock(number.chr, exception: false)
-      end
+      def ring(number) = @writer.write_nonblock(number.chr, exception: false)
 
       # @param seconds [Float, nil] how long to wait; nil: until it rings
       # @return [Array<Integer>]

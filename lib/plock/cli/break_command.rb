@@ -3,6 +3,7 @@
 require_relative "command"
 require_relative "description"
 require_relative "locating"
+require_relative "../survey"
 
 module Plock
   module CLI
@@ -31,30 +32,18 @@ module Plock
 
       def call
         status = store.status(target)
-        broken =
-          status.held? && (@yes || agreed?(status)) && unchanged?(status) && store.break(target)
+        broken = status.held? && (@yes || agreed?(status)) && break_seen(status)
         report(status, broken)
         broken ? ExitStatus::OK : ExitStatus::NOT_BROKEN
       end
 
-      def agreed?(status)
-        unless $stdin.tty?
-          raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes")
-        end
-
-        $stderr.puts(Description.lines(status))
-        $stderr.print("Take it away? [y/N] ")
-        answer = $stdin.gets
-        $stderr.puts unless answer
-        answer.to_s.strip.match?(/\Ay(es)?\z/i)
-      end
+      def agreed?(status) = confirmed?(Description.lines(status), "Take it away?")
 
       # The holder may have changed during the prompt.
-      def unchanged?(status)
-        return true if @yes
-
-        now = store.status(target)
-        return true if now.held? && now.holders.map(&:fence) == status.holders.map(&:fence)
+      def break_seen(status)
+        seen = Survey.holders_digest(status)
+        outcome, now = Survey.break_seen(store, status.store_key, seen, status.key)
+        return true if outcome == :broken
 
         CLI.complain("the key is now #{Description.printable(now.to_s)}: nothing was done")
         false

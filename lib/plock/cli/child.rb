@@ -36,9 +36,7 @@ module Plock
 
       # @return [Boolean] has the command ended? It is not reaped yet, so no other group has its
       #   number.
-      def ended?
-        @status.nil? && Processes.ended?(@pid)
-      end
+      def ended? = @status.nil? && Processes.ended?(@pid)
 
       # @return [Boolean] after its end: did it never become the command, because that cannot be
       #   run?
@@ -75,9 +73,7 @@ module Plock
       end
 
       # @return [Boolean] is a process of its group still alive?
-      def group?
-        kill(0)
-      end
+      def group? = kill(0)
 
       private
 

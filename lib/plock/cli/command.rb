@@ -10,7 +10,7 @@ module Plock
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
     # in {#call}.
     class Command
-      SERVER = %r{\A(?:rediss?|unix)://}
+      SERVER = %r{\A(?:rediss?(?:[+-]sentinel)?|unix)://}
       OUTAGE = 3_600.0 # seconds, the longest unavailable_timeout
       AWAY_S = 0.05 # seconds between two looks for a folder that is missing
       private_constant :SERVER, :OUTAGE, :AWAY_S
@@ -43,9 +43,7 @@ module Plock
       private
 
       # A keyword argument of the library is an option here.
-      def as_option(error)
-        error.message.sub(/\A([a-z_]+):/) { "--#{$1.tr("_", "-")}" }
-      end
+      def as_option(error) = error.message.sub(/\A([a-z_]+):/) { "--#{$1.tr("_", "-")}" }
 
       # --- options ---
 
@@ -100,9 +98,7 @@ module Plock
       end
 
       # @return [Array<String>]
-      def read(parser)
-        parser.permute(@arguments)
-      end
+      def read(parser) = parser.permute(@arguments)
 
       def explain(error, parser)
         name = error.args.first.to_s[/\A[^=]*/]
@@ -127,9 +123,7 @@ module Plock
         names
       end
 
-      def usage(message)
-        UsageError.new(message, "plock #{self.class::NAME} --help")
-      end
+      def usage(message) = UsageError.new(message, "plock #{self.class::NAME} --help")
 
       def json_option(options)
         options.on("--json", "say it in JSON") { @json = true }
@@ -199,6 +193,23 @@ module Plock
       def settings
         require_relative "settings"
         @settings ||= Settings.new(@url, @namespace, @config)
+      end
+
+      # --- the user ---
+
+      # @param lines [Array<String>] what the question is about
+      # @return [Boolean] was the answer yes?
+      # @raise [UsageError] there is no user at a terminal
+      def confirmed?(lines, question)
+        unless $stdin.tty?
+          raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes")
+        end
+
+        $stderr.puts(lines)
+        $stderr.print("#{question} [y/N] ")
+        answer = $stdin.gets
+        $stderr.puts unless answer
+        answer.to_s.strip.match?(/\Ay(es)?\z/i)
       end
 
       # --- output ---

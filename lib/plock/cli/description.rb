@@ -15,6 +15,7 @@ module Plock
             key: status.key && String.new(status.key, encoding: Encoding::UTF_8).scrub,
             store_key: status.store_key,
             kind: status.kind,
+            node: status.node,
             held: status.held?,
             owner: first && person(first),
             fence: status.fence,
@@ -31,7 +32,7 @@ module Plock
         # @param status [Plock::Status]
         # @return [Array<String>] lines
         def lines(status)
-          return ["#{name(status)}: free", *waiters(status)] unless status.held?
+          return ["#{name(status)}: #{status}", *waiters(status)] unless status.held?
 
           left = status.remaining ? format("%.1f s left", status.remaining) : "without an end"
           fence = ", fence #{status.fence}" if status.fence
@@ -45,15 +46,11 @@ module Plock
         #
         # @param text [String]
         # @return [String]
-        def printable(text)
-          text.scrub.gsub(/[[:cntrl:]]/, "?")
-        end
+        def printable(text) = text.scrub.gsub(/[[:cntrl:]]/, "?")
 
         # @param status [Plock::Status]
         # @return [String]
-        def name(status)
-          status.key&.inspect || status.store_key
-        end
+        def name(status) = status.key&.inspect || status.store_key
 
         private
 
@@ -73,9 +70,7 @@ module Plock
         end
 
         # The facts that holders and waiters have in common.
-        def someone(known)
-          person(known).merge(since: moment(known.since), mode: known.mode)
-        end
+        def someone(known) = person(known).merge(since: moment(known.since), mode: known.mode)
 
         def person(known)
           {
@@ -83,9 +78,7 @@ module Plock
           }
         end
 
-        def moment(time)
-          time&.utc&.strftime("%FT%T.%3NZ")
-        end
+        def moment(time) = time&.utc&.strftime("%FT%T.%3NZ")
       end
     end
   end

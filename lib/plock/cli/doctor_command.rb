@@ -2,14 +2,7 @@
 
 require_relative "command"
 require_relative "description"
-require_relative "doctor/connection"
-require_relative "doctor/elsewhere"
-require_relative "doctor/host"
-require_relative "doctor/memory"
-require_relative "doctor/rights"
-require_relative "doctor/secret"
-require_relative "doctor/server"
-require_relative "doctor/surroundings"
+require_relative "doctor/examination"
 require_relative "paint"
 
 module Plock
@@ -18,24 +11,19 @@ module Plock
     class DoctorCommand < Command
       NAME = "doctor"
       USAGE = "[options]"
-      CHECKS = [
-        Doctor::Version, Doctor::Role, Doctor::Encryption, Doctor::RoundTrip, Doctor::Eviction,
-        Doctor::Persistence, Doctor::Replication, Doctor::Rights, Doctor::Trial, Doctor::Clocks,
-        Doctor::Descriptors, Doctor::Secret
-      ].freeze
-      CHECKS_HERE = [
-        Doctor::Place, Doctor::FileSystem, Doctor::Trial, Doctor::Descriptors, Doctor::Secret
-      ].freeze
-      CHECKS_ELSEWHERE = [Doctor::Unseen, Doctor::Trial, Doctor::Descriptors, Doctor::Secret].freeze
-      ALL = (CHECKS | CHECKS_HERE | CHECKS_ELSEWHERE).freeze
+
+      def self.names_of(checks) = checks.map { |check| check::NAME.tr(" ", "-") }.join(", ")
+      private_class_method :names_of
+
       DESCRIPTION = <<~TEXT
         Checks what a store can promise in its present configuration, and says what to change. It
         acquires a lock of its own for a moment.
         Exit status: 1 if a finding endangers exclusion and is not accepted; 69 if the store cannot
         be asked.
-        Checks: #{CHECKS.map { |check| check::NAME.tr(" ", "-") }.join(", ")};
-        of a local store #{CHECKS_HERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")};
-        of any other #{CHECKS_ELSEWHERE.map { |check| check::NAME.tr(" ", "-") }.join(", ")}.
+        Checks: #{names_of(Doctor::Examination::ON_SERVER)};
+        of a cluster also #{names_of(Doctor::Examination::ONLY_OF_CLUSTER)};
+        of a local store #{names_of(Doctor::Examination::HERE)};
+        of any other #{names_of(Doctor::Examination::ELSEWHERE)}.
         That others use another secret is never accepted.
       TEXT
 
@@ -43,8 +31,6 @@ module Plock
         fine: ["ok", :green], advice: ["advice", :yellow], danger: ["DANGER", :red],
         unknown: ["unknown", :yellow]
       }.freeze
-      PROBE = "plock doctor" # a key that need not be held
-      private_constant :LOOKS, :PROBE
 
       def initialize(arguments)
         super
@@ -63,43 +49,17 @@ module Plock
       def take(operands)
         raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
 
-        unknown = @accepted - ALL.map { |check| name_of(check::NAME) }
+        unknown = @accepted - Doctor::Examination::ALL.map { |check| name_of(check::NAME) }
         raise usage("there is no check #{unknown.first.inspect}") if unknown.any?
       end
 
       def call
-        findings = examine
+        findings = Doctor::Examination.of(store)
         @json ? print_json(findings) : print_text(findings)
         findings.any? { |finding| counts?(finding) } ? ExitStatus::ENDANGERED : ExitStatus::OK
       end
 
-      def examine
-        case store
-        when LocalStore then run_checks(CHECKS_HERE, Doctor::Elsewhere.new(store))
-        when Store then examine_server
-        else examine_elsewhere
-        end
-      end
-
-      def examine_server
-        server = Doctor::Server.new(store)
-        server.ask("TIME") # a user that may lock may call TIME
-        run_checks(CHECKS, server)
-      end
-
-      def examine_elsewhere
-        # raises if the store cannot be used
-        store.examine(store.profile.store_key(PROBE), false)
-        run_checks(CHECKS_ELSEWHERE, Doctor::Elsewhere.new(store))
-      end
-
-      def run_checks(checks, subject)
-        checks.map { |check| check.run(subject) }
-      end
-
-      def name_of(check)
-        check.tr(" ", "-")
-      end
+      def name_of(check) = check.tr(" ", "-")
 
       def counts?(finding)
         finding.danger? &&
@@ -119,26 +79,20 @@ module Plock
 
       # @return [Hash{Symbol => Hash}] the settings, and the origin of each
       def origins
-        profile = store.profile
+        config = store.config
         told = settings_origins
         {
-          store: {
-            from: told.dig(:store, :from)
-          },
-          namespace: {
-            name: profile.namespace, from: told.dig(:namespace, :from)
-          },
+          store: { from: told.dig(:store, :from) },
+          namespace: { name: config.namespace, from: told.dig(:namespace, :from) },
           secret: {
-            fingerprint: profile.fingerprint,
-            from: told.dig(:secret, :from) || profile.secret_origin
+            fingerprint: config.fingerprint,
+            from: told.dig(:secret, :from) || config.secret_origin
           }
         }
       end
 
       # @return [Hash{Symbol => Hash}] see {Settings#origins}
-      def settings_origins
-        settings.origins
-      end
+      def settings_origins = settings.origins
 
       def described_origins
         from = -> (told) { " from #{told[:from]}" if told[:from] }

@@ -35,6 +35,7 @@ module Plock
             PLOCK_NAMESPACE  the namespace of the application; --namespace overrides it
             PLOCK_SECRET     the secret that keys are hashed with; the same in all processes
             PLOCK_ENV        the section of config/plock.yml; else RAILS_ENV, RACK_ENV or APP_ENV
+            PLOCK_LOG        debug, info, warn or error: a line for each outcome of a lock
             NO_COLOR         no colours
           config/plock.yml, in the working directory or above it, sets the rest. Without any of
           them the store is local:, which excludes the processes of this host.

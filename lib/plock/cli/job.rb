@@ -56,14 +56,10 @@ module Plock
       end
 
       # @return [Boolean]
-      def lost?
-        @lost
-      end
+      def lost? = @lost
 
       # @return [Boolean] after its end: did the command never start, because it cannot be run?
-      def failed_to_run?
-        @child.failed_to_run?
-      end
+      def failed_to_run? = @child.failed_to_run?
 
       # Ctrl-C ended the command. A shell that runs this process in a loop or a script must see the
       # signal: it goes on after a status of 130, and stops after a signal. A session leader has no
@@ -101,9 +97,7 @@ module Plock
 
       # @return [Float, nil] seconds until the command is ended by force; nil: there is no such
       #   time, or the command was ended already
-      def patience
-        @deadline && [@deadline - Clock.now, 0.0].max
-      end
+      def patience = @deadline && [@deadline - Clock.now, 0.0].max
 
       def respond(number)
         case number

@@ -14,6 +14,7 @@ module Plock
         Lists the keys that are held. The store knows only digests of keys. PATTERN, with * ?
         and [] as in a shell, therefore matches labels, hosts and store keys. The exact name of
         a key finds that key, too.
+        Exit status: 0; 69 if the list is not complete.
       TEXT
 
       COLUMNS = {
@@ -25,14 +26,23 @@ module Plock
         "PID" => ->(status) { status.pid },
         "SINCE" => ->(status) { status.since&.utc&.strftime("%F %T UTC") },
         "LEFT" => ->(status) { status.remaining && format("%.1f s", status.remaining) },
-        "WAITING" => ->(status) { status.waiters.size }
+        "WAITING" => ->(status) { status.waiters.size },
+        "NODE" => ->(status) { status.node }
       }.freeze
-      private_constant :COLUMNS
+      WITHIN_S = 60.0
+      private_constant :COLUMNS, :WITHIN_S
+
+      # @param statuses [Array<Status>]
+      # @return [Array<String>] a table; only keys of a cluster have a node
+      def self.table(statuses) = Table.lines(COLUMNS, statuses, optional: ["NODE"])
 
       private
 
       def define(options)
         json_option(options)
+        options.on("--within SECONDS", "for listing the keys; by default 60") do |text|
+          @within = seconds("--within", text)
+        end
       end
 
       def take(operands)
@@ -42,30 +52,43 @@ module Plock
       end
 
       def call
-        @json ? print_json : print_table
-        ExitStatus::OK
+        return ExitStatus::OK if @json ? print_json : print_table
+
+        CLI.complain("the list is not complete: there are more keys than could be listed in " \
+                     "#{within} s; a longer --within lists more")
+        ExitStatus::UNAVAILABLE
       end
 
+      def within = @within || WITHIN_S
+
+      # @return [Boolean] is the table complete?
       def print_table
-        found = each_match.to_a
-        $stdout.puts(Table.lines(COLUMNS, found)) if found.any?
+        found = []
+        complete = each_match { |status| found << status }
+        table = found.any? ? self.class.table(found) : nothing
+        $stdout.puts(table) if table
+        complete
       end
+
+      # What stands for a table without rows.
+      def nothing = nil
 
       # Prints each lock on a line of its own as it is found, and all of them as one array.
+      #
+      # @return [Boolean] is the array complete?
       def print_json
         separator = "[\n"
-        each_match do |status|
+        complete = each_match do |status|
           $stdout.print(separator, json(Description.to_h(status)))
           separator = ",\n"
         end
         $stdout.puts(separator == ",\n" ? "\n]" : "[]")
+        complete
       end
 
       def each_match
-        return enum_for(:each_match) unless block_given?
-
         named = names
-        store.each_lock do |status|
+        store.each_lock_within(within) do |status|
           yield status if @pattern.nil? || named.include?(status.store_key) || match?(status)
         end
       end
@@ -74,7 +97,7 @@ module Plock
       def names
         return [] if @pattern.nil? || @pattern.empty?
 
-        Locking::Kind::ALL.map { |kind| store.profile.store_key(@pattern, kind) }
+        Locking::Kind::ALL.map { |kind| store.config.store_key(@pattern, kind) }
       end
 
       def match?(status)

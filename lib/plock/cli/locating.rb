@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../locking/kind"
+require_relative "../survey/key"
 
 module Plock
   module CLI
@@ -8,9 +9,7 @@ module Plock
     # `plock list` shows, which has only a digest of the name.
     module Locating
       KINDS = Locking::Kind::ALL.to_h { |kind| [kind.name.to_s.tr("_", "-"), kind] }.freeze
-      SUFFIX = Regexp.union(*KINDS.values.map(&:suffix))
-      STORE_KEY = /\Aplock:v1:(?:[A-Za-z0-9_.-]{1,32}:)?\h{64}(?:#{SUFFIX})\z/
-      private_constant :KINDS, :SUFFIX, :STORE_KEY
+      private_constant :KINDS
 
       private
 
@@ -26,9 +25,9 @@ module Plock
           KINDS.fetch(@kind || "lock") do
             raise usage("there is no kind #{@kind}#{UsageError.suggestion(@kind, KINDS.keys)}")
           end
-        return Plock::Status.new(nil, @key, nil) if @key.match?(STORE_KEY)
+        return Plock::Status.new(nil, @key, nil) if Survey::Key.parse(@key)
 
-        Plock::Status.new(@key, store.profile.store_key(@key, kind), nil)
+        Plock::Status.new(@key, store.config.store_key(@key, kind), nil)
       end
     end
   end

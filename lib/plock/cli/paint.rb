@@ -11,15 +11,11 @@ module Plock
         # @param text [String]
         # @param name [Symbol]
         # @return [String]
-        def colour(text, name)
-          colours? ? "\e[#{CODES.fetch(name)}m#{text}\e[0m" : text
-        end
+        def colour(text, name) = colours? ? "\e[#{CODES.fetch(name)}m#{text}\e[0m" : text
 
         private
 
-        def colours?
-          $stdout.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb"
-        end
+        def colours? = $stdout.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb"
       end
     end
   end

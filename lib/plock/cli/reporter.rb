@@ -7,9 +7,7 @@ module Plock
     # The logger of the command's store. It prints the library's warnings in the command's form.
     module Reporter
       # @param message [String]
-      def self.warn(message)
-        CLI.complain(message.delete_prefix("[Plock] "))
-      end
+      def self.warn(message) = CLI.complain(message.delete_prefix("[Plock] "))
     end
   end
 end

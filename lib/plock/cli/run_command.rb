@@ -27,7 +27,7 @@ module Plock
 
       def initialize(arguments)
         super
-        @terms = { ttl: DEFAULT_TTL, wait: 0.0, at_least: 0.0, label: nil }
+        @lease_options = { ttl: DEFAULT_TTL, wait: 0.0, at_least: 0.0, label: nil }
         @grace = DEFAULT_GRACE
         @busy = "fail"
       end
@@ -43,7 +43,7 @@ module Plock
         )
         options.on(
           "--label TEXT", "the label that status and list show"
-        ) { |text| @terms[:label] = text }
+        ) { |text| @lease_options[:label] = text }
         options.on(
           "--on-busy ACTION", "if KEY is held: fail (75) or skip (0); default fail"
         ) { |text| @busy = text }
@@ -53,7 +53,9 @@ module Plock
       end
 
       def span(options, name, switch, description)
-        options.on(switch, description) { |text| @terms[name] = seconds(switch[/\S+/], text) }
+        options.on(switch, description) do |text|
+          @lease_options[name] = seconds(switch[/\S+/], text)
+        end
       end
 
       # Options may stand before the key and after it. Everything from the command on belongs to
@@ -81,7 +83,7 @@ module Plock
       def call
         require_relative "job"
         @bell = Bell.new
-        riding_out(@terms.fetch(:wait, 0.0)) { |left| acquire(left) } || interrupt
+        riding_out(@lease_options.fetch(:wait, 0.0)) { |left| acquire(left) } || interrupt
       rescue TimeoutError => e
         report_busy(e.status)
         BUSY.fetch(@busy)
@@ -90,7 +92,7 @@ module Plock
       # @return [Integer, nil] as {#supervise}
       def acquire(left)
         store.acquire(
-          @key, **@terms, wait: left, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }
+          @key, **@lease_options, wait: left, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }
         ) { |lease| supervise(lease) }
       end
 
@@ -146,8 +148,16 @@ module Plock
         return if @busy == "skip"
 
         require_relative "description"
+        status ||= look
         state = status&.held? ? Description.printable(status.to_s) : "held by another"
         CLI.complain("#{@key.inspect} is #{state}")
+      end
+
+      # For an error that came without the holder, because the store took too long to name it.
+      def look
+        store.status(@key)
+      rescue Error
+        nil # then the message goes without it
       end
     end
   end

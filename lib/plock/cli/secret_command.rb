@@ -38,34 +38,27 @@ module Plock
 
       def call
         unless store.can?(:compares_secrets)
-          raise Failure.new(
-            "#{store.url} keeps no fingerprint of the secret",
-                  ExitStatus::UNAVAILABLE
-          )
+          raise Failure.new("#{store.url} keeps no fingerprint of the secret",
+                            ExitStatus::UNAVAILABLE)
         end
 
         kept = store.kept_fingerprint
         replaced = @replace && agreed?(kept) && replace
         kept = store.kept_fingerprint if replaced
-        same = profile.agrees?(kept)
+        same = config.agrees?(kept)
         @json ? print_json(kept, same) : print_text(kept)
         same && (!@replace || replaced) ? ExitStatus::OK : ExitStatus::DIFFERENT
       end
 
-      def profile = store.profile
+      def config = store.config
 
       def agreed?(kept)
-        return true if @yes || profile.agrees?(kept)
-        unless $stdin.tty?
-          raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes")
-        end
+        return true if @yes || config.agrees?(kept)
 
-        $stderr.puts(here, there(kept))
-        $stderr.print("Processes with the other secret lock other keys from now on. Have all " \
-                      "been stopped? [y/N] ")
-        answer = $stdin.gets
-        $stderr.puts unless answer
-        answer.to_s.strip.match?(/\Ay(es)?\z/i)
+        confirmed?(
+          [here, there(kept)],
+          "Processes with the other secret lock other keys from now on. Have all been stopped?"
+        )
       end
 
       def replace
@@ -77,17 +70,11 @@ module Plock
         raise Failure.new("#{e.message}; --force replaces it anyway", ExitStatus::DIFFERENT)
       end
 
-      def print_text(kept)
-        $stdout.puts(here, kept ? there(kept) : "there: nothing is kept yet")
-      end
+      def print_text(kept) = $stdout.puts(here, kept ? there(kept) : "there: nothing is kept yet")
 
-      def here
-        "here:  #{profile.described_secret}, in #{profile.described} of #{store.url}"
-      end
+      def here = "here:  #{config.described_secret}, in #{config.described} of #{store.url}"
 
-      def there(kept)
-        "there: #{Description.printable(kept.to_s)}"
-      end
+      def there(kept) = "there: #{Description.printable(kept.to_s)}"
 
       def print_json(kept, same)
         there =
@@ -98,8 +85,8 @@ module Plock
           }
         $stdout.puts(
           json(
-            store: store.url, namespace: profile.namespace, fingerprint: profile.fingerprint,
-            from: profile.secret_origin, kept: there, same: same
+            store: store.url, namespace: config.namespace, fingerprint: config.fingerprint,
+            from: config.secret_origin, kept: there, same: same
           )
         )
       end

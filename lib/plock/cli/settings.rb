@@ -47,15 +47,9 @@ module Plock
       # @return [Hash{Symbol => Hash}] the settings, and where each was found
       def origins
         {
-          store: {
-            from: @url_from
-          },
-          namespace: {
-            name: @namespace, from: @namespace_from
-          },
-          secret: {
-            from: @secret_from
-          }
+          store: { from: @url_from },
+          namespace: { name: @namespace, from: @namespace_from },
+          secret: { from: @secret_from }
         }
       end
 
@@ -71,15 +65,11 @@ module Plock
         [@told[name].to_s, @file.to_s] if @told[name]
       end
 
-      def from_file?(place)
-        !@file.nil? && place == @file.to_s
-      end
+      def from_file?(place) = !@file.nil? && place == @file.to_s
 
       # The file's options apply to the file's own url. If the file has none, they apply to the
       # store from the environment or the default, but not to `--store`.
-      def options_meant?
-        from_file?(@url_from) || (@told[:url].nil? && @url_from != "--store")
-      end
+      def options_meant? = from_file?(@url_from) || (@told[:url].nil? && @url_from != "--store")
 
       def refuse_store_of_application
         return unless @told[:store]

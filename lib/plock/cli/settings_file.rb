@@ -66,9 +66,7 @@ module Plock
       end
 
       # @return [String] for messages
-      def to_s
-        @environment ? "#{@path} (#{@environment})" : @path
-      end
+      def to_s = @environment ? "#{@path} (#{@environment})" : @path
 
       # @raise [UsageError]
       def check_owner

@@ -7,8 +7,12 @@ module Plock
       # @param columns [Hash{String => #call}] by its name, how each column gets its text from an
       #   object
       # @param objects [Array]
+      # @param optional [Array<String>] columns that are left out if all their cells are empty
       # @return [Array<String>] lines, the first one with the names of the columns
-      def self.lines(columns, objects)
+      def self.lines(columns, objects, optional: [])
+        columns = columns.reject do |name, show|
+          optional.include?(name) && objects.none? { |object| show.call(object) }
+        end
         rows =
           objects
             .map { |object| columns.values.map { |show| (show.call(object) || "-").to_s } }

@@ -24,23 +24,14 @@ module Plock
       # Does this process's group have the terminal?
       #
       # @return [Boolean]
-      def ours?
-        holder == Process.getpgrp
-      end
+      def ours? = holder == Process.getpgrp
 
       # Could other processes of this job be using the terminal, as a pager behind a pipe does?
       # Then the command does not get it at once, but when it first uses it: the system stops the
       # command for that.
       #
       # @return [Boolean]
-      def shared?
-        !$stdin.tty? || !$stdout.tty?
-      end
-
-      # @return [Boolean] is the terminal lent?
-      def lent?
-        !@borrower.nil?
-      end
+      def shared? = !$stdin.tty? || !$stdout.tty?
 
       # @param group [Integer]
       def lend(group)
@@ -71,9 +62,7 @@ module Plock
         nil # it was hung up
       end
 
-      def holder
-        Processes.terminal_group(@tty.fileno)
-      end
+      def holder = Processes.terminal_group(@tty.fileno)
     end
   end
 end

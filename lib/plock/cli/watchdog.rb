@@ -17,8 +17,8 @@ module Plock
       # @return [Integer]
       attr_reader :pid
 
-      # @param holding [Integer, nil] a descriptor to keep open until the group has ended, so that
-      #   a lock that lasts as long as a process has the descriptor open is not passed on before
+      # @param holding [Integer, nil] a descriptor to keep open until the group has ended. On some
+      #   stores, a lock lasts as long as any process has its descriptor open.
       def initialize(holding: nil)
         @holding = holding
         @group = NOBODY
@@ -34,9 +34,7 @@ module Plock
       end
 
       # From now on, the group may outlive this process.
-      def release
-        guard(NOBODY)
-      end
+      def release = guard(NOBODY)
 
       def keep_alive
         return unless Process.wait(@pid, Process::WNOHANG)

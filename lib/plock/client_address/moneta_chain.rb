@@ -36,9 +36,7 @@ module Plock
       end
 
       # @return [Boolean] is the adapter Moneta's own for Redis?
-      def redis?
-        @adapter.class.name == "Moneta::Adapters::Redis"
-      end
+      def redis? = @adapter.class.name == "Moneta::Adapters::Redis"
 
       # @return [Symbol, nil] `:plain` or `:marshal`, the way in which values are written; nil:
       #   keys are changed, or values are written in another way

@@ -55,15 +55,10 @@ module Plock
           refuse("#{name} that is not in a file")
         end
 
-        def mode(value)
-          value == OpenSSL::SSL::VERIFY_NONE ? :none : :peer
-        end
+        def mode(value) = value == OpenSSL::SSL::VERIFY_NONE ? :none : :peer
 
         def refuse(what)
-          raise UnsupportedError.new(
-            "plock cannot take over the client's TLS parameter #{what}",
-            code: :unsupported
-          )
+          raise UnsupportedError, "plock cannot take over the client's TLS parameter #{what}"
         end
       end
     end

@@ -55,9 +55,7 @@ class Locker
     # @return [Boolean] whether the block has run
     # @raise (see #initialize)
     # @raise (see #run)
-    def run(key, options = {}, &block)
-      taking(key, options).run(&block)
-    end
+    def run(key, options = {}, &block) = taking(key, options).run(&block)
 
     # Deletes the rows that no caller has held since that time. The sequence of such a key begins at
     # 1 again.
@@ -66,9 +64,7 @@ class Locker
     # @param model [Class, nil] nil: the default model
     # @return [Integer] number of deleted rows
     # @raise [ActiveRecord::ActiveRecordError] the database failed
-    def prune(before, model: nil)
-      Rows.new(model || self.model || ::Lock).prune(before)
-    end
+    def prune(before, model: nil) = Rows.new(model || self.model || ::Lock).prune(before)
 
     private
 

@@ -122,9 +122,7 @@ module Mongo
       end
 
       # @return [Hash{Symbol => Numeric}]
-      def options
-        Locker::DEFAULT_OPTIONS.merge(@options)
-      end
+      def options = Locker::DEFAULT_OPTIONS.merge(@options)
 
       # Lists the locks that are held. In a collection, these include locks of the gem's processes.
       #

@@ -112,22 +112,16 @@ class RemoteLock
   # @param key [#to_s]
   # @return [Boolean, Object] with plock's adapters, whether the lock was still ours
   # @raise [Plock::Error] the store failed; the lock expires
-  def release_lock(key)
-    @adapter.delete(key_for(key))
-  end
+  def release_lock(key) = @adapter.delete(key_for(key))
 
   # @param key [#to_s]
   # @return [Boolean] whether this fiber holds the lock
   # @raise [Plock::Error] the store failed
-  def acquired?(key)
-    @adapter.has_key?(key_for(key))
-  end
+  def acquired?(key) = @adapter.has_key?(key_for(key))
 
   private
 
-  def key_for(string)
-    [@prefix, "lock", string].compact.join("|")
-  end
+  def key_for(string) = [@prefix, "lock", string].compact.join("|")
 
   def obtain(name, expiry, pauses)
     if @adapter.respond_to?(:obtains?) && @adapter.obtains?
@@ -174,9 +168,7 @@ class RemoteLock
     warn_of(key, "could not be released (#{e.class}: #{e.message}): it frees itself")
   end
 
-  def warn_of(key, what)
-    Plock::Log.warn(Plock.logger, "the lock #{key_for(key).inspect} #{what}")
-  end
+  def warn_of(key, what) = Plock::Log.warn(Plock.logger, "the lock #{key_for(key).inspect} #{what}")
 
   def settings(options)
     unknown = (options.keys - OPTIONS).first
@@ -201,9 +193,7 @@ class RemoteLock
           "wrap_in_transaction must be true, or have transactions (got #{model.inspect})"
   end
 
-  def run(model, &block)
-    model ? model.transaction { block.call } : block.call
-  end
+  def run(model, &block) = model ? model.transaction { block.call } : block.call
 end
 
 Plock::Compat::StandIn.open("remote_lock")

@@ -28,9 +28,7 @@ module WithTransactionalLock
   # The methods of every model.
   module Mixin
     # @api private
-    def self.included(base)
-      base.extend(ClassMethods)
-    end
+    def self.included(base) = base.extend(ClassMethods)
 
     # As {ClassMethods#with_transactional_lock}, on the connection of the record's class.
     #

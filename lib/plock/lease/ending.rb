@@ -19,7 +19,7 @@ module Plock
       def finish
         return if over?
 
-        let_go
+        let_go(trailing: @options.trailing?)
         warn_if_lost
       rescue Error => e
         warn_of_failure(e)
@@ -30,7 +30,11 @@ module Plock
       # @api private
       # @param answer [Boolean, nil, Error] as {#released} has it, or why the release failed
       def end_of_block(answer)
-        return released(nil, nil) || warn_of_failure(answer) if Error === answer
+        if Error === answer
+          released(nil, nil)
+          tell_of_failure(answer, held_for)
+          return warn_of_failure(answer)
+        end
 
         released(answer, 0.0)
         warn_if_lost
@@ -38,9 +42,7 @@ module Plock
 
       # @api private
       # @return [Boolean] is there nothing to release?
-      def over?
-        @hold.nil? || @released || @given_away || @hold.inherited?
-      end
+      def over? = @hold.nil? || @released || @given_away || @hold.inherited?
 
       # Begins a release, by one thread or fiber at a time. Others wait here for its end, at most
       # until the lease expires. The caller must call {#release_over} in an `ensure`.
@@ -84,28 +86,36 @@ module Plock
       # @api private
       # @return [Float] seconds that its key must stay taken
       def left_to_keep
-        if @terms.used && @terms.at_least.positive?
-          [@terms.at_least + @given_after - held_for, 0.0].max
+        if @options.used && @options.at_least.positive?
+          [@options.at_least + @given_after - held_for, 0.0].max
         else
           0.0
         end
+      end
+
+      # @api private
+      # @param error [Exception] why the release failed
+      # @param held_for [Float, nil] as {#releasing} has it
+      def tell_of_failure(error, held_for)
+        tell(:release_failed, held_for || 0.0, error: error.class.name) if Events.listening
       end
 
       private
 
       def warn_of_failure(error)
         Log.warn(
-          @terms.logger,
+          @options.logger,
           "the lease on #{@key.inspect} could not be released " \
             "(#{error.class}: #{error.message}): it frees itself within #{ttl} s"
         )
       end
 
-      def let_go(keep = left_to_keep)
+      def let_go(keep = left_to_keep, trailing: false)
         since = releasing
-        released(@hold.release(keep), since)
-      rescue *Locking::Acquisition::STORE_FAILURES
+        released((trailing && @hold.release_trailing(keep)) || @hold.release(keep), since)
+      rescue *Locking::Acquisition::STORE_FAILURES => e
         @released = true # as far as possible; the caller gets the error
+        tell_of_failure(e, since)
         raise
       ensure
         release_over

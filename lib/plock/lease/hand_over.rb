@@ -24,6 +24,7 @@ module Plock
       def hand_on
         handed = @hold.dump
         @given_away = true if handed
+        tell(:hand_over, held_for) if handed && Events.listening
         handed
       end
 
@@ -37,12 +38,17 @@ module Plock
       def go_on(store, handed)
         @since ||= @hold.acquired_at
         has = handed &&
-              store.adopt_hold(handed, @terms.renew, left_to_renew, @terms.watch?) do |hold|
+              store.adopt_hold(
+                handed, @options.renew, left_to_renew, @options.watch?, replicas: @options.replicas
+              ) do |hold|
                 @hold = hold
               end
         @given_away = false
         @releaser = nil # another thread of the parent
-        has ? (watch if @terms.watch?) : lose_on_the_way
+        return lose_on_the_way unless has
+
+        tell(:adopt, 0.0, ttl: ttl) if Events.listening
+        watch if @options.watch?
       rescue *Locking::Acquisition::STORE_FAILURES
         release_later(store, handed)
         raise
@@ -50,9 +56,7 @@ module Plock
 
       # @return [Boolean] was it lost on the way into this process, a daemon, which has no hold of
       #   it?
-      def lost_on_the_way?
-        @hold.is_a?(LostHold)
-      end
+      def lost_on_the_way? = @hold.is_a?(LostHold)
 
       private
 
@@ -62,7 +66,7 @@ module Plock
         Background.launch("plock release") do
           until Clock.now >= over
             begin
-              break store.adopt_hold(handed, false, nil, false)&.release(left_to_keep)
+              break store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
             rescue *Locking::Acquisition::STORE_FAILURES
               raise if Background.killed?
 
@@ -81,9 +85,7 @@ module Plock
       end
 
       # Seconds, or nil: for ever. Never zero, which stores take for that.
-      def left_to_renew
-        @terms.max_hold && [@terms.max_hold - held_for, LEAST_SPAN].max
-      end
+      def left_to_renew = @options.max_hold && [@options.max_hold - held_for, LEAST_SPAN].max
     end
   end
 end

@@ -14,19 +14,13 @@ module Plock
     # * `:list`: {Locking#each_lock}
     # * `:compares_secrets`: it notices if processes hash the keys of one namespace with different
     #   secrets
+    # * `:background_release`: `release: :background` of {Store.open} and {Locking#acquire}
+    # * `:replicas`: `replicas:` of the same
     #
     # A call that the store is not able to carry out raises {UnsupportedError}.
     ABILITIES = %i[
-      order
-      lasting_fences
-      busy_renewal
-      prompt_expiry
-      semaphores
-      read_write_locks
-      downgrade
-      hand_over
-      list
-      compares_secrets
+      order lasting_fences busy_renewal prompt_expiry semaphores read_write_locks downgrade
+      hand_over list compares_secrets background_release replicas
     ].freeze
 
     # A store's class lists the abilities that it lacks in a constant of this name.
@@ -48,8 +42,6 @@ module Plock
 
     private
 
-    def unable
-      self.class.const_get(:UNABLE)
-    end
+    def unable = self.class.const_get(:UNABLE)
   end
 end

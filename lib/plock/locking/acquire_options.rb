@@ -5,7 +5,7 @@ require_relative "arguments"
 
 module Plock
   module Locking
-    # The checked options of one call. `USUAL` stands for the profile's `ttl:` or `wait:`.
+    # The checked options of one call. `USUAL` stands for the store's `ttl:` or `wait:`.
     #
     # @api private
     class AcquireOptions
@@ -20,6 +20,8 @@ module Plock
       attr_reader :on_lost
       # @return [String, nil]
       attr_reader :label
+      # @return [Integer, nil] how many must confirm the lease; nil: as the store's option says
+      attr_reader :replicas
       # @return [Share, nil] nil: the caller wants the key for itself
       attr_reader :share
 
@@ -27,18 +29,20 @@ module Plock
       #   count.
       attr_accessor :used
 
-      # Those of all calls that pass none but `ttl:` and `wait:`.
+      # The options of all calls that pass none but `ttl:` and `wait:`.
       #
       # @param renewed [Boolean] while the block runs
-      def self.plain(profile, renewed)
-        new(profile, nil).tap { |options| options.with(renew: false).plain(renewed) }.freeze
+      def self.plain(config, renewed)
+        new(config, nil).tap { |options| options.with(renew: false).plain(renewed) }.freeze
       end
 
-      # @param profile [StoreConfig] what counts where a call says nothing
-      # @param block [Proc, nil] what is to run with it
+      # @param config [StoreConfig] the defaults
+      # @param block [Proc, nil] of the call
       # @param share [Share, nil]
-      def initialize(profile, block, share = nil)
-        @profile = profile
+      # @param unable [Array<Symbol>] the abilities that the store lacks
+      def initialize(config, block, share = nil, unable = [])
+        @config = config
+        @unable = unable
         @block = !block.nil?
         @share = share
         @used = false
@@ -51,16 +55,19 @@ module Plock
       # @raise [ArgumentError] also for a keyword that is not one of these
       # @raise [UnsupportedError]
       def with(
-        ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil
+        ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
+        release: nil, replicas: nil
       )
         usual = USUAL.equal?(ttl)
         @renew = Arguments.renew(renew, automatic: @block && usual, watched: !on_lost.nil?)
         @max_hold = max_hold.nil? ? nil : Arguments.max_hold(max_hold, @renew)
         @at_least = at_least.equal?(0) ? 0.0 : Arguments.span("at_least:", at_least)
-        @ttl = [usual ? @profile.ttl : Arguments.ttl(ttl), @at_least].max
-        @wait = USUAL.equal?(wait) ? @profile.wait : Arguments.span("wait:", wait)
+        @ttl = [usual ? @config.ttl : Arguments.ttl(ttl), @at_least].max
+        @wait = USUAL.equal?(wait) ? @config.wait : Arguments.span("wait:", wait)
         @on_lost = on_lost.nil? ? nil : Arguments.on_lost(on_lost, @block)
         @label = label.nil? ? nil : Arguments.label(label)
+        @replicas = replicas.nil? ? nil : Arguments.replicas(replicas, @unable)
+        @release = release.nil? ? @config.release : Arguments.release(release, @unable)
         @watch = @renew == true || !on_lost.nil? || (@renew && Events.listening) ? true : false
         self
       end
@@ -72,19 +79,16 @@ module Plock
       end
 
       # @return [#warn, nil]
-      def logger
-        @profile.logger
-      end
+      def logger = @config.logger
 
-      # @return [Boolean] is anything to be told when the lease is lost or renewed?
-      def watch?
-        @watch
-      end
+      # @return [Boolean] must a loss or a renewal of the lease be reported?
+      def watch? = @watch
+
+      # @return [Boolean] does the release at the end of the block wait for no answer?
+      def trailing? = @release == :background
 
       # @return [Boolean]
-      def raises?
-        @on_lost == :raise
-      end
+      def raises? = @on_lost == :raise
     end
   end
 end

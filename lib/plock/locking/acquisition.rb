@@ -3,12 +3,13 @@
 require_relative "../lease"
 require_relative "../loss_alarm"
 require_relative "../status"
+require_relative "../uninterrupted"
 require_relative "own_holds"
 
 module Plock
   module Locking
-    # Acquires and releases one lease. The hold is in the lease before an interrupt can lose it, so
-    # that one place releases it.
+    # Acquires and releases one lease. The lease has the hold before an interrupt can lose it, so
+    # the release at one place is enough.
     #
     # A store yields its hold as soon as it is granted, and returns it, too. An interrupt at the
     # return of a method, even of one in C, loses the returned value.
@@ -17,7 +18,6 @@ module Plock
     module Acquisition
       # Nothing may interrupt the way out. Under a Fiber scheduler nothing is masked: masks belong
       # to threads, and fibers of one thread would remove each other's.
-      THREAD_MASK = { Object => :never }.freeze
       FIBER_MASK = {}.freeze
 
       # Seconds that a TimeoutError may be delayed to learn the holder.
@@ -29,41 +29,43 @@ module Plock
         UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError
       ].freeze
 
-      private_constant :THREAD_MASK, :FIBER_MASK, :EXAMINE_BUDGET
+      private_constant :FIBER_MASK, :EXAMINE_BUDGET
 
       # @return [Hash] for Thread.handle_interrupt. Call it before the way out begins, since this
       #   call can be interrupted.
-      def self.mask
-        Fiber.current_scheduler ? FIBER_MASK : THREAD_MASK
-      end
+      def self.mask = Fiber.current_scheduler ? FIBER_MASK : UNINTERRUPTED
+
+      # @api private
+      # @param block [Proc, nil] of the call
+      # @param share [Share, nil]
+      # @return [AcquireOptions] that lacks the keywords of the call
+      def new_options(block, share = nil) = AcquireOptions.new(config, block, share, unable)
 
       # @api private
       # @param store_key [String]
       # @param lease [Lease] that gets the hold
       # @raise [TimeoutError]
       # @raise [UnsupportedError] this fiber would wait for itself
-      def acquiring(key, store_key, terms, block, lease: nil)
-        if terms.wait.positive? && OwnHolds.in_the_way?(self, store_key, terms.share)
-          refuse_to_wait_for_itself(key.inspect, terms)
+      def acquiring(key, store_key, options, block, lease: nil)
+        if options.wait.positive? && OwnHolds.in_the_way?(self, store_key, options.share)
+          refuse_to_wait_for_itself(key.inspect, options)
         end
-        asking(key, store_key, terms, block, lease) do |own|
-          raise_timeout(key.inspect, key, store_key, terms.wait, own)
+        asking(key, store_key, options, block, lease) do |own|
+          raise_timeout(key.inspect, key, store_key, options.wait, own)
         end
       end
 
       # @api private
-      # @return [Object, Lease, nil] nil: others held it until patience ended
-      def trying(key, store_key, terms, block, lease: nil)
-        asking(key, store_key, terms, block, lease) { nil }
+      # @return [Object, Lease, nil] nil: others held it until `wait:` ended
+      def trying(key, store_key, options, block, lease: nil)
+        asking(key, store_key, options, block, lease) { nil }
       end
 
       # @api private
       # As {Direct#with_lease}, for stores that have no short way.
       #
       # @return [Object] PlainCalls::UNDONE
-      def with_lease(*)
-        PlainCalls::UNDONE
-      end
+      def with_lease(*) = PlainCalls::UNDONE
 
       # @api private
       # Hands a lease over for some time under the token of another dump of it: only that dump can
@@ -76,7 +78,7 @@ module Plock
       # @raise [Error]
       def hand_back(dump, other, span)
         key, _keep, rest = Lease.read(dump)
-        Thread.handle_interrupt(Object => :never) do
+        Thread.handle_interrupt(UNINTERRUPTED) do
           hold = adopt_hold(rest, false, nil, false, span, Lease.read(other).last) or
             raise lost_before_adoption(key)
           hold.dump
@@ -93,42 +95,44 @@ module Plock
       end
 
       # @raise [UnsupportedError]
-      def refuse_to_wait_for_itself(what, terms)
-        permits = terms.share&.limit
+      def refuse_to_wait_for_itself(what, options)
+        permits = options.share&.limit
         held = permits && permits > 1 ? "all #{permits} permits of #{what}" : what
         advice =
-          if terms.share
+          if options.share
             "release one of its leases first"
           else
             "use a Plock::Monitor, which can be entered again, or the lease that it has"
           end
-        raise UnsupportedError.new(
-          "this fiber holds #{held} already, and would wait for itself: #{advice}",
-          code: :unsupported
-        )
+        raise UnsupportedError,
+              "this fiber holds #{held} already, and would wait for itself: #{advice}"
       end
 
       # @yieldparam token [String, nil] that it waited with, if others held it until `wait:` ended;
       #   the block's value is returned
-      def asking(key, store_key, terms, block, lease = nil)
+      def asking(key, store_key, options, block, lease = nil)
         started = Clock.now if Events.listening
-        alarm = LossAlarm.for_leases if terms.raises?
-        lease ||= Lease.new(key, terms, alarm)
-        taking(lease, lease, terms, alarm, block) do
-          fill(lease, store_key, terms, terms.wait)
-          agree if !@agreed && lease.hold # with a different secret it is a different key, and free
-          tell_of_asking(lease, store_key, terms, Clock.now - started) if started
+        alarm = LossAlarm.for_leases if options.raises?
+        lease ||= Lease.new(key, options, alarm)
+        taking(lease, lease, options, alarm, block) do
+          telling_of_call(started, lease, store_key, options) do
+            fill(lease, store_key, options, options.wait)
+            # a holder of this key has the same secret: another secret makes another key
+            agree if !@agreed && lease.hold
+            tell_of_asking(lease, store_key, options, Clock.now - started) if started
+            lease.hold
+          end
           return yield(lease.waited_with) unless lease.hold
         end
       end
 
       # @param asking [Float] seconds since the caller began to acquire several keys
       # @return [Object, nil] the hold that the lease has been given
-      def fill(lease, store_key, terms, patience, asking = 0.0)
+      def fill(lease, store_key, options, patience, asking = 0.0)
         taken =
           take(
-            store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?,
-            terms.share, asking
+            store_key, options.ttl, patience, options.renew, options.max_hold, options.label,
+            options.watch?, options.share, asking, options.replicas
           ) { |hold| lease.hold = hold }
         return lease.hold = taken unless taken.is_a?(String)
 
@@ -147,7 +151,7 @@ module Plock
         handed_out = false
         begin
           taken = yield or return
-          Thread.handle_interrupt(Object => :never) do
+          Thread.handle_interrupt(UNINTERRUPTED) do
             given&.call(taken)
             handed_out = true
           end
@@ -164,27 +168,27 @@ module Plock
       # @param taken [#watch, #finish] a lease or a group of leases
       # @param given [Object] the value for the caller
       # @yield to take them
-      def taking(taken, given, terms, alarm, block, &take)
+      def taking(taken, given, options, alarm, block, &take)
         if block.nil?
-          keep(taken, given, terms, &take)
+          keep(taken, given, options, &take)
         elsif alarm
           alarm.around do
-            use(taken, given, terms, ->(given) { alarm.hearing { block.call(given) } }, &take)
+            use(taken, given, options, ->(given) { alarm.hearing { block.call(given) } }, &take)
           end
         else
-          use(taken, given, terms, block, &take)
+          use(taken, given, options, block, &take)
         end
       end
 
-      def use(taken, given, terms, block)
+      def use(taken, given, options, block)
         mask = Acquisition.mask
         begin
           # added here and removed after the release, to keep the time under the lock short
           OwnHolds.add(self, taken)
           yield
-          taken.watch if terms.watch?
-          taken.given if terms.at_least.positive?
-          terms.used = true # last, since an interrupt before it means that the block has not run
+          taken.watch if options.watch?
+          taken.given if options.at_least.positive?
+          options.used = true # last, since an interrupt before it means that the block has not run
           block.call(given)
         ensure
           Thread.handle_interrupt(mask) do
@@ -196,29 +200,71 @@ module Plock
       end
 
       # A caller may forget a lease without a block; the dispatcher warns of it.
-      def keep(taken, given, terms)
+      def keep(taken, given, options)
         Dispatcher.start
         mask = Acquisition.mask
         kept = false
         begin
           yield
-          taken.watch if terms.watch?
-          taken.given if terms.at_least.positive?
-          kept = terms.used = true
+          taken.watch if options.watch?
+          taken.given if options.at_least.positive?
+          kept = options.used = true
           given
         ensure
           Thread.handle_interrupt(mask) { taken.finish unless kept }
         end
       end
 
-      def tell_of_asking(lease, store_key, terms, waited)
-        hold = lease.hold
-        details = terms.share&.name ? { mode: terms.share.name } : {}
-        if hold.nil? || hold.contended?
-          Events.tell(:contended, waited, store_key, terms.label, **details)
+      # Tells subscribers of the begin and of the end of a call, whichever way it ends.
+      #
+      # @param started [Float, nil] on {Clock}; nil: there is no subscriber
+      # @param lease [Lease] of the first key
+      # @yieldreturn [Object, nil] nil: others held a key until `wait:` ended
+      def telling_of_call(started, lease, store_key, options, keys = 1)
+        return yield unless started && Events.calls
+
+        mask = Acquisition.mask
+        outcome = :failed
+        before = $!
+        begin
+          tell_of_call(:wait_begin, 0.0, lease, store_key, options, keys: keys)
+          outcome = yield ? :acquired : :timed_out
+        ensure
+          error = $!.class.name if outcome == :failed && !$!.equal?(before)
+          Thread.handle_interrupt(mask) do
+            tell_of_call(:wait_end, Clock.now - started, lease, store_key, options,
+                         keys: keys, outcome: outcome, **(error ? { error: error } : {}))
+          end
         end
-        if hold then lease.tell(:acquire, waited, ttl: hold.ttl)
-        else Events.tell(:timeout, waited, store_key, terms.label, wait: terms.wait, **details)
+      end
+
+      def tell_of_call(name, waited, lease, store_key, options, **details)
+        details[:mode] = options.share.name if options.share&.name
+        Events.tell(name, waited, store_key, options.label, key: lease.key, **details)
+      end
+
+      def tell_of_asking(lease, store_key, options, waited)
+        tell_of(
+          lease.hold && lease, store_key, options.share, options.label, options.wait, waited,
+          lease.key
+        )
+      end
+
+      # @param lease [Lease, nil] nil: others held the key until `wait:` ended
+      # @param share [Share, nil]
+      # @param label [String, nil]
+      # @param patience [Float] seconds
+      # @param waited [Float] seconds
+      # @param key [String, Symbol, nil] as the caller named it
+      def tell_of(lease, store_key, share, label, patience, waited, key = lease&.key)
+        details = share&.name ? { mode: share.name } : {}
+        if lease.nil? || lease.hold.contended?
+          Events.tell(
+            :contended, waited, store_key, label, key: key, lease_id: lease&.hold&.id, **details
+          )
+        end
+        if lease then lease.tell(:acquire, waited, ttl: lease.ttl)
+        else Events.tell(:timeout, waited, store_key, label, key: key, wait: patience, **details)
         end
       end
 
@@ -235,15 +281,12 @@ module Plock
 
       # Like `examine`, but without this token's place in the queue. In most stores the caller has
       # left the queue by then.
-      def examine_others(_own, store_key, shared, budget)
-        examine(store_key, shared, budget)
-      end
+      def examine_others(_own, store_key, shared, budget) = examine(store_key, shared, budget)
 
       # A message without the holder is better than another error.
       def who_holds(key, store_key, own)
-        Status.new(
-          key, store_key, examine_others(own, store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET)
-        )
+        people = examine_others(own, store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET)
+        Status.new(key, store_key, people, node_of(store_key))
       rescue *STORE_FAILURES
         nil
       end

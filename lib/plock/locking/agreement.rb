@@ -28,17 +28,14 @@ module Plock
       # @raise [Error] the store could not be asked
       def replace_secret(force: false)
         unless can?(:compares_secrets)
-          raise UnsupportedError.new(
-            "#{url} keeps no fingerprint of the secret",
-            code: :unsupported
-          )
+          raise UnsupportedError, "#{url} keeps no fingerprint of the secret"
         end
 
         refuse_while_held unless force
         before = kept_fingerprint
-        keep_note(note_name, Fingerprint.note(profile.fingerprint), true)
+        keep_note(note_name, Fingerprint.note(config.fingerprint), true)
         agreed
-        before.nil? || before.value != profile.fingerprint
+        before.nil? || before.value != config.fingerprint
       end
 
       # @api private
@@ -57,11 +54,11 @@ module Plock
       def agree
         return agreed unless can?(:compares_secrets)
 
-        note = keep_note(note_name, Fingerprint.note(profile.fingerprint), false)
+        note = keep_note(note_name, Fingerprint.note(config.fingerprint), false)
         return if note.nil? # the store cannot keep one at the moment
 
         kept = Fingerprint.read(note)
-        raise other_secret(kept) unless kept&.value == profile.fingerprint
+        raise other_secret(kept) unless kept&.value == config.fingerprint
 
         agreed
       end
@@ -70,15 +67,13 @@ module Plock
         @agreed = true
       end
 
-      def note_name
-        profile.namespace ? "#{NOTE}:#{profile.namespace}" : NOTE
-      end
+      def note_name = config.namespace ? "#{NOTE}:#{config.namespace}" : NOTE
 
       # @param kept [Fingerprint, nil]
       # @return [ConfigurationError]
       def other_secret(kept)
         ConfigurationError.new(<<~TEXT.tr("\n", " ").strip, code: :other_secret)
-          #{own_secret} is not the one that others use in #{profile.described} of #{url}
+          #{own_secret} is not the one that others use in #{config.described} of #{url}
           (#{kept || "unreadable"}): they would lock different keys, and both run.
           #{suspicion(kept)} `plock doctor` shows both. Correct the wrong one. To change the secret
           on purpose, stop all processes, run `plock secret --replace`, and start them.
@@ -86,13 +81,13 @@ module Plock
       end
 
       def own_secret
-        return "no secret" unless profile.secret?
+        return "no secret" unless config.secret?
 
-        "the secret of this process (#{profile.described_secret})"
+        "the secret of this process (#{config.described_secret})"
       end
 
       def suspicion(kept)
-        if !profile.secret?
+        if !config.secret?
           "Probably this process lacks the secret: set #{StoreConfig::SECRET_VARIABLE} as the " \
             "others have it."
         elsif kept&.none?
@@ -104,16 +99,14 @@ module Plock
 
       def refuse_while_held
         unless can?(:list)
-          raise UnsupportedError.new(
-            "#{url} cannot list what is held: " \
-              "stop all processes, and replace the secret by force",
-            code: :unsupported
-          )
+          raise UnsupportedError,
+                "#{url} cannot list what is held: " \
+                "stop all processes, and replace the secret by force"
         end
 
         held = each_held.first or return
         raise ConfigurationError.new(
-          "#{profile.described} of #{url} is in use (#{held.store_key} is #{held}): " \
+          "#{config.described} of #{url} is in use (#{held.store_key} is #{held}): " \
             "stop all processes before the secret is replaced",
           code: :held
         )

@@ -19,6 +19,10 @@ module Plock
 
       # The outcomes for a key if the block of {Locking#once} raises.
       ON_ERROR = %i[release keep].freeze
+      RELEASE = %i[wait background].freeze
+
+      # How many replicas can be asked to confirm a lease.
+      REPLICAS = (0..100).freeze
 
       class << self
         # @return [String]
@@ -38,15 +42,11 @@ module Plock
 
         # @return [Float]
         # @raise [ArgumentError]
-        def ttl(value, name = "ttl:")
-          seconds(name, value, TTL_MIN)
-        end
+        def ttl(value, name = "ttl:") = seconds(name, value, TTL_MIN)
 
         # @return [Float]
         # @raise [ArgumentError]
-        def span(name, value)
-          seconds(name, value, 0.0)
-        end
+        def span(name, value) = seconds(name, value, 0.0)
 
         # @param renew [Boolean, Symbol] as {renew} answers
         # @return [Float]
@@ -88,6 +88,35 @@ module Plock
           end
           check_raising(block_given) if value == :raise
           value
+        end
+
+        # @param unable [Array<Symbol>] the abilities that the store lacks
+        # @return [Symbol]
+        # @raise [ArgumentError]
+        # @raise [UnsupportedError]
+        def release(value, unable)
+          if value == :background && unable.include?(:background_release)
+            unsupported(
+              "release: :background is for stores on Redis: here a release waits for its answer"
+            )
+          end
+          return value if RELEASE.include?(value)
+
+          raise ArgumentError, "release: must be :wait or :background (got #{value.inspect})"
+        end
+
+        # @param unable [Array<Symbol>] the abilities that the store lacks
+        # @return [Integer]
+        # @raise [ArgumentError]
+        # @raise [UnsupportedError]
+        def replicas(value, unable)
+          if !value.eql?(0) && unable.include?(:replicas)
+            unsupported("replicas: is for stores on Redis: here no replica confirms a lease")
+          end
+          return value if value.is_a?(Integer) && REPLICAS.cover?(value)
+
+          raise ArgumentError,
+                "replicas: must be an Integer from 0 to #{REPLICAS.last} (got #{value.inspect})"
         end
 
         # @return [Symbol]
@@ -147,7 +176,7 @@ module Plock
         end
 
         def unsupported(message)
-          raise UnsupportedError.new(message, code: :unsupported)
+          raise UnsupportedError, message
         end
       end
     end

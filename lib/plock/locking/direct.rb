@@ -6,24 +6,25 @@ require_relative "own_holds"
 module Plock
   module Locking
     # For the stores of the engine. A call with a block and no options beyond `ttl:` and `wait:`
-    # goes through C, from its arguments to the release (binding_direct.c). All others, and those
-    # before the store's secret is known to agree, go through {Acquisition}.
+    # goes through C, from its arguments to the release (binding_direct.c, binding_group.c).
+    # All others, and those before the store's secret is known to agree, go through {Acquisition}
+    # and {GroupAcquisition}.
     #
     # @api private
     module Direct
       # @see Identity
-      def profile=(profile)
+      def config=(config)
         super
-        @plain &&= profile.plain_calls
+        @plain &&= config.plain_calls
       end
 
       # @see Locking#acquire
       def acquire(
         key, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
-        label: nil, &block
+        label: nil, release: nil, replicas: nil, &block
       )
         if block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) && on_lost.nil? &&
-           label.nil? && @plain
+           label.nil? && release.nil? && replicas.nil? && @plain
           value = acquire_directly(@plain, key, nil, nil, ttl, wait, false, true, &block)
           return value unless PlainCalls::UNDONE.equal?(value)
         end
@@ -33,14 +34,56 @@ module Plock
       # @see Locking#try_acquire
       def try_acquire(
         key, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
-        label: nil, &block
+        label: nil, release: nil, replicas: nil, &block
       )
         if block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) && on_lost.nil? &&
-           label.nil? && @plain
+           label.nil? && release.nil? && replicas.nil? && @plain
           value = acquire_directly(@plain, key, nil, nil, ttl, wait, false, false, &block)
           return value unless PlainCalls::UNDONE.equal?(value)
         end
         super
+      end
+
+      # @see Locking#acquire_all
+      def acquire_all(
+        keys, ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+        label: nil, replicas: nil, &block
+      )
+        if block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) && on_lost.nil? &&
+           label.nil? && replicas.nil? && @plain
+          value = acquire_all_directly(@plain, keys, ttl, wait, true, &block)
+          return value unless PlainCalls::UNDONE.equal?(value)
+        end
+        super
+      end
+
+      # @see Locking#try_acquire_all
+      def try_acquire_all(
+        keys, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+        label: nil, replicas: nil, &block
+      )
+        if block_given? && renew.nil? && max_hold.nil? && at_least.equal?(0) && on_lost.nil? &&
+           label.nil? && replicas.nil? && @plain
+          value = acquire_all_directly(@plain, keys, ttl, wait, false, &block)
+          return value unless PlainCalls::UNDONE.equal?(value)
+        end
+        super
+      end
+
+      # @api private
+      # Goes on with a call for several keys whose first attempt did not get all of them.
+      #
+      # @param keys [Array<String, Symbol>]
+      # @param ttl [Numeric, Object] may be USUAL
+      # @param wait [Numeric, Object] may be USUAL
+      # @param raises [Boolean] a {TimeoutError}, instead of returning nil?
+      # @param first [GroupAcquisition::Attempt]
+      # @return [Object, nil] as {Locking#acquire_all}
+      def go_on_asking(keys, ttl, wait, raises, first, &block)
+        options = options_for(block, ttl: ttl, wait: wait)
+        return trying_all(keys, options, block, first) unless raises
+
+        waiting_for_all(keys, options, block, first)
       end
 
       # Acquires for a block of a {SharedLock} or {Monitor}.
@@ -62,9 +105,22 @@ module Plock
 
       private
 
+      # Ends leases of one block, if they do not end as usual.
+      #
+      # @param leases [Array<Lease>]
+      # @param ttl [Numeric, Object] that the call gave, may be USUAL
+      # @param answer [Array<Boolean, nil>, Error, nil] as {LeaseGroup#end_of_block} has it
+      def end_group(leases, ttl, answer)
+        options = options_for(nil, ttl: ttl, renew: false)
+        options.used = true
+        LeaseGroup
+          .new(leases.to_h { |lease| [lease.key.to_s, lease] }, options, self)
+          .end_of_block(answer)
+      end
+
       def agreed
         super
-        @plain = profile.plain_calls
+        @plain = config.plain_calls
       end
     end
   end

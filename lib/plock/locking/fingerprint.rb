@@ -4,7 +4,7 @@ module Plock
   module Locking
     # The record that a store keeps for each namespace, to recognise the secret that keys are
     # hashed with: a digest of a fixed text and the namespace, made with the secret and cut short.
-    # The secret cannot be told from it. No secret has a fingerprint of its own.
+    # The secret cannot be told from it. If there is no secret, the fingerprint is NONE.
     #
     # @api private
     class Fingerprint
@@ -37,7 +37,7 @@ module Plock
       end
 
       # @param note [String] as a store keeps it
-      # @return [Fingerprint, nil] nil: no version of plock that is known here has written it
+      # @return [Fingerprint, nil] nil: it is not in the format of this version of plock
       def self.read(note)
         NOTE
           .match(note)
@@ -65,9 +65,7 @@ module Plock
       end
 
       # @return [Boolean] does it stand for keys that are hashed without a secret?
-      def none?
-        @value == NONE
-      end
+      def none? = @value == NONE
 
       # @return [String]
       def to_s

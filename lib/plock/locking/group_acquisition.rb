@@ -23,22 +23,50 @@ module Plock
       CUT_SHORT = %i[silent saturated].freeze
       private_constant :CUT_SHORT
 
+      # The attempt with which a call began, in C.
+      #
+      # * `began`: when, on {Clock}
+      # * `answer`: the store's, as {LeaseGroup#answered} has it, or an {Error}
+      Attempt = Struct.new(:began, :answer)
+
       private
+
+      # @param first [Attempt, nil]
+      def waiting_for_all(keys, options, block, first = nil)
+        asking_for_all(keys, options, block, first, raises: true) do |lease, store_key, count|
+          raise_timeout(
+            "#{lease.key.inspect}, one of #{count} keys,", lease.key, store_key, options.wait,
+            lease.waited_with
+          )
+        end
+      end
+
+      # @param first [Attempt, nil]
+      def trying_all(keys, options, block, first = nil)
+        asking_for_all(keys, options, block, first, raises: false) { nil }
+      end
 
       # @yieldparam lease [Lease] on the key that others held until `wait:` ended; the block's
       #   value is returned
       # @yieldparam store_key [String]
       # @yieldparam count [Integer] how many were asked for
-      # @param waits [Boolean] does it raise if others hold one of them?
-      def asking_for_all(keys, terms, block, waits:)
+      # @param first [Attempt, nil] that has been made
+      # @param raises [Boolean] does the call raise if others held one of them until `wait:` ended?
+      def asking_for_all(keys, options, block, first, raises:)
+        began = first&.began || now
         started = Clock.now if Events.listening
-        alarm = LossAlarm.for_leases if terms.raises?
-        group = LeaseGroup.new(leases_on(keys, terms, alarm), terms, self)
-        check_own_holds(group, terms) if waits && terms.wait.positive?
-        taking(group, group.leases, terms, alarm, block) do
-          missing = fill_all(group, terms)
-          agree unless missing || @agreed
-          tell_of_asking_for_all(group, missing, terms, Clock.now - started) if started
+        alarm = LossAlarm.for_leases if options.raises?
+        group = LeaseGroup.new(leases_on(keys, options, alarm), options, self, first)
+        check_own_holds(group, options) if raises && options.wait.positive?
+        taking(group, group.leases, options, alarm, block) do
+          missing = nil
+          first_name = group.names.first
+          telling_of_call(started, group[first_name], first_name, options, group.size) do
+            missing = fill_all(group, options, began + options.wait)
+            agree unless missing || @agreed
+            tell_of_asking_for_all(group, missing, options, Clock.now - started) if started
+            !missing
+          end
           next unless missing
 
           group.patience_is_over
@@ -47,20 +75,22 @@ module Plock
       end
 
       # @raise [UnsupportedError]
-      def check_own_holds(group, terms)
-        name = group.names.find { |each| OwnHolds.in_the_way?(self, each, terms.share) } or return
+      def check_own_holds(group, options)
+        name = group.names.find { |each| OwnHolds.in_the_way?(self, each, options.share) } or return
 
-        refuse_to_wait_for_itself("#{group[name].key.inspect}, one of #{group.size} keys,", terms)
+        refuse_to_wait_for_itself("#{group[name].key.inspect}, one of #{group.size} keys,", options)
       end
 
       # @return [Hash{String => Lease}] by store keys; a repeated key counts once
-      def leases_on(keys, terms, alarm)
+      def leases_on(keys, options, alarm)
         unless keys.is_a?(Enumerable)
           raise ArgumentError, "keys must be a list of Strings and Symbols (got #{keys.class})"
         end
 
         leases = {}
-        keys.each { |key| leases[profile.store_key(key).freeze] ||= Lease.new(key, terms, alarm) }
+        keys.each do |key|
+          leases[config.store_key(key).freeze] ||= Lease.new(key, options, alarm).wait_for_others
+        end
         return leases if leases.size.between?(1, KEYS_MAX)
 
         raise ArgumentError,
@@ -68,10 +98,9 @@ module Plock
       end
 
       # @return [String, nil] a store key that is held by others
-      def fill_all(group, terms)
-        deadline = now + terms.wait
-        while (outcome = fill_in_order(group, terms, deadline)) == :late
-          missing = refresh(group, terms, deadline) || group.over
+      def fill_all(group, options, deadline)
+        while (outcome = fill_in_order(group, options, deadline)) == :late
+          missing = refresh(group, options, deadline) || group.over
           return missing unless missing && left_until(deadline).positive?
 
           group.give_back
@@ -81,13 +110,13 @@ module Plock
 
       # @return [String, :late, nil] nil: all at once; `:late`: one after the other; else the name
       #   of one that could not be had
-      def fill_in_order(group, terms, deadline)
+      def fill_in_order(group, options, deadline)
         names = group.names
         while names.any?
           refused = nil
           first = names
-          while first.any? && (index = fill_together(first, group, terms, deadline))
-            return fill_one_by_one(first, group, terms, deadline) || :late if index == :apart
+          while first.any? && (index = fill_together(first, group, options, deadline))
+            return fill_one_by_one(first, group, options, deadline) || :late if index == :apart
 
             refused = first[index]
             return refused unless left_until(deadline).positive?
@@ -95,7 +124,7 @@ module Plock
             first = first.first(index)
           end
           return (:late unless names.equal?(group.names)) unless refused
-          return refused unless fill_one(refused, group, terms, deadline)
+          return refused unless fill_one(refused, group, options, deadline)
 
           names = names.drop(first.size + 1)
         end
@@ -108,13 +137,15 @@ module Plock
       # @param names [Array<String>] in the store, in order
       # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have;
       #   `:apart`: the store cannot take them at once
-      def fill_together(names, group, terms, deadline)
+      def fill_together(names, group, options, deadline)
         group.asks_for(names)
         group.answered(
-          take_all(
-            names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?,
-            spent(terms, deadline), left_until(deadline)
-          ) { |holds| group.granted = holds }
+          group.first_answer do
+            take_all(
+              names, options.ttl, options.renew, options.max_hold, options.label, options.watch?,
+              spent(options, deadline), left_until(deadline), options.replicas
+            ) { |holds| group.granted = holds }
+          end
         )
       rescue *Acquisition::STORE_FAILURES => e
         raise unless left_until(deadline).positive? || cut_short?(e, group)
@@ -124,19 +155,17 @@ module Plock
 
       # Did the end of `wait:` cut short the last attempt, on a store that has answered before?
       # Then it counts as refused.
-      def cut_short?(error, group)
-        group.heard? && CUT_SHORT.include?(error.code)
-      end
+      def cut_short?(error, group) = group.heard? && CUT_SHORT.include?(error.code)
 
       # @return [String, nil] the store key that is held by others
-      def fill_one_by_one(names, group, terms, deadline)
-        names.find { |name| !fill_one(name, group, terms, deadline) }
+      def fill_one_by_one(names, group, options, deadline)
+        names.find { |name| !fill_one(name, group, options, deadline) }
       end
 
       # @return [String, nil] the store key of a lease that is lost or in doubt
-      def refresh(group, terms, deadline)
-        lost = lost_meanwhile(group, terms)
-        lost.first unless lost.empty? || fill_together(lost, group, terms, deadline).nil?
+      def refresh(group, options, deadline)
+        lost = lost_meanwhile(group, options)
+        lost.first unless lost.empty? || fill_together(lost, group, options, deadline).nil?
       rescue *Acquisition::STORE_FAILURES
         raise unless left_until(deadline).positive?
 
@@ -146,42 +175,37 @@ module Plock
       # Renews the leases that are old, or older than the wait for another key, for their full TTL.
       #
       # @return [Array<String>] the store keys of the lost leases
-      def lost_meanwhile(group, terms)
+      def lost_meanwhile(group, options)
         holds = group.leases.map(&:hold)
         since = [
-          Clock.now - (terms.ttl * FRESH), *holds.select(&:contended?).map(&:acquired_at)
+          Clock.now - (options.ttl * FRESH), *holds.select(&:contended?).map(&:acquired_at)
         ].max
         lost =
           group.names.reject do |name|
-            (hold = group[name].hold).acquired_at >= since || hold.extend(terms.ttl)
+            (hold = group[name].hold).acquired_at >= since || hold.extend(options.ttl)
           end
         lost.each { |name| group[name].hold = nil }
       end
 
       # @return [Object, nil] the hold
-      def fill_one(name, group, terms, deadline)
-        fill(group[name], name, terms, left_until(deadline), spent(terms, deadline))
+      def fill_one(name, group, options, deadline)
+        fill(group[name], name, options, left_until(deadline), spent(options, deadline))
       rescue UnavailableError => e
         raise unless cut_short?(e, group) && !left_until(deadline).positive?
       end
 
       # @return [Float] seconds since the call began
-      def spent(terms, deadline)
-        [terms.wait - (deadline - now), 0.0].max
-      end
+      def spent(options, deadline) = [options.wait - (deadline - now), 0.0].max
 
-      def left_until(deadline)
-        [deadline - now, 0.0].max
-      end
+      def left_until(deadline) = [deadline - now, 0.0].max
 
       # @return [Float] on the clock that patience is measured by
-      def now
-        Clock.now
-      end
+      def now = Clock.now
 
-      def tell_of_asking_for_all(group, missing, terms, waited)
+      def tell_of_asking_for_all(group, missing, options, waited)
+        group.told = true unless missing
         (missing ? [missing] : group.names).each do |name|
-          tell_of_asking(group[name], name, terms, waited)
+          tell_of_asking(group[name], name, options, waited)
         end
       end
     end

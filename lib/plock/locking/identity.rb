@@ -6,23 +6,17 @@ module Plock
     module Identity
       # @api private
       # @return [StoreConfig]
-      attr_accessor :profile
+      attr_accessor :config
 
       # @return [Boolean] is the server trusted without a check of its certificate, as TLS with
       #   `verify: :none` does?
-      def unverified?
-        false
-      end
+      def unverified? = false
 
       # @return [Boolean] was it closed? It opens again when it is used.
-      def closed?
-        @closed
-      end
+      def closed? = @closed
 
       # @return [String]
-      def inspect
-        "#<#{self.class} #{url}>"
-      end
+      def inspect = "#<#{self.class} #{url}>"
     end
   end
 end

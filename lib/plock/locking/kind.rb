@@ -2,21 +2,19 @@
 
 module Plock
   module Locking
-    # The kind of lock that a key is. Each kind has names of its own in the store, so that locks of
-    # one key and different kinds do not meet.
+    # The kind of a lock. Each kind has store keys of its own, so that locks of different kinds are
+    # independent, even if their callers name the same key.
     #
     # @api private
     class Kind
       # @return [Symbol]
       attr_reader :name
 
-      # @return [String] what its names end with
+      # @return [String] the end of its store keys
       attr_reader :suffix
 
       # @return [Boolean] can it have several holders?
-      def shared?
-        @shared
-      end
+      def shared? = @shared
 
       # @param store_key [String]
       # @return [Kind]
@@ -36,7 +34,7 @@ module Plock
       SEMAPHORE = new(:semaphore, ":semaphore", true)
       READ_WRITE = new(:read_write, ":rw", true)
 
-      # Every name ends with nothing: that one is last.
+      # Every store key ends with the empty suffix of LOCK, which therefore comes last.
       ALL = [ONCE, SEMAPHORE, READ_WRITE, LOCK].freeze
     end
   end

@@ -9,8 +9,8 @@ module Plock
     #
     # @api private
     class LeaseGroup
-      # Seconds that the way out may take a caller whose patience is over: to ask who has the key,
-      # and to give back the others. Later releases continue in the background.
+      # Seconds within which a caller whose `wait:` is over must return. In this time plock asks for
+      # the holder, and gives the other keys back. Later releases continue in the background.
       WAY_OUT_BUDGET = 0.02
       LEAST_WAY_OUT = 0.001
       private_constant :WAY_OUT_BUDGET, :LEAST_WAY_OUT
@@ -26,23 +26,26 @@ module Plock
       # releases them, even after an interrupt.
       attr_writer :granted
 
+      # @return [Boolean] do subscribers know of the leases? Then they are told of the release, too.
+      attr_writer :told
+
       # @param leases [Hash{String => Lease}] by the names of their keys in the store
-      # @param terms [AcquireOptions]
+      # @param options [AcquireOptions]
       # @param store [Locking] that they come from
-      def initialize(leases, terms, store)
+      # @param first [GroupAcquisition::Attempt, nil] that has been made for all of them
+      def initialize(leases, options, store, first = nil)
         @by_name = leases
         @leases = leases.values
         @names = leases.keys.sort!
-        @terms = terms
+        @options = options
         @store = store
+        @first = first
         @asked = @granted = @out_by = nil
-        @heard = false
+        @heard = @told = false
       end
 
       # @return [Boolean] has the store answered?
-      def heard?
-        @heard
-      end
+      def heard? = @heard
 
       def patience_is_over
         @out_by = Clock.now + WAY_OUT_BUDGET
@@ -62,23 +65,29 @@ module Plock
       end
 
       # @return [String, nil] the store key of a lease that expired before all were acquired
-      def over
-        @names.find { |name| !@by_name[name].hold.valid? }
-      end
+      def over = @names.find { |name| !@by_name[name].hold.valid? }
 
       # @yieldparam lease [Lease]
-      def each_lease(&block)
-        @leases.each(&block)
-      end
+      def each_lease(&block) = @leases.each(&block)
 
       # @return [Integer]
-      def size
-        @leases.size
-      end
+      def size = @leases.size
 
       # @param names [Array<String>] of keys in the store that are asked for now
       def asks_for(names)
         @asked = names
+      end
+
+      # @yield to make an attempt
+      # @return [Array, Integer, nil] the store's answer to the first attempt, if that has been
+      #   made, or to this one
+      # @raise [Error] the failure of the first attempt
+      def first_answer
+        first, @first = @first, nil
+        return yield unless first
+        raise first.answer if Error === first.answer
+
+        first.answer
       end
 
       # @param answer [Array, Integer, nil] the store's
@@ -91,14 +100,10 @@ module Plock
         settle
       end
 
-      def watch
-        @leases.each(&:watch)
-      end
+      def watch = @leases.each(&:watch)
 
-      # Its caller gets them now: as {Lease#given} has it.
-      def given
-        @leases.each(&:given)
-      end
+      # The caller gets the leases now: see {Lease#given}.
+      def given = @leases.each(&:given)
 
       # Releases holds that the caller has not seen, without an event.
       #
@@ -112,17 +117,35 @@ module Plock
 
       # Releases at the end of the block or of a failed attempt. Raises nothing.
       def finish
-        @terms.used ? release : give_back
+        @options.used || @told ? release : give_back
       rescue Error => e
-        Log.warn(
-          @terms.logger,
-          "the leases on #{@leases.map { |lease| lease.key.inspect }.join(", ")} " \
-            "could not be released (#{e.class}: #{e.message}): " \
-            "they free themselves within #{@terms.ttl} s"
-        )
+        warn_of_failure(e)
+      end
+
+      # The engine released them at the end of their block, but not as usual. Raises nothing.
+      #
+      # @param answer [Array<Boolean, nil>, Error, nil] for each lease as {Ending#released} has it;
+      #   or why the release failed; nil: they are still to be released
+      def end_of_block(answer)
+        return finish unless answer
+        if Error === answer
+          @leases.each { |lease| lease.tell_of_failure(answer, lease.held_for) }
+          return warn_of_failure(answer)
+        end
+
+        @leases.each_with_index { |lease, index| lease.end_of_block(answer[index]) }
       end
 
       private
+
+      def warn_of_failure(error)
+        Log.warn(
+          @options.logger,
+          "the leases on #{@leases.map { |lease| lease.key.inspect }.join(", ")} " \
+            "could not be released (#{error.class}: #{error.message}): " \
+            "they free themselves within #{@options.ttl} s"
+        )
+      end
 
       # If an interrupt stopped this halfway, the next call assigns all holds again.
       def settle
@@ -132,24 +155,27 @@ module Plock
         @granted = nil
       end
 
-      def way_out
-        @out_by ? [@out_by - Clock.now, LEAST_WAY_OUT].max : WAY_OUT_BUDGET
-      end
+      def way_out = @out_by ? [@out_by - Clock.now, LEAST_WAY_OUT].max : WAY_OUT_BUDGET
 
       # @return [Array<Boolean>] was it still ours? For each.
-      def give_up(leases, keep, budget)
-        @store.release_all(leases.map(&:hold), keep, budget)
+      def give_up(leases, keep, budget) = @store.release_all(leases.map(&:hold), keep, budget)
+
+      def give_up_or_tell(leases, keep, since)
+        give_up(leases, keep, nil)
+      rescue *Acquisition::STORE_FAILURES => e
+        leases.zip(since) { |lease, held_for| lease.tell_of_failure(e, held_for) if held_for }
+        raise
       end
 
       def release
-        # there is no hold of it to release with the others
+        # such a lease has no hold that could be released with the others
         @leases.each { |lease| lease.finish if lease.lost_on_the_way? }
         leases = @leases.reject(&:over?)
         return if leases.empty?
 
-        keep = @terms.at_least.positive? ? leases.map(&:left_to_keep).max : 0.0
+        keep = @options.at_least.positive? ? leases.map(&:left_to_keep).max : 0.0
         since = leases.map(&:releasing)
-        ours = give_up(leases, keep, nil)
+        ours = give_up_or_tell(leases, keep, since)
         leases.each_index do |index|
           leases[index].released(ours[index], since[index])
           leases[index].warn_if_lost

@@ -19,9 +19,7 @@ module Plock
 
         # @param store [Locking]
         # @param taken [Lease, LeaseGroup]
-        def add(store, taken)
-          here.push(store, taken)
-        end
+        def add(store, taken) = here.push(store, taken)
 
         # @param taken [Lease, LeaseGroup] that may have been added
         def delete(taken)

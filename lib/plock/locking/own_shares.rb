@@ -22,9 +22,7 @@ module Plock
 
       # @param lock [Object] equal for the same lock
       # @return [Lease, nil] of the fiber that calls
-      def self.find(lock)
-        Thread.current[:plock_own_shares]&.find(lock)
-      end
+      def self.find(lock) = Thread.current[:plock_own_shares]&.find(lock)
 
       def initialize
         @places = {}

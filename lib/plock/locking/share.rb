@@ -13,7 +13,7 @@ module Plock
       # As {#to_str} writes it.
       FORMAT = /\A(?:[rw]|s[1-9]\d{0,4})\z/.freeze
 
-      # @return [String] `"r"`, `"w"`, or `"s"`: one of so many
+      # @return [String] `"r"`, `"w"`, or `"s"` for a permit of a semaphore
       attr_reader :mode
 
       # @return [Integer, nil] nil: any number
@@ -36,14 +36,10 @@ module Plock
 
       # @param permits [Integer]
       # @return [Share]
-      def self.of(permits)
-        new("s", permits)
-      end
+      def self.of(permits) = new("s", permits)
 
       # @return [Symbol, nil]
-      def name
-        NAMES[@mode]
-      end
+      def name = NAMES[@mode]
     end
   end
 end

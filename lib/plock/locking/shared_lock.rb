@@ -4,7 +4,7 @@ require_relative "../status"
 
 module Plock
   module Locking
-    # What {Semaphore} and {ReadWriteLock} have in common.
+    # The base of {Semaphore} and {ReadWriteLock}.
     class SharedLock
       # @return [String, Symbol] as the caller named it
       attr_reader :key
@@ -23,24 +23,18 @@ module Plock
       #
       # @return [Status]
       # @raise [Error] the store could not be asked
-      def status
-        @store.status(place)
-      end
+      def status = @store.status(place)
 
       # Takes it away from all its holders. Each of them learns of the loss as {Lease#lost?}
       # describes.
       #
       # @return [Boolean] was it held?
       # @raise [Error] the store could not be asked
-      def break
-        @store.break(place)
-      end
+      def break = @store.break_key(@store_key)
 
       private
 
-      def place
-        Status.new(@key, @store_key, nil)
-      end
+      def place = Status.new(@key, @store_key, nil)
 
       # @param way [Symbol] `:acquiring` or `:trying`, of {Acquisition}
       # @param options [Hash{Symbol => Object}]
@@ -53,15 +47,13 @@ module Plock
             )
           return value unless PlainCalls::UNDONE.equal?(value)
         end
-        @store.public_send(way, @key, @store_key, terms(share, options, block), block)
+        @store.public_send(way, @key, @store_key, options_for(share, options, block), block)
       end
 
-      def terms(share, options, block)
-        AcquireOptions.new(@store.profile, block, share).with(**options)
-      end
+      def options_for(share, options, block) = @store.new_options(block, share).with(**options)
 
       def plain?(options)
-        options.size == [options.key?(:ttl), options.key?(:wait)].count(true)
+        options.empty? || options.size == [options.key?(:ttl), options.key?(:wait)].count(true)
       end
     end
   end

@@ -20,14 +20,16 @@ module Plock
       DIGEST = /\A\h{64}#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
 
       # The options that belong here, out of those for {Store.open}.
-      OPTIONS = %i[namespace secret secret_origin ttl wait logger].freeze
+      OPTIONS = %i[namespace secret secret_origin ttl wait release logger].freeze
 
       # Seconds.
       DEFAULT_TTL = 10.0
       DEFAULT_WAIT = 5.0
 
       # The defaults if neither a call nor a store sets a value.
-      DEFAULTS = Struct.new(:ttl, :wait, :logger).new(DEFAULT_TTL, DEFAULT_WAIT, nil).freeze
+      DEFAULTS = Struct.new(:ttl, :wait, :release, :logger).new(
+        DEFAULT_TTL, DEFAULT_WAIT, :wait, nil
+      ).freeze
 
       # @return [String] the prefix of this store's keys
       attr_reader :prefix
@@ -39,6 +41,8 @@ module Plock
       attr_reader :secret_origin
       # @return [Float] seconds
       attr_reader :ttl, :wait
+      # @return [Symbol] `:wait` or `:background`
+      attr_reader :release
       # @return [#warn, nil]
       attr_reader :logger
 
@@ -54,7 +58,7 @@ module Plock
       # @raise [ConfigurationError]
       def initialize(
         namespace: nil, secret: nil, secret_origin: "the configuration", ttl: DEFAULT_TTL,
-        wait: DEFAULT_WAIT, logger: nil
+        wait: DEFAULT_WAIT, release: :wait, logger: nil
       )
         @namespace = namespace && check_namespace(namespace).to_s.dup.freeze
         @prefix = namespace ? "#{PREFIX}#{@namespace}:" : PREFIX
@@ -63,10 +67,11 @@ module Plock
         @fingerprint = Fingerprint.of(@secret, @namespace)
         @ttl = Arguments.ttl(ttl)
         @wait = Arguments.span("wait:", wait)
+        @release = Arguments.release(release, [])
         @logger = check_logger(logger)
         freeze
       rescue ArgumentError => e
-        raise ConfigurationError.new(e.message, code: :bad_config)
+        raise ConfigurationError, e.message
       end
 
       # @param key [String, Symbol] as a caller names it
@@ -80,7 +85,9 @@ module Plock
       # @return [PlainCalls] what the engine needs for calls without options
       def plain_calls
         renewed, limited = [true, false].map { |renew| AcquireOptions.plain(self, renew) }
-        PlainCalls.new(@prefix, @secret, @ttl, @wait, renewed, limited)
+        PlainCalls.new(
+          @prefix, @secret, @ttl, @wait, renewed, limited, @release == :background
+        )
       end
 
       # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix
@@ -90,15 +97,11 @@ module Plock
       end
 
       # @return [Boolean] are keys hashed with one?
-      def secret?
-        !@secret.nil?
-      end
+      def secret? = !@secret.nil?
 
       # @param kept [Fingerprint, nil] in the store; nil: nothing is kept
       # @return [Boolean] is it of the secret here?
-      def agrees?(kept)
-        kept.nil? || kept.value == @fingerprint
-      end
+      def agrees?(kept) = kept.nil? || kept.value == @fingerprint
 
       # @return [String] the secret, for people: never itself
       def described_secret
@@ -111,9 +114,7 @@ module Plock
       end
 
       # @return [String] without the secret
-      def inspect
-        "#<#{self.class} #{@prefix.inspect}>"
-      end
+      def inspect = "#<#{self.class} #{@prefix.inspect}>"
 
       private
 

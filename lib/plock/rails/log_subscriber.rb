@@ -1,68 +1,47 @@
 # frozen_string_literal: true
 
 require "active_support/log_subscriber"
+require_relative "../logs/outcome"
 
 module Plock
   class Railtie
-    # Logs the events of leases in the application's log. A lease appears under its `label:`, or
-    # under the beginning of its key's digest. Events do not have the key itself.
+    # Logs the outcomes of calls and leases in the application's log, as Active Record logs its
+    # queries, and with its colours.
     #
-    #     Plock acquired import:42 in 0.4 ms, fence 1763761234567890
-    #     Plock released import:42 after 1204.1 ms, fence 1763761234567890
+    #     Plock acquired (0.4ms)  import:42  kind=lock fence=1763761234567890 ttl=10
+    #     Plock released (1204.1ms)  import:42  kind=lock fence=1763761234567890
     #
-    # Routine events have the level `debug`, a timeout has `info`, and a loss has `error`.
+    # A lease appears under its `label:`, and with `log_keys: true` in {Configuration#log} under its
+    # key, too. Without both it appears under the beginning of the key's digest.
+    #
+    # The levels are those of {Logs}, but a slow wait and a long hold stay at `debug`: they are only
+    # marked. So an acquire costs nothing if the level is higher.
     #
     # @api private
     class LogSubscriber < ActiveSupport::LogSubscriber
-      DIGITS = 12
-      private_constant :DIGITS
+      COLOURS = { debug: GREEN, info: YELLOW, warn: YELLOW, error: RED }.freeze
+      private_constant :COLOURS
 
-      def acquire(event)
-        debug { "Plock acquired #{name(event)} in #{span(event)}#{fence(event)}" }
+      Logs::Outcome::EVENTS.slice(*Events::NAMES).each do |name, (_, level)|
+        define_method(name) { |event| write(event.source) }
+        # ActiveSupport has no check for `warn`
+        subscribe_log_level name, LEVEL_CHECKS.key?(level) ? level : :error
       end
-      subscribe_log_level :acquire, :debug
-
-      def contended(event)
-        debug { "Plock waited #{span(event)} for #{name(event)}, which another holder had" }
-      end
-      subscribe_log_level :contended, :debug
-
-      def timeout(event)
-        info { "Plock gave up #{name(event)} after #{span(event)}" }
-      end
-      subscribe_log_level :timeout, :info
-
-      def release(event)
-        debug do
-          late = ", which was not ours any more" if event.payload[:released] == false
-          "Plock released #{name(event)} after #{span(event)}#{fence(event)}#{late}"
-        end
-      end
-      subscribe_log_level :release, :debug
-
-      def lost(event)
-        error do
-          "Plock lost #{name(event)} after #{span(event)}#{fence(event)}: " \
-            "another holder may have it now"
-        end
-      end
-      subscribe_log_level :lost, :error
 
       private
 
-      def name(event)
-        label, mode = event.payload.values_at(:label, :mode)
-        name = label ? label.inspect[1...-1] : "key #{event.payload[:key_digest][0, DIGITS]}"
-        mode ? "#{name} to #{mode}" : name
+      def write(event)
+        outcome = Logs::Outcome.of(event, **(Plock.log_settings || Logs::DEFAULTS)) or return
+
+        __send__(outcome.level) { line(outcome) }
       end
 
-      def span(event)
-        "#{event.duration.round(1)} ms"
-      end
-
-      def fence(event)
-        number = event.payload[:fence]
-        ", fence #{number}" if number
+      def line(outcome)
+        colour = COLOURS.fetch(outcome.remark ? :warn : outcome.level)
+        span = " (#{(outcome.duration * 1000.0).round(1)}ms)" if outcome.duration
+        title = "Plock #{outcome.name.to_s.tr("_", " ")}#{span}"
+        "  #{color(title, colour, bold: true)}  #{color(outcome.subject, nil, bold: true)}  " \
+          "#{Logs::Outcome.line(outcome.details)}".rstrip
       end
     end
   end

@@ -35,9 +35,7 @@ module Plock
       def settings_origins = { store: { from: "the application" } }
 
       # Leaves out the hint at the command's help, whose options a task of Rake does not have.
-      def usage(message)
-        CLI::UsageError.new(message)
-      end
+      def usage(message) = CLI::UsageError.new(message)
     end
   end
 end

@@ -6,14 +6,16 @@ require_relative "../dispatcher"
 module Plock
   # Makes plock part of a Rails application. `require "plock"` loads it; it needs no set-up.
   #
-  # * `config.plock` and `config/plock.yml` configure the default store.
+  # * `config.plock` and `config/plock.yml` configure the default store. Outside of development and
+  #   tests, a wrong setting ends the boot.
   # * The events of leases are in the application's log.
   # * `on_lost:` and subscribers that plock calls on its own thread run in the application's
   #   executor, as a job does: Rails does not reload code under them, and takes back the database
   #   connections that they used.
   # * `bin/rails generate plock:install` writes the two files of configuration.
-  #   `bin/rails plock:doctor` checks the store.
-  # * The console shows a {Status} as a table.
+  #   `bin/rails plock:doctor` checks the store, and `bin/rails plock:locks` lists what is held.
+  # * The console shows a {Status} as a table, and for `plock` the locks, the waiters and what the
+  #   doctor finds.
   #
   # Stores also work in a worker of Puma and in an application that Spring has forked. The leases of
   # the parent stay the parent's.
@@ -32,10 +34,7 @@ module Plock
                 after: :initialize_logger,
                 before: :load_config_initializers do |app|
       if ::Rails.gem_version < Gem::Version.new(OLDEST)
-        raise UnsupportedError.new(
-          "plock needs Rails #{OLDEST} or later (this is #{::Rails.version})",
-          code: :unsupported
-        )
+        raise UnsupportedError, "plock needs Rails #{OLDEST} or later (this is #{::Rails.version})"
       end
 
       @settings = Settings.new(app)
@@ -45,6 +44,11 @@ module Plock
     # An initializer may set config.plock, too.
     initializer "plock.configure_again", after: :load_config_initializers do
       @settings.apply_changes
+    end
+
+    # Code of development and of tests may run without a store.
+    config.after_initialize do
+      Railtie.instance.verify_settings unless ::Rails.env.local?
     end
 
     # In whatever order the Gemfile has the gems, `include Plock::Guard` needs no require, and jobs
@@ -61,12 +65,18 @@ module Plock
       Dispatcher.surroundings = app.executor.method(:wrap)
     end
 
+    # @api private
+    # @return [void]
+    # @raise [ConfigurationError]
+    def verify_settings = @settings.verify
+
     rake_tasks do
       load File.expand_path("tasks.rake", __dir__)
     end
 
     console do
-      require_relative "../status/table"
+      require_relative "panel"
+      Panel.install
     end
   end
 end

@@ -22,52 +22,115 @@ module Plock
     # @api private
     class Settings
       FILE = "plock.yml"
-      private_constant :FILE
+      CONFIG = "config.plock"
+
+      # The settings that a deployed application needs if it names them, and their variables.
+      NEEDED = {
+        secret: Locking::StoreConfig::SECRET_VARIABLE, url: Configuration::URL_VARIABLE,
+        namespace: Configuration::NAMESPACE_VARIABLE
+      }.freeze
+
+      # Rails' own name for a build, which has neither secrets nor servers.
+      BUILD_VARIABLE = "SECRET_KEY_BASE_DUMMY"
+
+      # What messages begin with: the method that the application did not call here.
+      CALL = /\APlock[:.\w]*: /.freeze
+      private_constant :FILE, :CONFIG, :NEEDED, :BUILD_VARIABLE, :CALL
 
       # @param app [Rails::Application]
       def initialize(app)
         @app = app
         @applied = {}
+        @origins = {}
+        @empty = {}
       end
 
       # @raise [ConfigurationError] an unknown name, or the default store is in use already
       def apply
+        configure({ logger: ::Rails.logger }, "the railtie")
         @applied = from_application
-        configure({ logger: ::Rails.logger }.merge(from_file, @applied))
+        configure(from_file.except(*@applied.keys), @path)
+        configure(@applied, CONFIG)
       end
 
       # Applies what was changed in `config.plock` since {#apply}.
       #
       # @raise [ConfigurationError] as {#apply}
       def apply_changes
-        configure(from_application.reject { |name, value| @applied[name] == value })
+        configure(from_application.reject { |name, value| @applied[name] == value }, CONFIG)
+      end
+
+      # Ends the boot of a deployed application with a wrong setting, instead of its first lock. It
+      # opens no file and connects to no server, so it does not notice if a server is absent.
+      #
+      # @raise [ConfigurationError]
+      def verify
+        return if ENV[BUILD_VARIABLE]
+
+        Plock.inspect_configuration do |configuration|
+          refuse_empty(configuration)
+          name, error = configuration.first_fault
+          refuse(origin(name, configuration), name, error.message.sub(CALL, "")) if name
+        end
       end
 
       private
 
-      def configure(settings)
+      def configure(settings, place)
         return if settings.empty?
 
         Plock.configure do |configuration|
-          settings.each { |name, value| configuration.public_send(:"#{name}=", value) }
+          settings.each do |name, value|
+            configuration.public_send(:"#{name}=", value)
+            @origins[name] = [place, value]
+          rescue ConfigurationError => e
+            refuse(place, name, e.message)
+          end
         end
       end
 
-      def from_application
-        Plock::Settings.check(@app.config.plock.to_h, "config.plock")
+      # A setting that has a name and no value comes from a variable that is missing here.
+      def refuse_empty(configuration)
+        @empty.each do |name, place|
+          variable = NEEDED[name] or next
+          next if ENV[variable] || configuration.set?(name)
+          next if name == :url && configuration.set?(:store)
+
+          refuse(place, name, "it has a name but no value: set it or #{variable}, or remove it")
+        end
       end
 
+      def origin(name, configuration)
+        place, value = @origins[name]
+        return place if place && configuration.set?(name, value)
+
+        variable = NEEDED[name]
+        variable && !configuration.set?(name) ? variable : "Plock.configure"
+      end
+
+      def refuse(place, name, message)
+        message = "#{name}: #{message}" unless message.match?(/\A#{name}\b/)
+        raise ConfigurationError, "#{place}: #{message}"
+      end
+
+      def from_application = checked(@app.config.plock.to_h, CONFIG)
+
       def from_file
-        path =
+        @path =
           @app.paths["config"]
             .existent
             .map { |folder| File.join(folder, FILE) }
             .find { |file| File.exist?(file) } or return {}
-        settings = @app.config_for(Pathname(path)) || {}
+        settings = @app.config_for(Pathname(@path)) || {}
         unless settings.is_a?(Hash)
-          Plock::Settings.fail_with("#{path} must have names and values for #{::Rails.env}")
+          Plock::Settings.fail_with("#{@path} must have names and values for #{::Rails.env}")
         end
-        Plock::Settings.check(settings.to_h, path)
+        checked(settings.to_h, @path)
+      end
+
+      def checked(settings, place)
+        settings.each { |name, value| @empty[name] = place if value.nil? || value == "" }
+        Plock::Settings.check(settings, place)
       end
     end
   end

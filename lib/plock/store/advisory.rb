@@ -47,9 +47,16 @@ module Plock
 
       # The abilities that this store lacks on every database; see {Locking::ABILITIES}. On MySQL it
       # lacks more: ask {Locking#can?}.
-      UNABLE = %i[lasting_fences busy_renewal semaphores hand_over list compares_secrets].freeze
+      UNABLE = %i[
+        lasting_fences busy_renewal semaphores hand_over list compares_secrets background_release
+        replicas
+      ].freeze
 
       SCOPES = %i[connection transaction].freeze
+
+      # @api private
+      # Seconds after the end of `wait:` within which the database must answer.
+      GRACE_S = 0.2
 
       # Seconds between two checks whether a connection that was cut has ended.
       GONE_S = 0.002
@@ -75,13 +82,14 @@ module Plock
         model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0,
         connect_timeout: 2.0, unavailable_timeout: 1.0, **options
       )
-        set_up(profile_of(options), attempt_timeout)
-        @reach = reach_within(unavailable_timeout)
+        config = config_of(options)
         unless SCOPES.include?(scope)
           misconfigured("scope must be :connection or :transaction (got #{scope.inspect})")
         end
         @origin = Database::ConnectionSource.new(model)
         @locks = locks_of(@origin, scope)
+        set_up(config, attempt_timeout)
+        @reach = reach_within(unavailable_timeout)
         @release_timeout = check_seconds("release_timeout", release_timeout)
         @pool =
           Database::Connections.new(
@@ -105,6 +113,10 @@ module Plock
       end
       alias lock_release lock_acquire
 
+      # @see Locking#pool_status
+      # @return [PoolStatus]
+      def pool_status = @pool.status
+
       # @!visibility private
       # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
 
@@ -116,24 +128,22 @@ module Plock
       attr_reader :here
 
       def ask(request, how, deadline)
-        grant = request.grant
-        unless grant.connection
-          grant.connect(deadline)
-          grant.note(grant.connection.server_id)
-        end
+        lease = request.lease
+        lease.connect(deadline) unless lease.connection
         seconds = how == :once ? 0.0 : request.left.clamp(0.001, @locks.longest_wait)
-        deadline = Clock.now + seconds + grace if seconds.positive? # the statement itself waits
+        lease.note(lease.connection.server_id) if seconds.positive? && lease.server_id.nil?
+        deadline = Clock.now + seconds + GRACE_S if seconds.positive? # the statement itself waits
         asked_at, server_id, fence =
-          @locks.lock(grant.connection, grant.key, grant.share, seconds, deadline)
+          @locks.lock(lease.connection, lease.key, lease.share, seconds, deadline)
         return unless fence
 
-        check(grant, server_id, deadline)
+        check(lease, server_id, deadline)
         # it may have been lost while the answer came
-        unless grant.connection.lives?
+        unless lease.connection.lives?
           raise UnavailableError.new("the connection that has the lock was lost", code: :io)
         end
 
-        grant.note(server_id)
+        lease.note(server_id)
         AcquireRequest::Answer.new(fence, seconds.zero? ? asked_at : Clock.now)
       rescue Database::Connection::Again # it collided with another request
         nil
@@ -142,46 +152,46 @@ module Plock
       # The database queues waiters. Only a request that collided with another waits here.
       def line_up(_request) = AcquireRequest::Place.new
 
-      # Releases all that the grant's connection holds, or closes the connection.
-      def take_back(grant, within = @release_timeout, **)
-        grant.abandon(Clock.now + within)
+      # Releases all that the lease's connection holds, or closes the connection.
+      def take_back(lease, within = @release_timeout, **)
+        lease.abandon(Clock.now + within)
       end
 
       # The same for a caller that must not wait: a connection that owes an answer is closed.
-      def take_back_later(grant)
-        grant.connection&.spoil if grant.connection&.busy?
-        take_back(grant, AcquireRequest::AT_ONCE_S)
+      def take_back_later(lease)
+        lease.connection&.spoil if lease.connection&.busy?
+        take_back(lease, AcquireRequest::AT_ONCE_S)
       end
 
-      def forget(grant)
+      def forget(lease)
         super
-        unlock_later(grant) if grant.ended == :lost
+        unlock_later(lease) if lease.ended == :lost
       end
 
-      def prolong(grant, _span) = still?(grant)
+      def prolong(lease, _span) = still?(lease)
 
-      def still?(grant)
-        @locks.held?(grant.connection, grant.key, grant.server_id, soon)
+      def still?(lease)
+        @locks.held?(lease.connection, lease.key, lease.server_id, soon)
       rescue UnavailableError
-        raise if grant.connection.usable?
+        raise if lease.connection.usable?
 
         false
       end
 
-      def give_back(grant, keep, deadline = nil)
-        return grant.unlock(deadline || soon) unless keep.positive?
+      def give_back(lease, keep, deadline = nil)
+        return lease.unlock(deadline || soon) unless keep.positive?
 
-        grant.kept_until = Clock.now + keep
-        unlock_later(grant, keep)
+        lease.kept_until = Clock.now + keep
+        unlock_later(lease, keep)
         true
       end
 
-      def downgrade(grant)
-        @locks.downgrade(grant.connection, grant.key, soon)
+      def downgrade(lease)
+        @locks.downgrade(lease.connection, lease.key, soon)
       end
 
       # @api private
-      def adopt_hold(*)
+      def adopt_hold(*, **)
         raise UnsupportedError, LeaseState::BOUND
       end
 
@@ -201,18 +211,18 @@ module Plock
 
       private
 
-      def unlock_later(grant, delay = 0.0)
+      def unlock_later(lease, delay = 0.0)
         @scheduler.call_later(delay) do
-          grant.unlock(soon)
+          lease.unlock(soon)
           nil
         end
       end
 
       # If the server's id of the connection has changed, there may be a pooler in between. The
       # lock is refused if there is.
-      def check(grant, server_id, deadline)
-        if grant.connection.server_id == server_id ||
-           !@locks.astray?(grant.connection, server_id, @pool, deadline)
+      def check(lease, server_id, deadline)
+        if lease.connection.server_id == server_id ||
+           !@locks.astray?(lease.connection, server_id, @pool, deadline)
           return
         end
 
@@ -238,51 +248,50 @@ module Plock
         raise UnsupportedError, "MySQL has no locks that end with a transaction"
       end
 
-      # Seconds after the end of `wait:` within which the database must answer.
-      def grace = 0.2
-
       def soon = Clock.now + Background.at_most(@release_timeout)
 
-      def grant_for(key, **options)
+      def lease_for(key, **options)
         LeaseState.new(self, key, Plock.token, guarded: true, **options)
       end
 
-      def request_for(grant, ttl)
-        share = grant.share or return super
+      def request_for(lease, ttl)
+        share = lease.share or return super
         raise UnsupportedError, "there are no semaphores among advisory locks" unless share.name
         raise UnsupportedError, "MySQL has no read-write locks" unless can?(:read_write_locks)
 
         super
       end
 
-      def each_key(_prefix)
+      def keys_after(_prefix, _cursor)
         raise UnsupportedError, "advisory locks cannot be listed: the database has only numbers"
       end
 
-      def holder(grant, host, mode)
-        return Status.holder(host: host, mode: mode) unless grant
+      def holder(lease, host, mode)
+        return Status.holder(host: host, mode: mode) unless lease
 
-        left = [(grant.kept_until || grant.valid_until || Clock.now) - Clock.now, 0.0].max
-        Status.holder(remaining: left, fence: grant.fence, **facts(grant, mode))
+        left = [(lease.kept_until || lease.valid_until || Clock.now) - Clock.now, 0.0].max
+        Status.holder(remaining: left, fence: lease.fence, **facts(lease, mode))
       end
 
-      def waiter(grant, host, mode)
-        grant ? Status.waiter(**facts(grant, mode)) : Status.waiter(host: host, mode: mode)
+      def waiter(lease, host, mode)
+        lease ? Status.waiter(**facts(lease, mode)) : Status.waiter(host: host, mode: mode)
       end
 
-      def facts(grant, mode)
-        { since: grant.since, mode: mode || grant.share&.mode, **grant.owner }
+      def facts(lease, mode)
+        { since: lease.since, mode: mode || lease.share&.mode, **lease.owner }
       end
 
-      def break_hold(key, _shared)
+      def break_hold(key, _shared, only)
+        fences = only&.map(&:fence) # those of other processes have none
         deadline = soon
         # a lease that is released from now on is not lost, nor is a later one on its connection
         before = known
         ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
-        grants = known.merge(before)
+        leases = known.merge(before)
+        ids = ids.select { |id| fences.include?(leases[id]&.fence) } if fences
         # a request that does not know yet that it has the key still uses its connection
-        here, there = ids.partition { |id| grants[id]&.fence }
-        broken = here.count { |id| grants[id].key == key && grants[id].take_away(deadline) }
+        here, there = ids.partition { |id| leases[id]&.fence }
+        broken = here.count { |id| leases[id].key == key && leases[id].take_away(deadline) }
         cut(key, there, deadline) if there.any?
         broken.positive? || there.any?
       end

@@ -59,7 +59,7 @@ module Plock
       include InTransaction
 
       # The abilities that this store lacks; see {Locking::ABILITIES}.
-      UNABLE = %i[busy_renewal].freeze
+      UNABLE = %i[busy_renewal background_release replicas].freeze
 
       NAME = /\A[^\0]{1,128}\z/.freeze
 
@@ -91,7 +91,7 @@ module Plock
         model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0,
         connect_timeout: 2.0, unavailable_timeout: 1.0, **options
       )
-        set_up(profile_of(options), attempt_timeout)
+        set_up(config_of(options), attempt_timeout)
         @reach = reach_within(unavailable_timeout)
         unless inside == true || inside == false
           misconfigured("inside must be true or false (got #{inside.inspect})")
@@ -109,28 +109,32 @@ module Plock
       # @return [String] the database's URL, without user and password
       def url = @origin.url
 
+      # @see Locking#pool_status
+      # @return [PoolStatus]
+      def pool_status = @site.connections.status
+
       # @!visibility private
       # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
 
       # Watches the lease, too, if its holder must learn of a break at once.
-      def tend(grant)
-        @site.watch(grant) if grant.attended?
+      def tend(lease)
+        @site.watch(lease) if lease.attended?
         super
-        forget(grant) if grant.ended # another thread may have ended it
+        forget(lease) if lease.ended # another thread may have ended it
       end
 
-      def forget(grant)
-        @site.unwatch(grant)
+      def forget(lease)
+        @site.unwatch(lease)
         super
       end
 
       def ask(request, how, deadline)
-        grant = request.grant
-        return attempt_at_once(grant, request.ttl, deadline) if how == :once
+        lease = request.lease
+        return attempt_at_once(lease, request.ttl, deadline) if how == :once
 
-        single = grant.share.nil?
+        single = lease.share.nil?
         if how == :look
-          left, first, place = @site.ask(:look, grant.key, grant.token, by: deadline)
+          left, first, place = @site.ask(:look, lease.key, lease.token, by: deadline)
           # a place that lasts longer is from before the clock was set back
           kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
           if kept && !(first && left <= 0)
@@ -138,72 +142,74 @@ module Plock
           end
         end
         if single && tables.respond_to?(:claim) && how != :place
-          answer = granted(:claim, grant.key, grant.token, micros(request.ttl), by: deadline)
+          answer = granted(:claim, lease.key, lease.token, micros(request.ttl), by: deadline)
         end
-        answer || stand_in_queue(grant, request.ttl, true, deadline)
+        answer || stand_in_queue(lease, request.ttl, true, deadline)
       end
 
       def line_up(request) = Place.new(@site, request)
 
-      # Takes the lease or place back at once, so that the next caller does not find it, and again
-      # later if the server may still carry out a request.
-      def take_back(grant, within = @site.release_timeout, doubt: true)
-        @site.settle(grant.key, grant.token, Clock.now + within)
+      # Takes the lease or place back at once, so that the next caller does not find it. Takes it
+      # back again later if the server may still carry out a request.
+      def take_back(lease, within = @site.release_timeout, doubt: true)
+        @site.settle(lease.key, lease.token, Clock.now + within)
         settled = true
       ensure
-        Thread.handle_interrupt(Object => :never) { take_back_later(grant) if doubt || !settled }
+        Thread.handle_interrupt(UNINTERRUPTED) do
+          take_back_later(lease, settled) if doubt || !settled
+        end
       end
 
-      def take_back_later(grant)
-        @site.settle_later(grant.key, grant.token, Clock.now + grant.ttl + PLACE_S)
+      def take_back_later(lease, settled = false)
+        @site.settle_later(lease.key, lease.token, settled, Clock.now + lease.ttl + PLACE_S)
       end
 
-      def prolong(grant, span)
-        if grant.transaction && inside_with?(grant)
-          return prolong_inside(grant, span, deadline_for(grant))
+      def prolong(lease, span)
+        if lease.transaction && inside_with?(lease)
+          return prolong_inside(lease, span, deadline_for(lease))
         end
 
         @site.ask(
-          :prolong, grant.key, grant.token, micros(span), !grant.share.nil?,
-          by: deadline_for(grant), reserve: Pool::RENEWAL
+          :prolong, lease.key, lease.token, micros(span), !lease.share.nil?,
+          by: deadline_for(lease), reserve: Pool::RENEWAL
         )
       end
 
       # In one statement. Leases that it did not renew are renewed one by one.
-      def prolong_all(grants, span)
-        single, shared = grants.partition { |grant| grant.share.nil? }
+      def prolong_all(leases, span)
+        single, shared = leases.partition { |lease| lease.share.nil? }
         return super if single.size < 2
 
         deadline = Clock.now + [@site.release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
-        names = single.to_h { |grant| [grant.token, grant.key] }
+        names = single.to_h { |lease| [lease.token, lease.key] }
         tokens = @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
         known = tokens.to_h { |token| [token, true] }
-        done, others = single.partition { |grant| known[grant.token] }
-        done.to_h { |grant| [grant, true] }.merge(super(others + shared, span))
+        done, others = single.partition { |lease| known[lease.token] }
+        done.to_h { |lease| [lease, true] }.merge(super(others + shared, span))
       rescue UnavailableError
         super
       end
 
-      def still?(grant)
+      def still?(lease)
         !@site.ask(
-          :left, grant.key, grant.token, !grant.share.nil?, by: deadline_for(grant),
+          :left, lease.key, lease.token, !lease.share.nil?, by: deadline_for(lease),
           reserve: Pool::RENEWAL
         ).nil?
       end
 
-      def give_back(grant, keep, deadline = nil)
+      def give_back(lease, keep, deadline = nil)
         deadline ||= soon
-        if inside_with?(grant)
-          give_back_inside(grant, keep, deadline)
+        if inside_with?(lease)
+          give_back_inside(lease, keep, deadline)
         else
-          @site.release(grant, keep, deadline)
+          @site.release(lease, keep, deadline)
         end
       end
 
-      def downgrade(grant)
+      def downgrade(lease)
         deadline = soon
         held, holder, token =
-          @site.ask(:downgrade, grant.key, grant.token, by: deadline, reserve: Pool::RELEASE)
+          @site.ask(:downgrade, lease.key, lease.token, by: deadline, reserve: Pool::RELEASE)
         @site.call(holder, token, deadline)
         held == 1
       end
@@ -256,28 +262,26 @@ module Plock
 
       def seconds(micros) = micros / Coordinator::MICROSECONDS
 
-      def soon = Clock.now + @site.release_timeout
+      def soon = @site.soon
 
       # An answer after the end of the lease is of no use.
-      def deadline_for(grant)
-        [soon, [grant.valid_until, Clock.now].max].min
-      end
+      def deadline_for(lease) = [soon, [lease.valid_until, Clock.now].max].min
 
       # Seconds that a place lasts if its waiter does not refresh it: longer if this process can be
       # called.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
-      def attempt_at_once(grant, ttl, deadline)
-        return stand_in_queue(grant, ttl, false, deadline) if grant.share
+      def attempt_at_once(lease, ttl, deadline)
+        return stand_in_queue(lease, ttl, false, deadline) if lease.share
 
         answer =
           granted(
-            :acquire, grant.key, grant.token, micros(ttl), @site.record(grant.label, grant.token),
+            :acquire, lease.key, lease.token, micros(ttl), @site.record(lease.label, lease.token),
             by: deadline
           )
-        return answer if answer || @site.ask(:held_for, grant.key, by: deadline).positive?
+        return answer if answer || @site.ask(:held_for, lease.key, by: deadline).positive?
 
-        stand_in_queue(grant, ttl, false, deadline) # all that seem to wait may be gone
+        stand_in_queue(lease, ttl, false, deadline) # all that seem to wait may be gone
       end
 
       def granted(*request, by:)
@@ -294,11 +298,11 @@ module Plock
       end
 
       # @param keep [Boolean] does the request keep its place if it is refused?
-      def stand_in_queue(grant, ttl, keep, deadline)
-        holder = @site.record(grant.label, grant.token)
+      def stand_in_queue(lease, ttl, keep, deadline)
+        holder = @site.record(lease.label, lease.token)
         (fence, left, before, next_holder, next_token), asked_at =
           timed(
-            :ask, grant.key, grant.token, grant.share, micros(ttl), micros(place_span), holder,
+            :ask, lease.key, lease.token, lease.share, micros(ttl), micros(place_span), holder,
             keep, by: deadline
           )
         unless before
@@ -312,15 +316,15 @@ module Plock
           return AcquireRequest::Answer.new(nil, nil, left && seconds(left), before.zero?)
         end
 
-        @site.call(next_holder, next_token, deadline) if grant.share && next_token
+        @site.call(next_holder, next_token, deadline) if lease.share && next_token
         AcquireRequest::Answer.new(fence, asked_at)
       end
 
-      def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
+      def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, _replicas, &given)
         refuse_inside("taking of several keys": true) if inside?
-        grants =
+        leases =
           keys.map do |key|
-            grant_for(
+            lease_for(
               key, label: label, renew: renew, max_hold: max_hold, watch: watch
             ).tap { |one| one.ttl = ttl }
           end
@@ -328,11 +332,11 @@ module Plock
         undo = nil
         Dispatcher.start
         started = Clock.now
-        holds = handing_out(given, -> { grants.each { |grant| give_up(grant, undo) } }) do
-          undo = -> (grant) { take_back(grant, AcquireRequest::AT_ONCE_S / grants.size) }
-          refused = take_together(grants, ttl)
+        holds = handing_out(given, -> { leases.each { |lease| give_up(lease, undo) } }) do
+          undo = -> (lease) { take_back(lease, AcquireRequest::AT_ONCE_S / leases.size) }
+          refused = take_together(leases, ttl)
           undo = nil
-          grants.map { |grant| hold_of(grant, Clock.now - started, false) } unless refused
+          leases.map { |lease| hold_of(lease, Clock.now - started, false) } unless refused
         rescue UnavailableError
           undo = method(:take_back_later)
           raise
@@ -341,55 +345,51 @@ module Plock
       end
 
       # @return [Integer, nil] nil: all were taken; else the index of a key that is held or awaited
-      def take_together(grants, ttl)
+      def take_together(leases, ttl)
         wanted =
-          grants.map { |grant| [grant.key, grant.token, @site.record(grant.label, grant.token)] }
+          leases.map { |lease| [lease.key, lease.token, @site.record(lease.label, lease.token)] }
         deadline = Clock.now + @attempt_timeout
         fences, asked_at = timed(:acquire_all, wanted, micros(ttl), by: deadline)
-        refused = grants.index { |grant| !fences.key?(grant.key) }
-        grants.each { |grant| grant.given(fences.fetch(grant.key), asked_at, ttl) } unless refused
+        refused = leases.index { |lease| !fences.key?(lease.key) }
+        leases.each { |lease| lease.given(fences.fetch(lease.key), asked_at, ttl) } unless refused
         refused
       end
 
-      def take_over(grant, token, ttl, _granted)
+      def take_over(lease, token, ttl, _granted)
         deadline = soon
-        shared = !grant.share.nil?
+        shared = !lease.share.nil?
         @site.work(deadline) do |connection|
-          left = tables.holder_of(connection, token, grant.key, shared, deadline) or next
-          grant.relabel(Record.who(left)[:label])
-          holder = @site.record(grant.label, grant.token)
-          fence, left = tables.hand_over(connection, grant.key, token, grant.token,
+          left = tables.holder_of(connection, token, lease.key, shared, deadline) or next
+          lease.relabel(Record.who(left)[:label])
+          holder = @site.record(lease.label, lease.token)
+          fence, left = tables.hand_over(connection, lease.key, token, lease.token,
                                          ttl && micros(ttl), holder, shared, deadline)
           [fence, seconds(left)] if fence
         end
       end
 
-      def facts(since, record, mode, _place)
+      def facts(since, record, mode, _place) =
         { since: seconds(since), mode: mode, **Record.who(record) }
+
+      # The cursor is the last key.
+      def keys_after(prefix, cursor)
+        keys = @site.ask(:held, prefix, cursor || "", by: soon)
+        [keys, (keys.last if keys.size == Tables::LISTED_AT_ONCE)]
       end
 
-      def each_key(prefix, &block)
-        last = ""
-        loop do
-          keys = @site.ask(:held, prefix, last, by: soon)
-          keys.each(&block)
-          break if keys.size < Tables::LISTED_AT_ONCE
+      def break_hold(key, _shared, only)
+        fences = only&.filter_map(&:fence)
+        return false if fences && fences.empty?
 
-          last = keys.last
-        end
-      end
-
-      def break_hold(key, _shared)
         deadline = soon
-        rows = @site.ask(:break, key, by: deadline, reserve: Pool::RELEASE)
+        rows = @site.ask(:break, key, fences, by: deadline, reserve: Pool::RELEASE)
         owners, waiting = rows.partition { |_holder, _token, inside| inside == 1 }
         return false if owners.empty?
 
-        mask = Locking::Acquisition.mask
         begin
           @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
         ensure # even if the caller has broken its own lease, and learned of it
-          Thread.handle_interrupt(mask) do
+          Thread.handle_interrupt(Locking::Acquisition.mask) do
             waiting.each { |holder, token| @site.call(holder, token, deadline) }
           end
         end

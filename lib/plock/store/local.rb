@@ -13,10 +13,11 @@ module Plock
   # soon as the holder has died. A lease with `at_least:` or of {Locking#once}, an adopted one, and
   # one that was handed over but not adopted yet end only when they expire.
   #
-  # @example
-  #   # in $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
+  # @example In $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
   #   store = Plock::Store.open("local:")
-  #   # in a folder of the application's own
+  #   store.acquire("import") { import }
+  #
+  # @example In a folder of the application
   #   store = Plock::Store.open("local:/var/lib/app/locks")
   #   store.acquire("import") { import }
   #
@@ -45,33 +46,41 @@ module Plock
     include Locking
     include Locking::Direct
 
+    # The abilities that this store lacks; see {Locking::ABILITIES}.
+    UNABLE = %i[replicas].freeze
+
     SCHEME = "local:"
     NOTES = "plock:1:" # names of notes begin with it
     KEYS = (16..1_048_576).freeze
     MICROSECONDS = 1_000_000.0
 
-    private_constant :SCHEME, :NOTES, :KEYS, :MICROSECONDS
+    LISTED_AT_ONCE = 100
+
+    private_constant :SCHEME, :NOTES, :KEYS, :MICROSECONDS, :LISTED_AT_ONCE
 
     class << self
       # @api private
       # @param url [String]
       # @return [Boolean]
-      def opens?(url)
-        url.start_with?(SCHEME)
-      end
+      def opens?(url) = url.start_with?(SCHEME)
 
       # @api private
       # @param url [String] `local:`, or `local:/path/to/file`, with or without `?keys=`
       # @param keys [Integer, nil] how many can be held or waited for at a time; nil: as many as the
       #   file was made for
-      # @param profile [Locking::StoreConfig]
+      # @param config [Locking::StoreConfig]
       # @return [LocalStore]
       # @raise [ConfigurationError] the URL or the number cannot be right, or the file cannot be
       #   used; the message says why
-      def open(url, keys, profile)
+      def open(url, keys, config) = attach(*place(url, keys)).introduce(config)
+
+      # @api private
+      # @return [Array(String, Integer)] the path and the number of keys, each nil if it is not
+      #   given
+      # @raise [ConfigurationError] as {open}, but the file is not looked at
+      def place(url, keys)
         path, query = url.delete_prefix(SCHEME).split("?", 2)
-        store = attach(path_in(path.to_s), number(keys || keys_in(query)))
-        store.introduce(profile)
+        [path_in(path.to_s), number(keys || keys_in(query))]
       end
 
       private
@@ -94,32 +103,26 @@ module Plock
       end
 
       def number(keys)
-        return if keys.nil?
+        return keys if keys.nil? || (KEYS.cover?(keys) && keys.is_a?(Integer))
 
-        if KEYS.cover?(keys) && keys.is_a?(Integer)
-          keys
-        else
-          fail_with("keys must be from #{KEYS.first} to #{KEYS.last} (got #{keys.inspect})")
-        end
+        fail_with("keys must be from #{KEYS.first} to #{KEYS.last} (got #{keys.inspect})")
       end
 
       def fail_with(message)
-        raise ConfigurationError.new("Plock::Store.open: #{message}", code: :bad_config)
+        raise ConfigurationError, "Plock::Store.open: #{message}"
       end
     end
 
     # @return [String]
-    def url
-      "#{SCHEME}#{path}"
-    end
+    def url = "#{SCHEME}#{path}"
 
     # @api private
-    def introduce(profile)
-      @profile = profile
+    def introduce(config)
+      @config = config
       why = remade
       if why
         Log.warn(
-          profile.logger,
+          config.logger,
           "the local store #{path} was created again, because #{why}: any lease in it is lost"
         )
       end
@@ -134,7 +137,7 @@ module Plock
 
     # @api private
     # @param heir [String, nil] the dump of another lease, whose token is used; nil: a fresh token
-    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &taken)
+    def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &taken)
       key, token = LocalHold.read(dump)
       adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
     end
@@ -159,35 +162,44 @@ module Plock
 
     # With `at_least:` the key must stay taken even if this process dies, so it is marked when it is
     # taken.
-    def fill(lease, store_key, terms, patience, _asking = 0.0)
+    def fill(lease, store_key, options, patience, _asking = 0.0)
       lease.hold =
         take_for(
-          store_key, terms.ttl, patience, terms.renew, terms.max_hold, terms.label, terms.watch?,
-          terms.share, terms.at_least
+          store_key, options.ttl, patience, options.renew, options.max_hold, options.label,
+          options.watch?, options.share, options.at_least
         ) { |hold| lease.hold = hold }
     end
 
     # The same for several. All keys are in one file, and no failure here is temporary.
-    def fill_together(names, group, terms, _deadline)
+    def fill_together(names, group, options, _deadline)
       group.asks_for(names)
       group.answered(
-        take_all_for(
-          names, terms.ttl, terms.renew, terms.max_hold, terms.label, terms.watch?, terms.at_least
-        ) { |holds| group.granted = holds }
+        group.first_answer do
+          take_all_for(
+            names, options.ttl, options.renew, options.max_hold, options.label, options.watch?,
+            options.at_least
+          ) { |holds| group.granted = holds }
+        end
       )
     end
+
+    def break_hold(key, _shared, only) = ask_break(key, only&.filter_map(&:fence))
 
     # A note is beside the store's file, as `locks.secret` or `locks.secret.NAMESPACE`.
     def keep_note(name, note, replace)
       LocalNote.new("#{path}.#{name.delete_prefix(NOTES).tr(":", ".")}").keep(note, replace)
     end
 
-    def each_key(prefix)
-      seen = {}
-      cursor = 0
-      while (cursor, key = ask_next_key(cursor))
-        seen[key] ||= yield(key) || true if key.start_with?(prefix)
+    def keys_after(prefix, cursor)
+      keys = []
+      cursor ||= 0
+      LISTED_AT_ONCE.times do
+        cursor, key = ask_next_key(cursor)
+        return [keys, nil] unless cursor
+
+        keys << key if key.start_with?(prefix)
       end
+      [keys, cursor]
     end
   end
 end

@@ -47,14 +47,8 @@ module Plock
 
       # The abilities that this store lacks; see {Locking::ABILITIES}.
       UNABLE = %i[
-        order
-        lasting_fences
-        prompt_expiry
-        semaphores
-        read_write_locks
-        downgrade
-        list
-        busy_renewal
+        order lasting_fences prompt_expiry semaphores read_write_locks downgrade list busy_renewal
+        background_release replicas
       ].freeze
 
       # @api private
@@ -72,17 +66,17 @@ module Plock
       #   cannot reach memcached gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
-      # @param profile [Locking::StoreConfig, nil] from {Store.open}
+      # @param config [Locking::StoreConfig, nil] from {Store.open}
       # @raise [ArgumentError] an option of another name, or no source
       # @raise [ConfigurationError] a value that cannot be right
       def initialize(
-        source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, profile: nil,
+        source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, config: nil,
         **options
       )
-        own_profile = profile_of(options)
+        own_config = config_of(options)
         servers, settings = Client.address_of(source)
         @servers = servers
-        set_up(profile || own_profile, attempt_timeout)
+        set_up(config || own_config, attempt_timeout)
         @reach = reach_within(unavailable_timeout)
         @pool =
           Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) do
@@ -91,9 +85,11 @@ module Plock
       end
 
       # @return [String] the servers, without user and password
-      def url
-        "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
-      end
+      def url = "memcached://#{@servers.map { |server| server[/[^@]*\z/] }.join(",")}"
+
+      # @see Locking#pool_status
+      # @return [PoolStatus]
+      def pool_status = @pool.status
 
       # @!visibility private
       # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
@@ -102,32 +98,32 @@ module Plock
       # a smaller fence. So the key is read last.
       #
       # @return [Integer, nil] the fence; nil: the key is held
-      def add(grant, ttl, deadline)
+      def add(lease, ttl, deadline)
         work(deadline) do |client|
-          next unless client.add(grant.key, value(grant, ttl), seconds(ttl))
+          next unless client.add(lease.key, value(lease, ttl), seconds(ttl))
 
-          fence = next_fence(client, grant.key)
-          fence if owner(client.read(grant.key)) == grant.token
+          fence = next_fence(client, lease.key)
+          fence if owner(client.read(lease.key)) == lease.token
         end
       end
 
-      def prolong(grant, span)
-        change(grant, nil, Pool::RENEWAL) do |client, cas|
-          client.replace(grant.key, value(grant, span), seconds(span), cas)
+      def prolong(lease, span)
+        change(lease, nil, Pool::RENEWAL) do |client, cas|
+          client.replace(lease.key, value(lease, span), seconds(span), cas)
         end
       end
 
-      def still?(grant)
-        work(nil, Pool::RENEWAL) { |client| owner(client.read(grant.key)) == grant.token }
+      def still?(lease)
+        work(nil, Pool::RENEWAL) { |client| owner(client.read(lease.key)) == lease.token }
       end
 
-      def give_back(grant, keep, deadline = nil)
-        ours = change(grant, deadline, Pool::RELEASE) do |client, cas|
-          next client.delete(grant.key, cas) unless keep.positive?
+      def give_back(lease, keep, deadline = nil)
+        ours = change(lease, deadline, Pool::RELEASE) do |client, cas|
+          next client.delete(lease.key, cas) unless keep.positive?
 
-          client.replace(grant.key, value(grant, keep, token: "-"), seconds(keep), cas)
+          client.replace(lease.key, value(lease, keep, token: "-"), seconds(keep), cas)
         end
-        @lines.call_first(grant.key) if keep.zero?
+        @lines.call_first(lease.key) if keep.zero?
         ours
       end
 
@@ -135,8 +131,8 @@ module Plock
 
       def disconnect = @pool.close
 
-      def undo(grant, within)
-        give_back(grant, 0.0, Clock.now + within)
+      def undo(lease, within)
+        give_back(lease, 0.0, Clock.now + within)
         true
       rescue Error
         false
@@ -152,16 +148,16 @@ module Plock
         end
       end
 
-      def take_over(grant, token, ttl, granted)
-        change(grant, token: token) do |client, cas, found|
+      def take_over(lease, token, ttl, granted)
+        change(lease, token: token) do |client, cas, found|
           noted = holder(found, nil)
-          grant.relabel(noted.label)
+          lease.relabel(noted.label)
           left = ttl || noted.remaining
           # an implausible end: a clock was set
           left = granted unless left.positive? && left <= (ttl || granted)
-          next unless client.replace(grant.key, value(grant, left), seconds(left), cas)
+          next unless client.replace(lease.key, value(lease, left), seconds(left), cas)
 
-          [next_fence(client, grant.key), left]
+          [next_fence(client, lease.key), left]
         end || nil
       end
 
@@ -171,7 +167,7 @@ module Plock
         )
       end
 
-      def each_key(_prefix)
+      def keys_after(_prefix, _cursor)
         raise UnsupportedError, "memcached cannot list what it has"
       end
 
@@ -184,9 +180,9 @@ module Plock
       end
 
       # Runs the block with the value and its version, if `token` holds the key.
-      def change(grant, deadline = nil, reserve = 0, token: grant.token)
+      def change(lease, deadline = nil, reserve = 0, token: lease.token)
         work(deadline, reserve) do |client|
-          value, cas = client.read_with_cas(grant.key)
+          value, cas = client.read_with_cas(lease.key)
           owner(value) == token && yield(client, cas, value)
         end
       end
@@ -195,9 +191,9 @@ module Plock
       def seconds(span) = span.ceil + 1
 
       # "expiry since record": times on the holder's clock, and a {Record} that ends with the token.
-      def value(grant, span, token: grant.token)
+      def value(lease, span, token: lease.token)
         now = Process.clock_gettime(Process::CLOCK_REALTIME)
-        "#{(now + span).round(6)} #{now.round(6)} #{Record.write(nil, grant.label, token)}"
+        "#{(now + span).round(6)} #{now.round(6)} #{Record.write(nil, lease.label, token)}"
       end
 
       def owner(value)
@@ -227,8 +223,8 @@ module Plock
         Status.holder
       end
 
-      def break_hold(key, _shared)
-        broken = work { |client| remove(client, key) }
+      def break_hold(key, _shared, only)
+        broken = work { |client| remove(client, key, only) }
         @watched[owner(broken)]&.lose if broken
         !broken.nil?
       ensure
@@ -238,9 +234,14 @@ module Plock
       # Removes the key from its present holder, even if that renews it at the same time, but not
       # from a later holder.
       #
+      # @param only [Array<Status::Holder>, nil] nil: whoever holds it
       # @return [String, nil] the value that was removed
-      def remove(client, key)
+      def remove(client, key, only)
         value, cas = client.read_with_cas(key)
+        return if value && only && !only.map(&:who).include?(
+          holder(value, client.read(fence_key(key))).who
+        )
+
         holder = whose(value)
         until value.nil? || client.delete(key, cas)
           value, cas = client.read_with_cas(key)

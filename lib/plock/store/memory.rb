@@ -21,14 +21,28 @@ module Plock
       include Locking
 
       KIND = "memory"
-      private_constant :KIND
+      LONG_S = 31_622_400.0
+      private_constant :KIND, :LONG_S
+
+      # The key that {MemoryStore#take!} took.
+      class Taken
+        # @api private
+        # @param lease [MemoryLease]
+        def initialize(lease)
+          @lease = lease
+        end
+
+        # @return [Boolean] was it still taken?
+        # @raise [UnavailableError] {MemoryStore#down!}
+        def release = @lease.release(0.0) == true
+      end
 
       # @param name [String] stores of the same name share their locks, as with `memory:NAME`; a
       #   store with an empty name has its own
-      # @param profile [Locking::StoreConfig]
-      def initialize(name = "", profile = Locking::StoreConfig.new)
+      # @param config [Locking::StoreConfig]
+      def initialize(name = "", config = Locking::StoreConfig.new)
         @name = name
-        @profile = profile
+        @config = config
         @backend = MemoryBackend.named(name)
         @closed = false
       end
@@ -47,10 +61,48 @@ module Plock
       # Takes the key away from its holders, as if another process had broken it. Their `on_lost:`
       # has been called when this returns.
       #
-      # @param key [String, Symbol, Status]
-      # @return [Boolean] was it held?
+      # @param key [String, Symbol, Status] as {Locking#break} takes it
+      # @return [Boolean] as {Locking#break} returns it
       def lose!(key)
         self.break(key).tap { Dispatcher.flush }
+      end
+
+      # Takes the key, as if another process had done so. It causes no events.
+      #
+      # @param key [String, Symbol]
+      # @param label [String] the other holder's
+      # @return [Taken] releases the key
+      # @raise [UnavailableError] {#down!}
+      # @raise [ArgumentError] the key is held already, or callers wait for it
+      #
+      # @example
+      #   taken = store.take!("import", label: "web-2")
+      #   store.try_acquire("import") # => nil
+      #   taken.release               # => true
+      def take!(key, label: "another process")
+        _, store_key = locate(key)
+        lease = MemoryLease.new(@backend, store_key, LONG_S, label: label)
+        at(store_key) { |lock, now| lock.ask(lease, now, 0.0) }
+        raise ArgumentError, "#{key.inspect} cannot be taken: it is held" unless lease.granted?
+
+        Taken.new(lease)
+      end
+
+      # From now on the store behaves as if its server were away: calls raise {UnavailableError},
+      # releases and renewals fail, and leases end with their TTLs. Waiters go on waiting.
+      #
+      # @return [nil]
+      def down!
+        @backend.go_down
+        nil
+      end
+
+      # Ends {#down!}. Releases that have failed are carried out.
+      #
+      # @return [nil]
+      def up!
+        @backend.come_up
+        nil
       end
 
       # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
@@ -61,7 +113,7 @@ module Plock
       # @return [Boolean] false: the key is held
       def lock_acquire(key, owner, ttl)
         lease = MemoryLease.new(@backend, key, Locking::Arguments.ttl(ttl), token: owner)
-        @backend.with(key) { |lock, now| lock.ask(lease, now, 0.0) }
+        at(key) { |lock, now| lock.ask(lease, now, 0.0) }
         lease.granted?
       end
 
@@ -71,7 +123,7 @@ module Plock
       # @param owner [String]
       # @return [Boolean] was it held by `owner`?
       def lock_release(key, owner)
-        @backend.with(key) do |lock, now|
+        at(key) do |lock, now|
           lease = lock.held_by(owner)
           next false if lease.nil? || lease.ended
 
@@ -81,9 +133,7 @@ module Plock
       end
 
       # @return [String]
-      def url
-        "memory:#{@name}"
-      end
+      def url = "memory:#{@name}"
 
       # @return [nil]
       def close
@@ -93,15 +143,15 @@ module Plock
 
       # @api private
       def release_all(holds, keep, _budget)
-        Thread.handle_interrupt(Object => :never) { holds.map { |hold| hold.release(keep) } }
+        Thread.handle_interrupt(UNINTERRUPTED) { holds.map { |hold| hold.release(keep) } }
       end
 
       # @api private
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil)
         key, token = Store::StateHold.read(dump, KIND)
         next_token = heir ? Store::StateHold.read(heir, KIND)[1] : Plock.token
         Dispatcher.start
-        @backend.with(key) do |lock, now|
+        at(key) do |lock, now|
           given = lock.held_by(token)
           next if given.nil? || given.ended == :released
 
@@ -109,7 +159,7 @@ module Plock
           lease = MemoryLease.new(@backend, key, ttl || given.ttl,
                                   token: next_token, label: given.owner[:label], share: given.share,
                                   renew: renew, max_hold: max_hold, watch: watch)
-          lease.grant(@backend.next_fence(now), now, ttl ? now + ttl : given.expires_at)
+          lease.grant(@backend.next_fence(now), now, lease.ttl, ttl || (given.expires_at - now))
           lock.replace(given, lease)
           hold_of(lease).tap { |hold| yield hold if block_given? }
         end
@@ -117,7 +167,7 @@ module Plock
 
       # @api private
       def examine(key, _shared, _budget = nil)
-        @backend.with(key) do |lock, now|
+        at(key) do |lock, now|
           next if lock.idle?
 
           holders = lock.holders.map do |lease|
@@ -130,30 +180,35 @@ module Plock
 
       private
 
-      # The time that `wait:` is measured by.
-      def now
-        @backend.now
+      # One lock, if the store can be reached.
+      def at(key, &block)
+        @backend.check_reach
+        @backend.with(key, &block)
       end
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
+      # The time that `wait:` is measured by.
+      def now = @backend.now
+
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, _replicas, &given)
         started = Clock.now
         lease = MemoryLease.new(@backend, key, ttl, label: label, share: share, renew: renew,
                                                     max_hold: max_hold, watch: watch)
         Dispatcher.start # it reports a lease that is collected
         handing_out(given, -> { give_back(lease) }) do
-          @backend.with(key) { |lock, now| lock.ask(lease, now, wait) }
+          at(key) { |lock, now| lock.ask(lease, now, wait) }
           lease.await
           hold_of(lease, Clock.now - started) if lease.granted?
         end
       end
 
-      def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, &given)
+      def take_all(keys, ttl, renew, max_hold, label, watch, _asking, _left, _replicas, &given)
         leases = keys.map do |key|
           MemoryLease.new(@backend, key, ttl, label: label, renew: renew, max_hold: max_hold,
                                               watch: watch)
         end
         refused = nil
         started = Clock.now
+        @backend.check_reach
         Dispatcher.start
         holds = handing_out(given, -> { leases.each { |lease| give_back(lease) } }) do
           refused = @backend.with_all(keys) do |locks, now|
@@ -166,29 +221,27 @@ module Plock
       end
 
       # A request that is interrupted must not keep its place, or a lease that no caller knows.
-      def give_back(lease)
-        @backend.with(lease.key) { |lock, now| lock.leave(lease, now) }
-      end
+      def give_back(lease) = @backend.with(lease.key) { |lock, now| lock.leave(lease, now) }
 
-      def hold_of(lease, waited = 0.0)
-        Store::StateHold.new(lease, KIND, waited, lease.contended?)
-      end
+      def hold_of(lease, waited = 0.0) = Store::StateHold.new(lease, KIND, waited, lease.contended?)
 
       # What {Status} reports about holders and waiters.
       def facts(lease, since)
         { **lease.owner, since: @backend.since_epoch(since), mode: lease.share&.mode }
       end
 
-      def each_key(prefix, &block)
-        @backend.held_keys.each { |key| block.call(key) if key.start_with?(prefix) }
+      def keys_after(prefix, _cursor)
+        @backend.check_reach
+        [@backend.held_keys.select { |key| key.start_with?(prefix) }, nil]
       end
 
       def keep_note(name, note, replace)
+        @backend.check_reach
         @backend.keep_note(name, note, replace)
       end
 
-      def break_hold(key, _shared)
-        @backend.with(key) { |lock, now| lock.holders.any?.tap { lock.break(now) } }
+      def break_hold(key, _shared, only)
+        at(key) { |lock, now| lock.break(now, only&.map(&:fence)) }
       end
     end
   end

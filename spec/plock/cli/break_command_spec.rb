@@ -20,6 +20,15 @@ RSpec.describe "plock break", needs: "redis-server" do
     expect(lease.release).to be false
   end
 
+  it "makes room on a server that is out of memory" do
+    server = redis_server
+    lease = open_store(server.url).acquire(key, ttl: 60)
+    server.call("CONFIG", "SET", "maxmemory", "1")
+    output, errors, = plock("break", "--yes", key, env: { "PLOCK_URL" => server.url })
+    expect([output, errors]).to eq ["#{key.inspect}: taken away\n", ""]
+    expect(lease.release).to be false
+  end
+
   it "exits with 1 if the key is free" do
     output, errors, status = plock("break", "--yes", key)
     expect([output, errors, status.exitstatus]).to eq ["#{key.inspect}: free\n", "", 1]

@@ -118,10 +118,19 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     redis_server(config: { "replicaof" => ["127.0.0.1", server.port.to_s] })
     eventually(10) { server.call("INFO", "replication").include?("connected_slaves:1") }
     findings, status = examine(server.unix_url)
+    expect(findings["role"]).to include("level" => "fine", "message" => "a primary of 1 replica")
     expect(findings["replication"]).to match(
       a_hash_including("level" => "danger", "message" => /1 replica,.*may not know/)
     )
     expect(status).to eq 1
+    { 1 => ["fine", /1, and each lock waits/], 2 => ["danger", /but 1 are connected/] }
+      .each do |number, (level, message)|
+      findings, = examine(server.unix_url("replicas=#{number}"))
+      expect(findings["replication"]).to include("level" => level, "message" => message)
+    end
+    server.call("ACL", "SETUSER", "no_wait", "on", ">pw", "~*", "&*", "+@all", "-wait")
+    url = server.unix_url("replicas=1", user: "no_wait", password: "pw")
+    expect(examine(url).first["trial"]).to include("remedy" => / \+wait\z/)
   end
 
   it "sees that the server is a replica itself, and says what that means" do
@@ -134,13 +143,14 @@ RSpec.describe "plock doctor", needs: "redis-server" do
 
   it "sees a cluster" do
     _, errors, status = plock("doctor", "--store", redis_server(:cluster).unix_url)
-    expect(errors).to match(/Redis Cluster, which plock does not support/)
+    expect(errors).to match(/Redis Cluster: use redis\+cluster:/)
     expect(status.exitstatus).to eq 69
   end
 
   it "knows the mode by its name in Valkey" do
     facts = { "server_mode" => "standalone", "role" => "master" }
-    server = instance_double(Plock::CLI::Doctor::Server)
+    store = instance_double(Plock::Store, sentinels: [])
+    server = instance_double(Plock::CLI::Doctor::Server, number: 0, store: store)
     allow(server).to receive(:info) { |_section, name| facts[name] }
     expect(Plock::CLI::Doctor::Role.run(server)).to have_attributes(
       level: :fine, message: "a primary that stands alone"
@@ -209,7 +219,9 @@ RSpec.describe "plock doctor", needs: "redis-server" do
   end
 
   it "exits with 69 if the store cannot be reached" do
-    expect(plock("doctor", env: { "PLOCK_URL" => "redis://127.0.0.1:1" }).last.exitstatus).to eq 69
+    _, errors, status = plock("doctor", env: { "PLOCK_URL" => "redis://127.0.0.1:1" })
+    expect([errors, status.exitstatus])
+      .to eq ["plock: connecting to 127.0.0.1:1: Connection refused\n", 69]
     expect(
       plock(
         "doctor",

@@ -80,6 +80,47 @@ RSpec.describe "plock list", needs: "redis-server" do
     expect(listed("--namespace", "billing")).to eq [other.store_key]
   end
 
+  describe "with keys of other programs under its names" do
+    let(:foreign) { Array.new(2) { |n| store.config.store_key(n.to_s, kinds[n]) } }
+    let(:kinds) { [Plock::Locking::Kind::LOCK, Plock::Locking::Kind::SEMAPHORE] }
+
+    before do
+      server.call("HSET", foreign.first, "field", "1")
+      server.call("SET", foreign.last, "of another program")
+    end
+
+    it "says which they are, and lists the others" do
+      lease = hold("a", "nightly import")
+      [[], ["--json"]].each do |options|
+        output, errors, status = list(*options)
+        expect([output.scan(/plock:v1:\S{64}/), status.exitstatus]).to eq [[lease.store_key], 0]
+        expect(errors.lines.sort).to match(foreign.sort.map { |name|
+          /\Aplock: #{Regexp.escape(name)} cannot be read, so it is left out: .*WRONGTYPE/
+        })
+      end
+    end
+
+    it "says so in the table of plock top, too" do
+      lease = hold("a")
+      output, errors, status = plock("top", env: env)
+      expect([output, status.exitstatus]).to match [/ #{lease.store_key}$/, 0]
+      expect(errors.lines.map { |line| line[/plock:v1:\h{64}\S*(?=:)/] }).to match_array foreign
+      expect(errors.lines).to all(match(/\Aplock: this key cannot be read: .*WRONGTYPE/))
+    end
+  end
+
+  it "ends in its time, and says that the list is not complete" do
+    Array.new(3) { |number| hold("k#{number}") }
+    [[], ["--json"]].each do |options|
+      output, errors, status = list("--within", "0", *options)
+      expect([output.scan(/plock:v1:\h{64}/).size, status.exitstatus]).to eq [1, 69]
+      expect(errors).to eq "plock: the list is not complete: there are more keys than could be " \
+                           "listed in 0.0 s; a longer --within lists more\n"
+    end
+    expect(list("--within", "30").first.lines.size).to eq 4
+    expect(list("--within", "soon").last.exitstatus).to eq 64
+  end
+
   it "ends quietly if the reader of its output has closed it" do
     # This example is not about a busy machine.
     patient = { "PLOCK_URL" => server.unix_url("command_timeout=10") }

@@ -209,7 +209,7 @@ RSpec.describe "plock without a server" do
 
   it "exits with 64, and leaves the file alone, if it is not a file of plock's" do
     precious = "#{folder}/precious"
-    File.write(precious, "nobody else has this\n")
+    File.write(precious, "no one else has this\n")
     %w[status run].each do |command|
       _, errors, status =
         plock(command, "--store", "local:#{precious}", key, *(%w[-- true] if command == "run"))
@@ -217,7 +217,7 @@ RSpec.describe "plock without a server" do
         [errors[/#{precious} cannot be used: it is no file of plock's/], status.exitstatus]
       ).to match [String, 64]
     end
-    expect(File.read(precious)).to eq "nobody else has this\n"
+    expect(File.read(precious)).to eq "no one else has this\n"
     left = Dir.children(folder)
     # If locks end with the process, plock locks the file before it reads it.
     beside = store.liveness ? [] : %w[precious.lock]

@@ -73,6 +73,13 @@ RSpec.describe "plock run", needs: "redis-server" do
       )
     end
 
+    it "names the holder even if the server is slow" do
+      gate = proxy(shared_redis)
+      gate.delay(:reply, 0.05)
+      _, errors, = while_held { run_plock(%w[true], env: { "PLOCK_URL" => gate.url }) }
+      expect(errors).to match(/ is held since .*label "import"/)
+    end
+
     it "exits silently with 0 with --on-busy skip" do
       output, errors, status = while_held { run_plock("--on-busy", "skip", shell("echo ran")) }
       expect([output, errors, status.exitstatus]).to eq ["", "", 0]

@@ -41,7 +41,8 @@ RSpec.describe "plock status", needs: "redis-server" do
         "label" => "Überlauf"
       }
       expect(told).to match(
-        "key" => key, "store_key" => lease.store_key, "kind" => "lock", "held" => true,
+        "key" => key, "store_key" => lease.store_key, "kind" => "lock", "node" => nil,
+        "held" => true,
         "owner" => a_hash_including(me),
         "holders" => [a_hash_including(me.merge("fence" => lease.fence))], "fence" => lease.fence,
         "since" => /\A\d{4}-\d\d-\d\dT[\d:]+\.\d{3}Z\z/, "remaining" => be_between(20, 30),

@@ -13,4 +13,11 @@ RSpec.describe Plock::CLI::Table do
     ]
     expect(described_class.lines(columns, [])).to eq ["A  LONG  Z"]
   end
+
+  it "leaves an optional column out if it is empty" do
+    columns = { "A" => ->(row) { row[0] }, "B" => ->(row) { row[1] } }
+    options = { optional: %w[A B] }
+    expect(described_class.lines(columns, [[1, nil], [2, nil]], **options)).to eq %w[A 1 2]
+    expect(described_class.lines(columns, [[nil, 3]], **options)).to eq %w[B 3]
+  end
 end

@@ -137,7 +137,7 @@ RSpec.describe RemoteLock do
 
   it "says what an adapter cannot be made of" do
     expect { RemoteLock::Adapters::Redis.new("memory:") }.to raise_error(
-      ArgumentError, /memory: is not in Redis: RemoteLock::Adapters::Store is for such/
+      ArgumentError, /memory: is not in Redis: use RemoteLock::Adapters::Store/
     )
     expect { RemoteLock::Adapters::Redis.new(Object.new) }.to raise_error(Plock::ConfigurationError)
     expect { RemoteLock::Adapters::Base.new(nil).store("k", 1) }.to raise_error(NotImplementedError)

@@ -17,8 +17,8 @@ RSpec.describe "A server that cannot keep locks" do
   end
 
   {
-    "a Redis Cluster of one node" => [:cluster, :cluster, /Redis Cluster.*stands alone/],
-    "a Sentinel" => [:sentinel, :sentinel, /Sentinel.*name the primary/]
+    "a Redis Cluster of one node" => [:cluster, :cluster, /Redis Cluster.*redis\+cluster:/],
+    "a Sentinel" => [:sentinel, :sentinel, /Sentinel.*redis\+sentinel:/]
   }.each do |name, (kind, code, words)|
     describe name do
       let(:server) { kind == :cluster ? cluster : redis_server(kind) }

@@ -121,9 +121,9 @@ RSpec.describe "A server that refuses" do
 
       it_behaves_like "a store that fails with", "Plock::UnsupportedError", :cluster
 
-      it "says what is not supported, and what to do" do
+      it "says what it is, and what to do" do
         expect(attempt_failure(store).message).to match(
-          /Redis Cluster, which plock does not support: name/
+          /Redis Cluster: use redis\+cluster:/
         )
       end
     end

@@ -54,6 +54,15 @@ RSpec.describe "A server that stands still" do
     expect_no_orphan(key, server)
   end
 
+  it "during an adoption: the call ends by command_timeout", :timing do
+    dump = store.acquire(key).dump
+    stopped do
+      within_budget(0.5) do
+        expect { store.adopt(dump) }.to raise_error(Plock::UnavailableError)
+      end
+    end
+  end
+
   it "during a wait for another holder's lock: the call ends by its budget", :timing do
     warm(store)
     server.call("SET", key, "somebody")

@@ -3,11 +3,11 @@
 require "spec_helper"
 
 RSpec.describe Plock::Locking::Kind do
-  let(:profile) { Plock::Locking::StoreConfig.new(namespace: "x") }
+  let(:config) { Plock::Locking::StoreConfig.new(namespace: "x") }
   let(:kinds) { described_class::ALL }
 
   it "gives a key of each kind a name of its own, and is known by that name" do
-    names = kinds.map { |kind| profile.store_key("k", kind) }
+    names = kinds.map { |kind| config.store_key("k", kind) }
     expect(names).to all(start_with(Plock.store_key("plock:v1:x:", "k")))
     expect(names.uniq.size).to be(kinds.size)
     expect(names.map { |name| described_class.of(name) }).to eq(kinds)
@@ -18,7 +18,7 @@ RSpec.describe Plock::Locking::Kind do
   it "does not let a namespace take another's names for its own" do
     plain = Plock::Locking::StoreConfig.new
     spaces = [
-      plain, profile, Plock::Locking::StoreConfig.new(namespace: "once"),
+      plain, config, Plock::Locking::StoreConfig.new(namespace: "once"),
       Plock::Locking::StoreConfig.new(namespace: "f" * 32)
     ]
     spaces.product(kinds, spaces) do |space, kind, other|

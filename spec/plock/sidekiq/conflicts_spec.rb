@@ -10,13 +10,13 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
   def conflict(**options)
     job_class(key: "k", **options)
     @jid = SomeJob.perform_async(5)
-    Plock.acquire("k", label: "somebody else") { block_given? ? yield : @errors = work_all }
+    Plock.acquire("k", label: "another job") { block_given? ? yield : @errors = work_all }
   end
 
   def event = events.last.to_h.slice(:name, :job, :job_id, :label, :holder)
 
   def expected_event(name)
-    { name: name, job: "SomeJob", job_id: @jid, label: "SomeJob #{@jid}", holder: "somebody else" }
+    { name: name, job: "SomeJob", job_id: @jid, label: "SomeJob #{@jid}", holder: "another job" }
   end
 
   describe "with :reschedule" do
@@ -49,7 +49,7 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
       expect(events.last.details[:delay]).to be_between(1, 1.25)
       expect(events.last.key_digest).to eq(Plock.status("k").store_key[/\h+\z/])
       postponed = /plock: SomeJob #{@jid} put off for 1\.\d s \(conflict 1\)/
-      holder = /"k" is held since .* label "somebody else"/
+      holder = /"k" is held since .* label "another job"/
       expect(log).to match(/class=SomeJob jid=#{@jid}.* INFO: #{postponed}: #{holder}/)
     end
 
@@ -90,7 +90,7 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
       conflicts: 1,
       code: :conflict
     )
-    expect(@errors.first.status.label).to eq("somebody else")
+    expect(@errors.first.status.label).to eq("another job")
     expect(retries.first["error_class"]).to eq("Plock::Guard::Conflict")
     expect(event).to eq(expected_event(:job_refused))
   end
@@ -110,7 +110,7 @@ RSpec.describe "A Sidekiq job that meets with a conflict" do
         heard << [conflict.class, conflict.job_id, conflict.status.label]
         nil
       })
-      expect(heard).to eq([[Plock::Guard::Conflict, @jid, "somebody else"]])
+      expect(heard).to eq([[Plock::Guard::Conflict, @jid, "another job"]])
       expect([queue.size, scheduled.size, retries.size]).to eq([0, 0, 0])
       expect(event).to eq(expected_event(:job_handled))
     end

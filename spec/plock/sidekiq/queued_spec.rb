@@ -214,7 +214,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
   end
 
   describe "when another caller holds the key at the push" do
-    before { @other = discard(Plock.acquire("k", label: "somebody else"), :release) }
+    before { @other = discard(Plock.acquire("k", label: "another job"), :release) }
 
     def guarded(**options) = job_class(key: "k", during: :queued_and_running, **options)
 
@@ -223,7 +223,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       expect(SomeJob.perform_async).to be_nil
       expect([queue.size, scheduled.size]).to eq([0, 0])
       expect(events.map { |event| [event.name, event.details[:holder]] }).to eq(
-        [[:job_discarded, "somebody else"]]
+        [[:job_discarded, "another job"]]
       )
       expect(log).to match(
         /class=SomeJob jid=\h{24} WARN: plock: SomeJob \h{24} dropped: "k" is held since/
@@ -233,7 +233,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     it "raises, with :retry" do
       guarded(on_conflict: :retry)
       expect { SomeJob.perform_async }.to raise_error(
-        Plock::Guard::Conflict, /label "somebody else"/
+        Plock::Guard::Conflict, /label "another job"/
       )
       expect([queue.size, scheduled.size]).to eq([0, 0])
     end

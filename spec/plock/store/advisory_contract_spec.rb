@@ -62,7 +62,7 @@ RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROG
   it "knows from the database that a writer reads now" do
     lock = store.read_write_lock("downgraded")
     lock.write(ttl: 60) do |lease|
-      grant = lease.hold.instance_variable_get(:@grant)
+      grant = lease.hold.instance_variable_get(:@lease)
       expect { store.downgrade(grant) }.to change { lock.status.holders.map(&:mode) }.from(
         [:write]
       ).to([:read])

@@ -56,7 +56,7 @@ Support::AdvisoryServer::NAMES.each do |name|
           expect do
             store.acquire(key, ttl: 30, on_lost: :raise) do
               cut
-              sleep 1
+              sleep 5
               finished = true
             end
           end.to raise_error(Plock::LeaseLost)
@@ -76,7 +76,7 @@ Support::AdvisoryServer::NAMES.each do |name|
         before = count_alive(kind)
         tracing.enable
         Thread.new { lose_leases(20) }.join
-        eventually(3.0, "connections of lost leases are kept") { count_alive(kind) <= before + 4 }
+        eventually(10.0, "connections of lost leases are kept") { count_alive(kind) <= before + 4 }
       ensure
         # A thread that has nothing to do ends after a second.
         sleep 1.2
@@ -195,14 +195,14 @@ Support::AdvisoryServer::NAMES.each do |name|
           thread.kill.join
           slow.close
           line.clear
-          eventually(3.0, "a connection is left open") { line.open_connections.zero? }
+          eventually(10.0, "a connection is left open") { line.open_connections.zero? }
         end
       end
 
       it "a store that is closed has no connection open, wherever an acquire was interrupted" do
         interrupted_everywhere(-> { store.acquire(key, ttl: 30) { nil } }) do
           store.close
-          eventually(1.0, "a connection is left open") { server.connections.empty? }
+          eventually(5.0, "a connection is left open") { server.connections.empty? }
         end
       end
     end

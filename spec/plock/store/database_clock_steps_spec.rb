@@ -43,12 +43,12 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
         it "ends an unreleased lease after its ttl, for a new waiter" do
           leave_behind(0.5)
           set_back(hour)
-          expect(enter(3)).to be(:entered)
+          expect(enter(10)).to be(:entered)
         end
 
         it "ends it for a waiter that waits already" do
-          leave_behind(2)
-          waiter = background { enter(6) }
+          leave_behind(4)
+          waiter = background { enter(20) }
           await_waiters(1)
           set_back(hour)
           expect(waiter.value).to be(:entered)
@@ -57,73 +57,73 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
         it "ends it for callers without patience, too" do
           leave_behind(0.5)
           set_back(hour)
-          eventually(3) { other.try_acquire(key) { :entered } }
+          eventually(10) { other.try_acquire(key) { :entered } }
         end
 
         it "ends it for a caller that acquires several keys" do
           leave_behind(0.5)
           set_back(hour)
-          expect(other.acquire_all([key, "#{key}:2"], wait: 3) { :entered }).to be(:entered)
+          expect(other.acquire_all([key, "#{key}:2"], wait: 10) { :entered }).to be(:entered)
         end
 
         it "ends a lease that is shared" do
           semaphore = store.semaphore(key, permits: 1)
           kept(semaphore.acquire(ttl: 0.5))
           set_back(hour, semaphore)
-          expect(other.semaphore(key, permits: 1).acquire(wait: 3) { :entered }).to be(:entered)
+          expect(other.semaphore(key, permits: 1).acquire(wait: 10) { :entered }).to be(:entered)
         end
 
         it "ends a lease that was extended" do
           lease = leave_behind(60)
-          lease.extend(ttl: 0.5)
+          lease.extend(ttl: 2)
           set_back(hour)
-          lease.extend(ttl: 0.5)
-          expect(enter(3)).to be(:entered)
+          lease.extend(ttl: 2)
+          expect(enter(10)).to be(:entered)
         end
 
         it "ends the time for which a key stays taken" do
           store.acquire(key, at_least: 0.5) { nil }
           set_back(hour)
-          expect(enter(3)).to be(:entered)
+          expect(enter(10)).to be(:entered)
         end
 
         it "admits no caller beside a valid lease" do
-          lease = leave_behind(2)
+          lease = leave_behind(10)
           set_back(hour)
           expect(other.try_acquire(key, wait: 1) { :entered }).to be_nil
           expect([lease.valid?, lease.release]).to eq([true, true])
         end
 
         it "admits no caller beside a lease that has been renewed since" do
-          lease = kept(store.acquire(key, ttl: 1, renew: true))
+          lease = kept(store.acquire(key, ttl: 3, renew: true))
           set_back(hour)
-          expect(other.try_acquire(key, wait: 2.5) { :entered }).to be_nil
+          expect(other.try_acquire(key, wait: 4) { :entered }).to be_nil
           expect([lease.valid?, lease.release]).to eq([true, true])
         end
 
         it "admits no caller beside leases that have been renewed together since" do
           names = [key, "#{key}:2", "#{key}:3"]
-          leases = names.map { |each| kept(store.acquire(each, ttl: 1, renew: true)) }
+          leases = names.map { |each| kept(store.acquire(each, ttl: 3, renew: true)) }
           names.each { |each| set_back(hour, each) }
           entered =
-            names.map { |each| background { other.try_acquire(each, wait: 2.5) { :entered } } }
+            names.map { |each| background { other.try_acquire(each, wait: 4) { :entered } } }
           expect(entered.map(&:value)).to eq([nil] * 3)
           expect(leases.map(&:release)).to eq([true] * 3)
         end
 
         it "admits no caller beside a shared lease that has been renewed since" do
           semaphore = store.semaphore(key, permits: 1)
-          lease = kept(semaphore.acquire(ttl: 1, renew: true))
+          lease = kept(semaphore.acquire(ttl: 3, renew: true))
           set_back(hour, semaphore)
-          expect(other.semaphore(key, permits: 1).try_acquire(wait: 2.5) { :entered }).to be_nil
+          expect(other.semaphore(key, permits: 1).try_acquire(wait: 4) { :entered }).to be_nil
           expect([lease.valid?, lease.release]).to eq([true, true])
         end
 
         it "admits no caller beside one that adopted it since" do
-          dump = leave_behind(1).dump
+          dump = leave_behind(3).dump
           set_back(hour)
-          lease = kept(other.adopt(dump, ttl: 10))
-          expect(store.try_acquire(key, wait: 1.5) { :entered }).to be_nil
+          lease = kept(other.adopt(dump, ttl: 30))
+          expect(store.try_acquire(key, wait: 4) { :entered }).to be_nil
           expect(lease.release).to be(true)
         end
 
@@ -140,22 +140,22 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           )
           set_back(hour)
           lease.release
-          expect(enter(3)).to be(:entered)
+          expect(enter(10)).to be(:entered)
         end
 
         it "has fences that grow" do
           fence = leave_behind(0.5).fence
           set_back(hour)
-          expect(other.acquire(key, wait: 3, &:fence)).to be > fence
+          expect(other.acquire(key, wait: 10, &:fence)).to be > fence
         end
       end
 
       it "forward ends leases early, and their holders learn it at the next renewal" do
-        lease = kept(store.acquire(key, ttl: 1.5, renew: true))
+        lease = kept(store.acquire(key, ttl: 12, renew: true))
         set_forward(hour)
         later = kept(other.acquire(key, ttl: 30))
         expect(later.fence).to be > lease.fence
-        warnings { eventually(1) { lease.lost? } }
+        warnings { eventually(8) { lease.lost? } } # its time would be over after 12
       end
     end
   end

@@ -11,7 +11,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
   Support::DatabaseExamples::ALL.each do |name, database|
     describe "on #{name}", needs: Support::Databases::PROGRAMS[database] do
       let!(:tables) { Support::Databases.model(database) }
-      let(:other) { database_store(tables, attempt_timeout: 0.3) }
+      let(:other) { database_store(tables, **Support::Databases::PATIENT) }
 
       # A model that has a role for reading, at the same database.
       let(:model) do
@@ -57,7 +57,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
           expect(lease.release).to be(true)
           raise ActiveRecord::Rollback
         end
-        eventually(3) { !other.status(key).held? }
+        eventually(10) { !other.status(key).held? }
       end
 
       it "is free in the end, though the savepoint is rolled back in which it was released" do
@@ -68,13 +68,13 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
             raise ActiveRecord::Rollback
           end
         end
-        eventually(5) { !other.status(key).held? }
+        eventually(10) { !other.status(key).held? }
       end
 
       it "can be extended in the transaction in which it was taken" do
         lease = nil
         model.transaction do
-          lease = store.acquire(key, ttl: 1, wait: 0)
+          lease = store.acquire(key, ttl: 10, wait: 0)
           lease.extend(ttl: 30)
         end
         expect(lease.remaining).to be > 20
@@ -99,7 +99,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
             Plock::UnsupportedError, /still open/
           )
         end
-        eventually(5) { !other.status(key).held? }
+        eventually(10) { !other.status(key).held? }
       end
 
       it "is lost, and says so, once the savepoint is rolled back in which it was taken" do

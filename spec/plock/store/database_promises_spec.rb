@@ -78,7 +78,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       # Rows of keys that begin so, when they are all forgotten or that has been given enough time.
       def rows_left(prefix)
         sql = "SELECT count(*) FROM plock_leases WHERE name LIKE '#{prefix}%'"
-        50.times do
+        200.times do
           break if model.lease_connection.select_value(sql).zero?
 
           sleep 0.05
@@ -196,18 +196,18 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       holder&.release
     end
 
-    it "ends a wait when patience is over" do
+    it "ends a wait when patience is over", :timing do
       seconds, outcome = wait_through(0.6, &:value)
       expect(outcome).to be_a(Plock::Error)
       expect(seconds).to be_between(0.55, 0.8)
     end
 
-    it "ends a waiting caller at once when it is killed" do
+    it "ends a waiting caller at once when it is killed", :timing do
       seconds = wait_through(30) { |waiter| elapsed { await_sleep(waiter).kill.join } }
       expect(seconds).to be < 0.3
     end
 
-    it "ends at once a caller that is killed while the server does not answer it" do
+    it "ends at once a caller that is killed while the server does not answer it", :timing do
       store.acquire(key) { nil }
       seconds = standing_still do
         caller = await_sleep(background { store.acquire(key, wait: 30) { nil } })

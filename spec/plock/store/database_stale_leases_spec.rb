@@ -10,7 +10,7 @@ require "support/database_examples"
 RSpec.describe "The lease with which a block begins" do
   include Support::DatabaseExamples
 
-  ttl = 0.4
+  ttl = 0.8
   let!(:key) { "stale:#{SecureRandom.hex(8)}" }
 
   # Whether the lease was valid when the block began; the error where no block ran.
@@ -42,7 +42,7 @@ RSpec.describe "The lease with which a block begins" do
       it "is valid, though another transaction had the key's row for longer than the ttl" do
         store_key = store.acquire(key, &:store_key)
         outcome = behind_a_transaction(store_key) do |check|
-          store.acquire(key, ttl: ttl, wait: 5, &check)
+          store.acquire(key, ttl: ttl, wait: 15, &check)
         end
         expect(outcome).to eq([true])
       end
@@ -59,7 +59,7 @@ RSpec.describe "The lease with which a block begins" do
         keys = %w[a b c].map { |part| "#{key}:#{part}" }
         store_keys = store.acquire_all(keys) { |leases| leases.map(&:store_key) }
         outcome = behind_a_transaction(store_keys.max) do |check|
-          store.acquire_all(keys, ttl: ttl, wait: 5, &check)
+          store.acquire_all(keys, ttl: ttl, wait: 15, &check)
         end
         expect(outcome).to eq([true] * 3)
       end
@@ -78,10 +78,10 @@ RSpec.describe "The lease with which a block begins" do
 
       it "is valid for a waiter that comes to its turn while another transaction has the row" do
         store_key = store.acquire(key, &:store_key)
-        other.acquire(key, ttl: 1)
-        waiter = background { validity { |check| store.acquire(key, ttl: ttl, wait: 10, &check) } }
+        other.acquire(key, ttl: 3)
+        waiter = background { validity { |check| store.acquire(key, ttl: ttl, wait: 20, &check) } }
         eventually(5) { other.status(key).waiters.size == 1 }
-        with_row_locked(model, store_key) { sleep(1 + (2 * ttl)) }
+        with_row_locked(model, store_key) { sleep(3 + (2 * ttl)) }
         expect(waiter.value).to eq([true])
       end
     end
@@ -101,7 +101,7 @@ RSpec.describe "The lease with which a block begins" do
           store = discard(store_class.new(model, attempt_timeout: 5), :close)
           store.acquire(key) { nil }
           line.delay(:reply, 2 * ttl)
-          outcome = validity { |check| store.acquire(key, ttl: ttl, wait: 2, &check) }
+          outcome = validity { |check| store.acquire(key, ttl: ttl, wait: 4, &check) }
           line.clear
           expect(outcome).to eq([true]).or(be_a(Plock::Error))
         end
@@ -115,7 +115,7 @@ RSpec.describe "The lease with which a block begins" do
       store = discard(Plock::Store::Memcached.new(address, attempt_timeout: 5), :close)
       store.acquire(key) { nil }
       line.delay(:reply, 2 * ttl)
-      outcome = validity { |check| store.acquire(key, ttl: ttl, wait: 2, &check) }
+      outcome = validity { |check| store.acquire(key, ttl: ttl, wait: 4, &check) }
       line.clear
       expect(outcome).to eq([true]).or(be_a(Plock::Error))
     end

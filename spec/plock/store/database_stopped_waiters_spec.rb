@@ -39,7 +39,7 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
       end
 
       # A stopped process keeps its connections: the server cannot tell it from a slow one.
-      it "lets the holder renew and release at once, whenever a waiter is stopped" do
+      it "lets the holder renew and release at once, whenever a waiter is stopped", :timing do
         outcomes = groups.flat_map do |statements|
           leases_with_stopped_waiters(statements) do |leases|
             leases.zip(statements).flat_map do |lease, statement|
@@ -55,16 +55,17 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
 
       it "renews a lease by itself while a waiter is stopped, whenever that was" do
         lost = groups.flat_map do |statements|
-          leases_with_stopped_waiters(statements, ttl: 1.5, renew: true) do |leases|
+          leases_with_stopped_waiters(statements, ttl: 4, renew: true) do |leases|
             last = leases.map(&:valid_until).max
-            eventually(3) { Plock::Clock.now > last }
+            eventually(6) { Plock::Clock.now > last }
             statements.zip(leases).reject { |_, lease| lease.valid? }.map(&:first)
           end
         end
         expect(lost).to be_empty
       end
 
-      it "gives the key to another caller within 6 s of its release, though a waiter is stopped" do
+      it "gives the key to another caller within 6 s of its release, though a waiter is stopped",
+         :timing do
         groups.first(3).each do |statements|
           patient = database_store(model, pool_size: 16)
           leases_with_stopped_waiters(statements) do |leases|
@@ -95,7 +96,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
       end
 
       # Its place lasts for seconds, and no waiter may wait for that.
-      it "passes the key to the next waiter soon after a release, though the first was killed" do
+      it "passes the key to the next waiter soon after a release, though the first was killed",
+         :timing do
         lease = store.acquire(key, ttl: 30)
         first, second = Array.new(2) do |number|
           child = child do |parent|
@@ -112,7 +114,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
         expect(second.result - released_at).to be < (database == :postgresql ? 0.3 : 1.2)
       end
 
-      it "gives a free key to a caller without patience, though its only waiter was killed" do
+      it "gives a free key to a caller without patience, though its only waiter was killed",
+         :timing do
         lease = store.acquire(key, ttl: 30)
         waiter = child do |parent|
           parent.tell(:asks)

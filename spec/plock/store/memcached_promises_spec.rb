@@ -34,12 +34,12 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
 
   it "interrupted callers leave no key behind though their own time is too short to release it" do
     store = direct
-    store.define_singleton_method(:give_back) do |grant, keep, deadline = nil|
+    store.define_singleton_method(:give_back) do |lease, keep, deadline = nil|
       if deadline && deadline - Plock::Clock.now <= Plock::Store::AcquireRequest::AT_ONCE_S
         raise Plock::UnavailableError.new("out of time", code: :timed_out)
       end
 
-      super(grant, keep, deadline)
+      super(lease, keep, deadline)
     end
     # without the repetition a second later, which would hide that the first attempt was not
     # repeated

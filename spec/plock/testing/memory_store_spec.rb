@@ -229,6 +229,78 @@ RSpec.describe Plock::Testing::MemoryStore do
     others = Thread.list # of stores in which another example has left a lease
     hold("k", ttl: 0.01, on_lost: ->(_) {})
     eventually { backend.instance_variable_get(:@locks).empty? }
-    eventually { (Thread.list - others).none? { |thread| thread.name == "plock memory" } }
+    eventually { (Thread.list - others).none? { |thread| thread.name == "plock scheduler" } }
+  end
+
+  describe "#take!" do
+    it "holds the key as another owner, without events, until it is released" do
+      told = []
+      subscription = Plock.subscribe { |event| told << event.name }
+      taken = store.take!("k", label: "web-2")
+      store.advance(86_400)
+      expect(store.status("k")).to have_attributes(held?: true, label: "web-2")
+      expect([taken.release, taken.release]).to eq([true, false])
+      expect(told).to be_empty
+      expect(store.try_acquire("k") { :free }).to be(:free)
+    ensure
+      Plock.unsubscribe(subscription)
+    end
+
+    it "lets waiters in when it is released, and refuses a key that is held" do
+      taken = store.take!("k")
+      waiter = background { store.acquire("k", wait: 60) { :mine } }
+      eventually { store.status("k").waiters.any? }
+      taken.release
+      expect(waiter.value).to be(:mine)
+      store.acquire("k") { expect { store.take!("k") }.to raise_error(ArgumentError, /is held/) }
+    end
+  end
+
+  describe "#down!" do
+    it "has each request fail, until #up!" do
+      lease = hold("held", ttl: 60)
+      store.down!
+      [
+        -> { store.acquire("k") }, -> { store.try_acquire("k") },
+        -> { store.acquire_all(%w[k l]) }, -> { store.status("k") }, -> { store.break("k") },
+        -> { store.each_lock.to_a }, -> { store.take!("k") }, -> { lease.extend(ttl: 30) },
+        -> { store.lock_acquire("k", "o", 3) }
+      ].each do |request|
+        expect { request.call }.to raise_error(Plock::UnavailableError, /is down, as the test says/)
+      end
+      expect(lease).to be_valid
+      store.up!
+      expect(store.acquire("k") { :mine }).to be(:mine)
+    end
+
+    it "keeps the key of a release that failed, until #up! or the end of the lease" do
+      warnings { store.acquire("k", ttl: 60) { store.down! } }
+      store.up!
+      expect(store.status("k").held?).to be(false)
+      warnings { store.acquire("k", ttl: 60) { store.down! } }
+      store.advance(61)
+      store.up!
+      expect(store.acquire("k", wait: 0) { :free }).to be(:free)
+    end
+
+    it "has renewals fail: a lease is lost with its ttl, or renewed in time after #up!" do
+      lost = []
+      first = hold("k", ttl: 9, renew: true, on_lost: ->(lease) { lost << lease.key })
+      store.advance(4)
+      store.down!
+      store.advance(4)
+      expect(first).to be_valid
+      store.up!
+      store.advance(20)
+      expect(first).to be_valid
+      store.down!
+      store.advance(9)
+      expect(lost).to eq(["k"])
+    end
+
+    it "ends with the test" do
+      Plock::Testing.install(&:down!)
+      Plock::Testing.install { |fresh| expect(fresh.acquire("k") { :mine }).to be(:mine) }
+    end
   end
 end

@@ -65,8 +65,9 @@ RSpec.shared_examples "a store that is acquired" do
         expect(error.message).to match(
           /\Acould not acquire "#{key}" within 0.05 s: held since #{since} by /
         )
+        holder = /host \S+, pid #{Process.pid}, thread \d+, label "the nightly run"/
         expect(error.message).to match(
-          /host \S+, pid #{Process.pid}, thread \d+, label "the nightly run", \d waiting\z/
+          /#{holder}, \d waiting#{Support::StoreContract::AT_NODE}\z/
         )
         expect(error).to have_attributes(
           code: :timed_out, status: have_attributes(fence: lease.fence, pid: Process.pid)

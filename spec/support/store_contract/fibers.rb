@@ -35,7 +35,7 @@ RSpec.shared_examples "a store for fibers" do
       expect(ticks).to be >= 5
     end
 
-    it "patience ends by its budget" do
+    it "patience ends by its budget", :timing do
       lease = hold(ttl: long)
       for_as_long_as(0.05) { Sync { store.try_acquire(key, wait: 0.05) } }
       lease.release

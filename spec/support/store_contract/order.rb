@@ -5,6 +5,11 @@ RSpec.shared_examples "a store that serves in order" do
     let(:served) { Queue.new }
     let(:in_order) { Array.new(served.size) { served.pop } }
 
+    # A busy machine may keep a process for a second from refreshing the places of its waiters.
+    before do
+      allow(store).to receive(:place_span).and_return(4.0) if store.respond_to?(:place_span, true)
+    end
+
     def all_of(threads) =
       threads.each { |thread| thread.join(10) || raise("a waiter was not served") }
 
@@ -21,7 +26,7 @@ RSpec.shared_examples "a store that serves in order" do
       waiters = line_up(12) { |number| served << number }
       3.times do
         reached = lease.valid_until
-        eventually { lease.valid_until > reached }
+        eventually(2 * renewed + 5) { lease.valid_until > reached }
         lease.extend
       end
       expect(served).to be_empty
@@ -34,7 +39,7 @@ RSpec.shared_examples "a store that serves in order" do
       quick = store.can?(:busy_renewal) # a second is more than it takes to line up
       lease = hold(ttl: quick ? 1 : Support::StoreContract::LONG)
       waiters = line_up(12) { |number| served << number }
-      lease.extend(ttl: short) unless quick
+      lease.extend(ttl: renewed) unless quick # an answer after its end would be of no use
       all_of(waiters)
       expect(lease).to be_lost
       expect(in_order).to eq([*0...12])

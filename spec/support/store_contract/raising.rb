@@ -79,6 +79,49 @@ RSpec.shared_examples "a store that raises in the block" do
       expect(outcomes - [[true, true, 0], [true, false, 1], [false, false, 0]]).to be_empty
     end
 
+    it "raises, and runs no block, if it was lost while subscribers heard of the acquire" do
+      lost, ran = Queue.new, false
+      subscriptions = [
+        Plock.subscribe(:lost) { lost << true },
+        Plock.subscribe(:acquire) do
+          store.break(key)
+          eventually(Support::StoreContract::LATE_NEWS) { lost.size == 1 }
+          Plock::Dispatcher.flush
+        end
+      ]
+      heard = warnings do
+        expect { store.acquire(key, ttl: long, on_lost: :raise) { ran = true } }.to raise_error(
+          Plock::LeaseLost
+        )
+      end
+      expect([heard, ran]).to eq([[], false])
+      expect_free
+    ensure
+      subscriptions.each { |subscription| Plock.unsubscribe(subscription) }
+    end
+
+    it "raises for several keys, one of which was lost and acquired again before the block" do
+      first, last = ["#{key}:1", "#{key}:2"].sort_by { |name| store.config.store_key(name) }
+      holder = store.acquire(last, ttl: long)
+      told, ran = [], false
+      ttl = [0.5, renewed].max
+      subscription = Plock.subscribe(:lost) { |event| told << event.key }
+      thread = background do
+        store.acquire_all([first, last], ttl: ttl, wait: long, on_lost: :raise) do |leases|
+          ran = leases.each { |lease| lease.extend(ttl: long) } && told.empty?
+          store.break(first)
+          sleep long
+        end
+      end
+      eventually(10) { store.status(last).waiters.any? && !store.status(first).held? }
+      Plock::Dispatcher.flush
+      holder.release
+      expect { thread.value }.to raise_error(Plock::LeaseLost)
+      expect([ran, told]).to eq([true, [first]])
+    ensure
+      Plock.unsubscribe(subscription)
+    end
+
     it "never raises while the block's lease is acquired or released" do
       store.acquire("#{key}:outer", ttl: long, on_lost: :raise) do
         acquiring = Thread.current
@@ -86,7 +129,7 @@ RSpec.shared_examples "a store that raises in the block" do
         breaker = background do
           await_waiters(1)
           store.break("#{key}:outer")
-          eventually(Support::StoreContract::NEWS) { acquiring.pending_interrupt? }
+          eventually(Support::StoreContract::LATE_NEWS) { acquiring.pending_interrupt? }
           holder.release
         end
         reached = store.acquire(key, wait: long, on_lost: :raise) { :inner }

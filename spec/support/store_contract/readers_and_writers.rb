@@ -38,7 +38,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       expect { yield }.to raise_error(Plock::UnsupportedError, words) { |error|
         expect(error.code).to be(:unsupported)
       }
-      expect(Plock::Clock.now - started).to be < 1
+      expect(Plock::Clock.now - started).to be < store.config.wait
     end
 
     it "admits many readers at a time, and no writer beside them" do
@@ -139,10 +139,10 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
     end
 
     it "does not wait for a dead reader longer than its lease lasts" do
-      dead = kept(lock.read(ttl: short)) # by another fiber, that is gone
       started = Plock::Clock.now
+      dead = kept(lock.read(ttl: short)) # by another fiber, that is gone
       Thread.new { lock.write(ttl: long, wait: long) { nil } }.join
-      expect(Plock::Clock.now - started).to be_between(short / 2, short + 2)
+      expect(Plock::Clock.now - started).to be_between(short * 0.97, short + 5)
       expect(dead.release).to be(false)
     end
 
@@ -321,8 +321,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         it "goes on being renewed, and can be extended" do
           lock.write(ttl: renewed, renew: true) do |lease|
             lease.downgrade
-            first = lease.valid_until
-            eventually { Plock::Clock.now > first + renewed }
+            outlive(lease.valid_until)
             expect([lease.valid?, modes]).to eq([true, [:read]])
             expect(lease.extend(ttl: 60).remaining).to be > 50
           end
@@ -369,7 +368,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
         it "leaves nothing behind where it is interrupted, at whatever step" do
           interrupted_everywhere(
             -> { lock.write(ttl: long) { |lease| lease.downgrade && lock.read { nil } } }
-          ) { expect_free(lock) }
+          ) { expect_nobody(lock) }
         end
       end
     end

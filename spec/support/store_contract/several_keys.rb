@@ -20,11 +20,11 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
     it "gives one lease for each, in the order in which they were named" do
       named = keys.rotate(2).reverse
-      store.acquire_all(named, ttl: 20, label: "why") do |leases|
+      store.acquire_all(named, ttl: 60, label: "why") do |leases|
         expect(leases.map(&:key)).to eq(named)
         expect(leases).to all(
           have_attributes(
-            valid?: true, ttl: 20.0, remaining: be_between(18, 20), label: "why", mode: nil
+            valid?: true, ttl: 60.0, remaining: be_between(50, 60), label: "why", mode: nil
           )
         )
         expect(leases.map(&:token).uniq.size).to be(4)
@@ -203,7 +203,8 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       other = hold(keys[1], ttl: long)
       lease.release
       await_waiters(1, keys[1])
-      expect(keys.map { |key| free?(key) }).to eq([false, false, true, true])
+      # a release that takes long goes on in the background
+      eventually { keys.map { |key| free?(key) } == [false, false, true, true] }
       other.release
       expect(waiter.value).to eq([true] * 4)
       expect_none
@@ -257,8 +258,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
 
       it "renews them all" do
         store.acquire_all(keys, ttl: renewed, renew: true) do |leases|
-          first = leases.map(&:valid_until).max
-          eventually { Plock::Clock.now > first + renewed }
+          outlive(leases.map(&:valid_until).max)
           expect(leases).to all(be_valid)
         end
         expect_all_free
@@ -326,7 +326,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
     describe "interrupted" do
       it "leaves none, at whatever step" do
         interrupted_everywhere(
-          -> { store.acquire_all(keys.first(3), ttl: long, wait: long) { nil } }
+          -> { store.acquire_all(keys.first(3), ttl: long, wait: long) { nil } }, least: 3
         ) { expect_none }
       end
 

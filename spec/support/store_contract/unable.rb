@@ -12,7 +12,11 @@ RSpec.shared_examples "a store that cannot do everything" do |unable|
     downgrade: ->(store, key) { store.read_write_lock(key).write(wait: 0, &:downgrade) },
     hand_over: ->(store, key) { store.acquire(key, &:dump) },
     list: ->(store, _key) { store.each_lock { nil } },
-    compares_secrets: ->(store, _key) { store.replace_secret(force: true) }
+    compares_secrets: ->(store, _key) { store.replace_secret(force: true) },
+    background_release: ->(store, key) do
+      store.acquire(key, wait: 0, release: :background) { raise "entered" }
+    end,
+    replicas: ->(store, key) { store.acquire(key, wait: 0, replicas: 1) { raise "entered" } }
   }
 
   it "says what it can do, and what it cannot" do

@@ -84,6 +84,7 @@ module Torture
 
       def inventory
         descriptors, = super
+        descriptors = descriptors.except(*@adapter.lost_sockets)
         sockets, others = descriptors.partition { |name, _| name.start_with?("socket:") }
         threads = Thread.list.reject { |thread| LASTING_THREADS.include?(thread.name) }
         [[*others, *sockets.drop(@adapter.kept_connections)].to_h, threads.size]

@@ -46,6 +46,9 @@ module Torture
       # The connections that remain after it is closed.
       def self.kept_connections = 0
 
+      # @return [Array<String>] sockets that the library below it has lost
+      def self.lost_sockets = []
+
       # Do interrupts break the library below it?
       def self.fragile? = false
 

@@ -1,17 +1,18 @@
 -- Takes the lock if it is free and no other waiter is first in the queue, and numbers the lease.
--- KEYS: lock, companion, queue.
--- ARGV: value, ttl ms, record ('host pid thread channel label value'), companion's ttl ms.
+-- KEYS: lock.
+-- ARGV: value, ttl ms, signature ('host pid thread channel label'), companion's ttl ms.
 -- An argument 'again' follows if an earlier request of this owner may have acquired the lock.
 -- A waiter adds its ticket ('0' if it has none yet) and the window in ms (see pass.lua) instead.
 -- Returns the fence, a string of 16 digits, if the lock is held now.
 -- If refused, returns {0, ms until the lock can be free}. A waiter also gets its rank, its ticket,
 -- 1 if the holder notifies waiters, and 1 if the waiter had lost its place in the queue.
 -- 0 ms: the call reached its limit of dead records, and more are left. The client asks again.
-local call = redis.call
-local mine = call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-if not mine or call('EXISTS', KEYS[3]) == 1 then
-  local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
-  local value, ttl, record, ticket, window = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
+local call, lock, value, ttl = redis.call, KEYS[1], ARGV[1], ARGV[2]
+local mine, record = call('SET', lock, value, 'NX', 'PX', ttl), ARGV[3] .. ' ' .. value
+-- include parts/companion
+-- include parts/queue
+if not mine or call('EXISTS', queue) == 1 then
+  local ticket, window = ARGV[5], ARGV[6]
   local left, lost
   -- include parts/tries
   -- include parts/pass
@@ -53,6 +54,7 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then
       end
       place = string.format('%.0f', place)
       call('ZADD', queue, place, record)
+      if redis.queued then redis.queued(lock) end
     end
     call('PEXPIRE', queue, math.max(left, 0) + 600000)
     local holder = call('GET', lock)
@@ -62,4 +64,4 @@ if not mine or call('EXISTS', KEYS[3]) == 1 then
   end
 end
 -- include parts/number
-return number(KEYS[2], ARGV[3], ARGV[4], call('TIME'))
+return number(companion, record, ARGV[4], call('TIME'))

@@ -1,15 +1,17 @@
 -- Moves a lease that its owner has left to another owner. The new owner gets a greater fence, so
 -- each left value allows one adoption. The label stays the same.
--- KEYS: lock, companion.
--- ARGV: left value, ttl ms, new value, its record ('host pid thread channel label value'),
+-- KEYS: lock.
+-- ARGV: left value, ttl ms, new value, its signature ('host pid thread channel label'),
 --   companion's ttl ms.
 -- Returns the fence; a repeated request gets the same one. 0: the left value no longer holds.
-local lock, companion, left, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-local value, record, noted_for = ARGV[3], ARGV[4], ARGV[5]
+local lock, left, ttl, value, noted_for = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
+local record = ARGV[4] .. ' ' .. value
+-- include parts/companion
 -- include parts/record
 local holder, noted = redis.call('GET', lock), redis.call('GET', companion) or ''
 if holder == value and value ~= left and notes(noted, value) then
-  if redis.call('PTTL', lock) < tonumber(ttl) then redis.call('PEXPIRE', lock, ttl) end
+  -- a write in any case, as in extend.lua
+  redis.call('PEXPIRE', lock, math.max(tonumber(ttl), redis.call('PTTL', lock)))
   if redis.call('PTTL', companion) < tonumber(noted_for) then
     redis.call('PEXPIRE', companion, noted_for)
   end

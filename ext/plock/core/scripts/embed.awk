@@ -4,6 +4,8 @@
 # NAME.lua becomes plock_script_NAME. A line `-- include parts/NAME` becomes the text of that file
 # in the same folder. Comment lines, indentation and blank lines are left out, because the text is
 # sent to each server, once for each SCRIPT LOAD.
+# If there is a parts/cluster.lua, the same with that, and with a parts/cluster_NAME.lua, before it
+# becomes plock_cluster_script_NAME.
 # This is plain POSIX awk, so mawk, gawk, busybox and the BSDs agree.
 
 BEGIN {
@@ -12,12 +14,26 @@ BEGIN {
   exit
 }
 
-function embed(path,    name) {
+function embed(path,    name, folder, prefix, short_way, line) {
   name = path
   sub(/^.*\//, "", name)
   if (name !~ /^[a-z][a-z0-9_]*\.lua$/) fail(path, "a script's name must be [a-z0-9_]*.lua")
   sub(/\.lua$/, "", name)
   print "static const char plock_script_" name "[] ="
+  emit(path)
+  print "  ;"
+  folder = path
+  sub(/[^\/]*$/, "", folder)
+  prefix = folder "parts/cluster.lua"
+  if ((getline line < prefix) < 0) return
+  close(prefix)
+  print "static const char plock_cluster_script_" name "[] ="
+  short_way = folder "parts/cluster_" name ".lua"
+  if ((getline line < short_way) >= 0) {
+    close(short_way)
+    emit(short_way)
+  }
+  emit(prefix)
   emit(path)
   print "  ;"
 }

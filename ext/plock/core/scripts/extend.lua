@@ -1,11 +1,13 @@
 -- Extends a lease that the value still holds: it lasts for the ttl from now.
--- KEYS: lock, companion.
+-- KEYS: lock.
 -- ARGV: value, ttl ms, companion's ttl ms, 'longer' (the call must not shorten the lease) or ''.
 -- The owner's new place for its record, 'host pid thread channel', may follow.
 -- Returns 1: extended, 0: the value does not hold the lock.
-local lock, companion, value, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+-- It always writes, because a WAIT that follows confirms only writes (Redis 7.2 and later).
+local lock, value, ttl = KEYS[1], ARGV[1], ARGV[2]
 local noted_for, place = ARGV[3], ARGV[5]
 if redis.call('GET', lock) ~= value then return 0 end
+-- include parts/companion
 if place then
   -- include parts/record
   -- include parts/place
@@ -14,7 +16,7 @@ if place then
     redis.call('SET', companion, placed(noted, '^(%d+ %S+) ', place), 'KEEPTTL')
   end
 end
-if ARGV[4] == 'longer' and redis.call('PTTL', lock) >= tonumber(ttl) then return 1 end
+if ARGV[4] == 'longer' then ttl = math.max(tonumber(ttl), redis.call('PTTL', lock)) end
 if redis.call('PTTL', companion) < tonumber(noted_for) then
   redis.call('PEXPIRE', companion, noted_for)
 end

@@ -1,19 +1,22 @@
 -- Releases several locks.
--- KEYS: locks, their queues, and their companions if the keys stay taken.
--- ARGV: keep ms or '', companions' ttl ms, and the value of each lock.
+-- KEYS: locks. ARGV: keep ms or '', companions' ttl ms, and the value of each lock.
 -- Returns the answer of parts/free.lua for each lock.
 -- include parts/free
-local n, result, ours = #ARGV - 2, {}, {}
+local result, ours, queues = {}, {}, {}
+for i, lock in ipairs(KEYS) do
+  -- include parts/queue
+  queues[i] = queue
+end
 local keep = ARGV[1] ~= '' and ARGV[1] or nil
 -- Without waiters and `keep`, one DEL removes all keys.
-local plain = not keep and redis.call('EXISTS', unpack(KEYS, n + 1)) == 0
-for i = 1, n do
+local plain = not keep and redis.call('EXISTS', unpack(queues)) == 0
+for i, lock in ipairs(KEYS) do
   local value = ARGV[i + 2]
   if not plain then
-    result[i] = free(KEYS[i], KEYS[n + i], value, nil, keep, KEYS[2 * n + i], ARGV[2])
-  elseif redis.call('GET', KEYS[i]) == value then
+    result[i] = free(lock, value, nil, keep, ARGV[2])
+  elseif redis.call('GET', lock) == value then
     result[i] = 1
-    ours[#ours + 1] = KEYS[i]
+    ours[#ours + 1] = lock
   else
     result[i] = 0
   end

@@ -1,14 +1,16 @@
 -- Grants a share of a lock if parts/share.lua allows it, and numbers the lease.
--- KEYS: lock, companion, queue.
--- ARGV: value, ttl ms, record, fence_ttl ms, share. A waiter adds its ticket ('0' if it has none).
+-- KEYS: lock.
+-- ARGV: value, ttl ms, signature, fence_ttl ms, share. A waiter adds its ticket ('0' if it has
+--   none).
 -- Returns the fence, a string of 16 digits, if the share is held now. If others wait, returns
 -- {fence, ms until the first lease expires}.
 -- If refused, returns {0, the same ms}. A waiter also gets its rank, its ticket, 1 (each release
 -- notifies the waiters), and 1 if it had lost its place in the queue.
 -- 0 ms: the call reached its limit of dead entries, and more are left. The client asks again.
-local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
-local value, ttl, record, fence_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local share, ticket = ARGV[5], ARGV[6]
+local lock, value, ttl, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
+local record, share, ticket = ARGV[3] .. ' ' .. value, ARGV[5], ARGV[6]
+-- include parts/companion
+-- include parts/queue
 -- include parts/now
 
 -- alone: there is no holder, so the companion's notes are those of expired leases.
@@ -70,6 +72,7 @@ if not place then
   local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
   place = math.max(t[1] * 1000000 + t[2], last and last + 1 or 0)
   call('ZADD', queue, string.format('%.0f', place), entry)
+  if redis.queued then redis.queued(lock) end
 end
 call('PEXPIRE', queue, left(lock) + 600000)
 local rank = call('ZRANK', queue, entry)

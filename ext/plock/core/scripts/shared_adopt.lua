@@ -1,8 +1,9 @@
 -- Moves a share that its owner has left to another owner, as adopt.lua does.
--- KEYS: lock, companion. ARGV: left value, ttl ms, new value, its record, fence_ttl ms.
+-- KEYS: lock. ARGV: left value, ttl ms, new value, its signature, fence_ttl ms.
 -- Returns the fence; a repeated request gets the same one. 0: the left value no longer holds.
-local lock, companion, old, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-local value, record, fence_ttl = ARGV[3], ARGV[4], ARGV[5]
+local lock, old, ttl, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
+local record = ARGV[4] .. ' ' .. value
+-- include parts/companion
 -- include parts/now
 -- include parts/share
 -- include parts/relabel

@@ -1,15 +1,22 @@
--- Takes all shares of a lock from their holders, notifies the holders, and calls waiters.
--- KEYS: lock, companion, queue. ARGV: fence_ttl ms.
--- Returns 0: there was no holder, 1: free now, 2: waiters have been called.
-local lock, companion, queue, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+-- Takes shares of a lock from their holders, notifies the holders, and calls waiters.
+-- KEYS: lock. ARGV: fence_ttl ms, and optionally the fences whose holders lose their shares, see
+-- parts/chosen.lua.
+-- Returns 0: there was no (such) holder, 1: there is room now, 2: waiters have been called.
+local lock, fence_ttl = KEYS[1], ARGV[1]
+-- include parts/companion
+-- include parts/queue
 -- include parts/now
 -- include parts/share
+-- include parts/chosen
 sweep(lock, companion)
-local values = call('ZRANGEBYSCORE', lock, live, '+inf')
-if not values[1] then return 0 end
-for _, value in ipairs(values) do
-  local record = string.match(call('HGET', companion, value) or '', '^%a %d+ %S+ (.+)$')
-  if record then tell(record, '!' .. #value, lock) end
-  remove(lock, companion, value)
+local broken = false
+for _, value in ipairs(call('ZRANGEBYSCORE', lock, live, '+inf')) do
+  local fence, record = string.match(call('HGET', companion, value) or '', '^%a (%d+) %S+ (.+)$')
+  if chosen(ARGV[2], fence) then
+    if record then tell(record, '!' .. #value, lock) end
+    remove(lock, companion, value)
+    broken = true
+  end
 end
+if not broken then return 0 end
 return (pass(lock, companion, queue) or 0) > 0 and 2 or 1

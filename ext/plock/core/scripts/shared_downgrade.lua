@@ -1,7 +1,9 @@
 -- Makes a writer a reader. No other writer can acquire the lock in between.
--- KEYS: lock, companion, queue. ARGV: value, fence_ttl ms.
+-- KEYS: lock. ARGV: value, fence_ttl ms.
 -- Returns 0: the value is not a holder, 1: it is a reader now, 2: and waiters have been called.
-local lock, companion, queue, value, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
+-- include parts/companion
+-- include parts/queue
 -- include parts/now
 -- include parts/share
 local note = call('HGET', companion, value)

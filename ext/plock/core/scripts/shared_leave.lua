@@ -1,12 +1,14 @@
 -- Removes a waiter from the queue, and calls the waiters that it kept out.
--- KEYS: lock, companion, queue.
+-- KEYS: lock.
 -- ARGV: value, doubt ('1': an answer was lost, so the value may be a holder), fence_ttl ms, and the
---   waiter's share and record.
+--   waiter's share and signature.
 -- Returns 0: there was no turn to pass on, 1: there is room now, 2: waiters have been called.
-local lock, companion, queue, value, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3]
+local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[3]
+-- include parts/companion
+-- include parts/queue
 -- include parts/now
 -- include parts/share
-local entry = ARGV[5] and ARGV[4] .. ' ' .. ARGV[5]
+local entry = ARGV[5] and ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. value
 local first = entry and call('ZRANK', queue, entry) == 0
 if entry then call('ZREM', queue, entry) end
 sweep(lock, companion)

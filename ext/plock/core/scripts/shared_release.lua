@@ -1,9 +1,10 @@
 -- Releases a share that the value still holds, and calls waiters whose shares fit.
--- KEYS: lock, companion, queue. ARGV: value, fence_ttl ms, and optionally keep ms, for which the
---   place stays taken.
+-- KEYS: lock. ARGV: value, fence_ttl ms, and optionally keep ms, for which the place stays taken.
 -- Returns 0: the value is not a holder, 1: there is room now or after `keep`, 2: waiters have been
 -- called.
-local lock, companion, queue, value, fence_ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
+-- include parts/companion
+-- include parts/queue
 -- include parts/now
 local ours = tonumber(call('ZSCORE', lock, value) or 0) > now
 local waited_for = call('EXISTS', queue) == 1

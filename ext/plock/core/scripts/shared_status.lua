@@ -1,9 +1,11 @@
 -- Lists the holders of a lock with several holders, and then its waiters.
--- KEYS: lock, companion, queue.
+-- KEYS: lock.
 -- ARGV: index of the first holder or waiter to list, number of both to list.
 -- Returns {number of all holders, number of all waiters, ms left and note of each holder …, ticket
 -- and 'share record' of each waiter …}.
-local lock, companion, queue = KEYS[1], KEYS[2], KEYS[3]
+local lock = KEYS[1]
+-- include parts/companion
+-- include parts/queue
 local from, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include parts/now
 local over = call('ZCOUNT', lock, '-inf', now) -- the expired leases come first

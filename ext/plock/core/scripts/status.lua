@@ -1,12 +1,15 @@
 -- Lists the holder of a lock and its waiters.
--- KEYS: lock, companion, queue. ARGV: rank of the first waiter to list, number of waiters to list.
+-- KEYS: lock. ARGV: rank of the first waiter to list, number of waiters to list.
 -- Returns {value, ms left, companion, number of all waiters, ticket and record of each waiter …}.
 -- Value and companion are '' if they do not exist.
-local waiters = redis.call('ZRANGE', KEYS[3], ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
-local value = redis.call('GET', KEYS[1])
-local left = redis.call('PTTL', KEYS[1])
-local note = redis.call('GET', KEYS[2])
-local result = {value or '', left, note or '', redis.call('ZCARD', KEYS[3])}
+local lock = KEYS[1]
+-- include parts/companion
+-- include parts/queue
+local waiters = redis.call('ZRANGE', queue, ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
+local value = redis.call('GET', lock)
+local left = redis.call('PTTL', lock)
+local note = redis.call('GET', companion)
+local result = {value or '', left, note or '', redis.call('ZCARD', queue)}
 for i = 1, #waiters, 2 do
   result[#result + 1] = string.format('%.0f', waiters[i + 1])
   result[#result + 1] = waiters[i]

@@ -27,9 +27,7 @@ module WithTransactionalLock
 
       private
 
-      def adapter
-        ::ActiveRecord::Base.connection_db_config.adapter
-      end
+      def adapter = ::ActiveRecord::Base.connection_db_config.adapter
     end
   end
 end

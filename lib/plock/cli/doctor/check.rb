@@ -9,9 +9,7 @@ module Plock
       class Check
         # @param server [Server]
         # @return [Finding]
-        def self.run(server)
-          new(server).look
-        end
+        def self.run(server) = new(server).look
 
         def initialize(server)
           @server = server
@@ -21,17 +19,11 @@ module Plock
 
         attr_reader :server
 
-        def fine(message)
-          Finding.new(self.class::NAME, :fine, message, nil)
-        end
+        def fine(message) = Finding.new(self.class::NAME, :fine, message, nil)
 
-        def advice(message, remedy)
-          Finding.new(self.class::NAME, :advice, message, remedy)
-        end
+        def advice(message, remedy) = Finding.new(self.class::NAME, :advice, message, remedy)
 
-        def danger(message, remedy)
-          Finding.new(self.class::NAME, :danger, message, remedy)
-        end
+        def danger(message, remedy) = Finding.new(self.class::NAME, :danger, message, remedy)
 
         def unknown(what)
           Finding.new(

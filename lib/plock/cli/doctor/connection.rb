@@ -37,7 +37,8 @@ module Plock
             return danger("a replica: it takes no locks", "name the primary, #{primary}")
           end
           return unknown("the mode") unless mode
-          return fine("a primary that stands alone") if mode == "standalone"
+          return fine("a primary #{beside}") if mode == "standalone"
+          return judge_cluster if mode == "cluster"
 
           danger(
             "a #{mode}: plock cannot keep its promises there",
@@ -46,6 +47,23 @@ module Plock
         end
 
         private
+
+        def beside
+          replicas = server.number("replication", "connected_slaves").to_i
+          return "of #{replicas} replica#{"s" if replicas > 1}" if replicas.positive?
+          return "that sentinels name" if server.store.sentinels.any?
+
+          "that stands alone"
+        end
+
+        # A store on a cluster asks the first of its primaries.
+        def judge_cluster
+          state = server.try("CLUSTER", "INFO").to_s[/^cluster_state:(\w+)/, 1]
+          return fine("a primary of a cluster") if [nil, "ok"].include?(state)
+
+          danger("a primary of a cluster whose state is #{state}",
+                 "CLUSTER INFO and CLUSTER NODES tell which slots no node serves")
+        end
 
         def primary
           host = server.info("replication", "master_host")
@@ -63,7 +81,7 @@ module Plock
             return danger("TLS whose certificate is not verified: any server is trusted",
                           "leave verify out, and name the authority by ca_file")
           end
-          return fine("TLS, with a verified certificate") if server.store.url.start_with?("rediss:")
+          return fine("TLS, with a verified certificate") if server.store.url.start_with?("rediss")
           return fine("none, and none needed: it does not leave this host") if server.local?
 
           advice(

@@ -17,9 +17,10 @@ module Plock
         end
 
         # @return [nil] always: there is no server to ask
-        def number(_section, _name)
-          nil
-        end
+        def place = nil
+
+        # @return [nil] always: there is no server to ask
+        def number(_section, _name) = nil
       end
 
       # The checks that plock cannot make.
@@ -30,12 +31,8 @@ module Plock
 
         def look
           if server.store.is_a?(Testing::MemoryStore)
-            return (
-              danger(
-                "locks in this process's memory exclude no other process",
-                "outside of tests, use a store that processes share"
-              )
-            )
+            return danger("locks in this process's memory exclude no other process",
+                          "outside of tests, use a store that processes share")
           end
 
           Finding.new(NAME, :unknown, "not looked at here: #{LEFT_OUT}",

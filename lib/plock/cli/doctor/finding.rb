@@ -16,9 +16,7 @@ module Plock
       #   @return [String, nil]
       Finding = Struct.new(:check, :level, :message, :remedy) do
         # @return [Boolean]
-        def danger?
-          level == :danger
-        end
+        def danger? = level == :danger
       end
     end
   end

@@ -50,9 +50,7 @@ module Plock
         MOUNTS = "/proc/self/mounts"
         private_constant :MOUNTS
 
-        def look
-          fine("#{kind || "one"} whose memory processes of this host share")
-        end
+        def look = fine("#{kind || "one"} whose memory processes of this host share")
 
         private
 

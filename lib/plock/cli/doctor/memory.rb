@@ -30,10 +30,8 @@ module Plock
 
         def limited(policy, limit)
           unless policy == NEVER
-            return (
-              danger(
-                "#{policy}: when memory is short, locks are dropped while they are held", REMEDY
-              )
+            return danger(
+              "#{policy}: when memory is short, locks are dropped while they are held", REMEDY
             )
           end
 
@@ -58,8 +56,8 @@ module Plock
             return danger("no append-only file: a restart forgets every lock that is held", REMEDY)
           end
           if server.info("persistence", "aof_last_write_status") == "err"
-            return (
-              danger("the append-only file cannot be written", "see the server's log, and its disk")
+            return danger(
+              "the append-only file cannot be written", "see the server's log, and its disk"
             )
           end
 
@@ -76,14 +74,38 @@ module Plock
         NAME = "replication"
 
         def look
-          replicas = server.number("replication", "connected_slaves") or
+          connected = server.number("replication", "connected_slaves") or
             return unknown("replication")
+          replicas = [connected, *known_to_sentinels].max
+          asked = server.store.replicas
+          return missing(connected, asked) if connected < asked
           return fine("no replicas") if replicas.zero?
+          return unasked(replicas) if asked.zero?
+          return fine("#{replicas}, and each lock waits for all of them") if replicas == asked
 
+          danger("#{asked} of #{replicas} confirm a lock: one that has not done so may take over",
+                 "replicas: #{replicas}")
+        end
+
+        private
+
+        # How many replicas each sentinel may promote. The check of the sentinels says why one did
+        # not answer.
+        def known_to_sentinels
+          answers = server.sentinels.values.grep(Hash)
+          answers.filter_map { |facts| facts["num-slaves"]&.to_i }
+        end
+
+        def missing(replicas, asked)
+          danger("replicas: #{asked}, but #{replicas} are connected: no lock is granted",
+                 "start the others, or ask for fewer")
+        end
+
+        def unasked(replicas)
           danger(
             "#{replicas} replica#{"s" if replicas > 1}, which plock does not wait for: one " \
               "that takes over may not know of the latest locks",
-            "keep locks on a server that nothing fails over from, or let fences reject who is late"
+            "replicas: #{replicas} makes them confirm each lock; or let fences reject who is late"
           )
         end
       end

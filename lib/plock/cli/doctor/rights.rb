@@ -12,38 +12,22 @@ module Plock
         # Rights that are enough for all that plock does; docs/operations.md shows them as one
         # command.
         SMALLEST = %w[
-          ~plock:*
-          ~parse-stack:lock:v1:*
-          resetchannels
-          &plock:1:wake:*
-          +evalsha
-          +eval
-          +script|load
-          +subscribe
-          +publish
-          +time
-          +set
-          +get
-          +del
-          +exists
-          +pttl
-          +pexpire
-          +pexpireat
-          +zadd
-          +zrem
-          +zrange
-          +zrangebyscore
-          +zrank
-          +zscore
-          +zcard
-          +zcount
-          +hget
-          +hset
-          +hdel
-          +scan
+          ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load
+          +subscribe +publish +time +set +get +del +exists +pttl +pexpire +pexpireat +zadd +zrem
+          +zrange +zrangebyscore +zrank +zscore +zcard +zcount +hget +hset +hdel +scan
         ].freeze
 
-        REMEDY = "ACL SETUSER locks on >PASSWORD #{SMALLEST.join(" ")}"
+        CLUSTER = /\Arediss?\+cluster:/
+
+        # @param store [Store]
+        # @return [String] the command that makes a user with these rights
+        def self.remedy(store)
+          rights = SMALLEST.dup
+          rights << "+role" if store.respond_to?(:sentinels) && store.sentinels.any?
+          rights << "+wait" if store.respond_to?(:replicas) && store.replicas.positive?
+          rights.push("+cluster|slots", "+cluster|myid", "+asking") if CLUSTER.match?(store.url)
+          "ACL SETUSER locks on >PASSWORD #{rights.join(" ")}"
+        end
 
         def look
           name = server.try("ACL", "WHOAMI")
@@ -62,13 +46,14 @@ module Plock
           return fine("user #{name} is limited in keys and commands") if everything.empty?
 
           password = "without a password, " if Array(user["flags"]).include?("nopass")
-          advice("user #{name} may, #{password}use #{everything.join(" and ")}", REMEDY)
+          advice(
+            "user #{name} may, #{password}use #{everything.join(" and ")}",
+            Rights.remedy(server.store)
+          )
         end
 
         # `keys` is a String from Redis 7 on, and an Array before.
-        def all_keys?(user)
-          Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
-        end
+        def all_keys?(user) = Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
       end
 
       # Uses a lock: takes it, waits for it, hands it over and releases it. A missing permission
@@ -78,16 +63,14 @@ module Plock
         TTL = 5.0
         PATIENCE = 2.0
         LOOK = 0.005
-        private_constant :TTL, :PATIENCE, :LOOK
+        TRIES = 50_000 # a node may serve a single slot
+        private_constant :TTL, :PATIENCE, :LOOK, :TRIES
 
         def look
-          key = "plock doctor #{Plock.token}"
+          key = choose_key
           seconds = hand_over(key)
-          if seconds
-            return (
-              fine(format("taken, waited for, handed over in %.2f ms, given back", seconds * 1000))
-            )
-          end
+          message = "taken, waited for, handed over in %.2f ms, given back"
+          return fine(format(message, seconds * 1000)) if seconds
 
           danger("a lock was not handed over to its waiter",
                  "see the server's log, and whether a proxy before the server blocks SUBSCRIBE")
@@ -98,12 +81,23 @@ module Plock
             NAME, :unknown, "not tried: others use another secret", "see the check of the secret"
           )
         rescue PermissionError => e
-          danger(e.message, Rights::REMEDY)
+          danger(e.message, Rights.remedy(server.store))
         rescue Error => e
           danger(e.message, "the message names the cause")
         end
 
         private
+
+        # One that the node of a cluster serves.
+        def choose_key
+          key = nil
+          TRIES.times do
+            key = "plock doctor #{Plock.token}"
+            store_key = server.store.config.store_key(key)
+            break if server.place.nil? || server.store.node_of(store_key) == server.place
+          end
+          key
+        end
 
         # @return [Float, nil] seconds from the release to the waiter's lease; nil: it did not get
         #   one

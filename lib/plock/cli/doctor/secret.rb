@@ -17,7 +17,7 @@ module Plock
           others = other
           return differ(others) if others
 
-          unless profile.secret?
+          unless config.secret?
             return advice("keys are hashed without a secret: a client that can read the store " \
                           "can guess them",
                           "set #{Locking::StoreConfig::SECRET_VARIABLE} to the same 16 bytes " \
@@ -41,7 +41,7 @@ module Plock
 
         def store = server.store
 
-        def profile = store.profile
+        def config = store.config
 
         # @return [Locking::Fingerprint, nil] that of another secret which others use; nil: none is
         #   known
@@ -49,12 +49,12 @@ module Plock
           return unless store.can?(:compares_secrets)
 
           kept = store.kept_fingerprint
-          kept unless profile.agrees?(kept)
+          kept unless config.agrees?(kept)
         end
 
         def differ(others)
-          danger("others use another secret in #{profile.described} (#{others}) than this " \
-                 "process (#{profile.described_secret}): they would lock different keys", REMEDY)
+          danger("others use another secret in #{config.described} (#{others}) than this " \
+                 "process (#{config.described_secret}): they would lock different keys", REMEDY)
         end
       end
     end

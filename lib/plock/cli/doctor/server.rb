@@ -8,21 +8,28 @@ module Plock
       # A store's server, and what it reports about itself. It is asked over a connection like
       # those of locks: the same address, credentials, TLS and time limits.
       class Server
+        LOCAL = %r{\A(unix:|rediss?(\+\w+)?://(127\.|localhost\b|\[::1\]))}
+        private_constant :LOCAL
+
         # @return [Store]
         attr_reader :store
 
+        # @return [Array(String, String), nil] host and port of a node of a cluster; nil: the server
+        #   that the URL names
+        attr_reader :place
+
         # @param store [Store]
-        def initialize(store)
+        # @param place [Array(String, String), nil]
+        def initialize(store, place = nil)
           @store = store
-          @conversation = store.converse
+          @place = place
+          @conversation = store.converse(place)
           @info = {}
         end
 
         # @return [Object] the answer: nil, Integer, String or Array
         # @raise [Error]
-        def ask(*words)
-          @conversation.ask(words)
-        end
+        def ask(*words) = @conversation.ask(words)
 
         # As {#ask}, but returns nil if the user may not run the command, or the server does not
         # know it.
@@ -51,13 +58,39 @@ module Plock
 
         # @param name [String]
         # @return [String, nil]
-        def setting(name)
-          try("CONFIG", "GET", name)&.last
+        def setting(name) = try("CONFIG", "GET", name)&.last
+
+        # What its sentinels say of it. Each is asked once.
+        #
+        # @return [Hash{String => Hash, Error}] by the address of each sentinel: the facts of
+        #   SENTINEL MASTER, with the answer to CKQUORUM, or its error, as "ckquorum"; an Error: why
+        #   it has not answered
+        def sentinels
+          @sentinels ||= store.sentinels.each_with_index.to_h do |place, number|
+            [place.join(":"), ask_sentinel(number)]
+          end
         end
 
         # @return [Boolean] does its address lead to this very host?
-        def local?
-          store.url.match?(%r{\A(unix:|rediss?://(127\.|localhost\b|\[::1\]))})
+        def local? = store.url.match?(LOCAL)
+
+        private
+
+        def ask_sentinel(number)
+          primary = store.url[%r{/([^/?]+)(?:/\d+)?\z}, 1]
+          conversation = store.converse(number)
+          facts = conversation.ask(["SENTINEL", "MASTER", primary]).each_slice(2).to_h
+          facts.merge("ckquorum" => ask_for_quorum(conversation, primary))
+        rescue Error => e
+          e
+        ensure
+          conversation&.close
+        end
+
+        def ask_for_quorum(conversation, primary)
+          conversation.ask(["SENTINEL", "CKQUORUM", primary])
+        rescue Error => e
+          e
         end
       end
     end

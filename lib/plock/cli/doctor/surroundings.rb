@@ -12,11 +12,17 @@ module Plock
         APART = 1.0 # seconds
         private_constant :APART
 
-        def look
+        # @param server [Server]
+        # @return [Float, nil] seconds by which the server's clock is ahead of this host's
+        def self.offset(server)
           asked = Process.clock_gettime(Process::CLOCK_REALTIME)
-          time = server.try("TIME") or return unknown("the time")
+          time = server.try("TIME") or return
           answered = Process.clock_gettime(Process::CLOCK_REALTIME)
-          apart = time[0].to_i + (time[1].to_i / 1e6) - ((asked + answered) / 2)
+          time[0].to_i + (time[1].to_i / 1e6) - ((asked + answered) / 2)
+        end
+
+        def look
+          apart = Clocks.offset(server) or return unknown("the time")
           return fine(format("%+.3f s against this host's", apart)) if apart.abs <= APART
 
           advice(
@@ -38,11 +44,9 @@ module Plock
         def look
           here = Process.getrlimit(:NOFILE).first
           if here < FEW
-            return (
-              advice(
-                "this process may open #{here}: a busy program's connections will not find any",
-                "raise ulimit -n to 1024 or more"
-              )
+            return advice(
+              "this process may open #{here}: a busy program's connections will not find any",
+              "raise ulimit -n to 1024 or more"
             )
           end
 
@@ -59,9 +63,7 @@ module Plock
 
         private
 
-        def limit(number)
-          number == Process::RLIM_INFINITY ? "no limit" : number.to_s
-        end
+        def limit(number) = number == Process::RLIM_INFINITY ? "no limit" : number.to_s
       end
     end
   end

@@ -42,9 +42,7 @@ class Locker
     # @yield with the lock
     # @return [Boolean] whether the block has run
     # @raise (see #run)
-    def self.run(key, options = {}, &block)
-      new(key, options).run(&block)
-    end
+    def self.run(key, options = {}, &block) = new(key, options).run(&block)
 
     # @param key [String]
     # @param options [Hash{Symbol => Object}]

@@ -68,7 +68,7 @@ class Locker
       return if how == :once && request.left.positive? && @lines.anybody?(request.key)
 
       asked_at = Plock::Clock.now
-      sequence = request.grant.get
+      sequence = request.lease.get
       Plock::Store::AcquireRequest::Answer.new(sequence, asked_at) if sequence
     end
 

@@ -43,7 +43,7 @@ class Locker
         @alarm.hearing(&block)
         @done = true
       ensure
-        Thread.handle_interrupt(Object => :never) { request.leave }
+        Thread.handle_interrupt(Plock::UNINTERRUPTED) { request.leave }
       end
     end
 

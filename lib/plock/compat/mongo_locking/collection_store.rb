@@ -23,7 +23,7 @@ module Mongo
 
       # The abilities that this store lacks; see Plock::Locking::ABILITIES.
       UNABLE = %i[order lasting_fences prompt_expiry semaphores read_write_locks downgrade
-                  busy_renewal compares_secrets].freeze
+                  busy_renewal compares_secrets background_release replicas].freeze
 
       # @api private
       ONE_HOLDER = "a document has one holder"
@@ -60,10 +60,10 @@ module Mongo
       # {AcquireRequest}, {LeaseState} and {Renewal} call the following methods.
 
       # @return [Integer, nil] the fence; nil: another caller holds the lock
-      def add(grant, ttl, _deadline)
-        place = place_of(grant.key)
-        document = ours_now(grant, ttl)
-        document = grant.writing(document["expire_at"]) do
+      def add(lease, ttl, _deadline)
+        place = place_of(lease.key)
+        document = ours_now(lease, ttl)
+        document = lease.writing(document["expire_at"]) do
           indexed.change(
             place.merge("refcount" => { "$lt" => 1 }), { "$set" => document }, upsert: true
           ) || @takeover.step(place, document)
@@ -71,20 +71,16 @@ module Mongo
         document && document["fence"]
       end
 
-      def prolong(grant, span)
-        !change(grant, ::Time.now.utc + span).nil?
-      end
+      def prolong(lease, span) = !change(lease, ::Time.now.utc + span).nil?
 
-      def still?(grant)
-        running?(@documents.find(mine(grant)))
-      end
+      def still?(lease) = running?(@documents.find(mine(lease)))
 
-      def give_back(grant, keep, _deadline = nil)
+      def give_back(lease, keep, _deadline = nil)
         # without an owner until it expires
-        return !change(grant, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive?
+        return !change(lease, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive?
 
-        found = take_down(mine(grant))
-        @lines.call_first(grant.key)
+        found = take_down(mine(lease))
+        @lines.call_first(lease.key)
         running?(found)
       end
 
@@ -100,44 +96,40 @@ module Mongo
         @documents
       end
 
-      def grant_for(key, **options)
-        Tenancy.new(self, key, ::Plock.token, **options)
-      end
+      def lease_for(key, **options) = Tenancy.new(self, key, ::Plock.token, **options)
 
       def place_of(store_key)
         name = Name.of_document(store_key)
         { "scope" => name.scope, "key" => name.key }
       end
 
-      def mine(grant)
-        place_of(grant.key).merge("owner" => grant.token, "expire_at" => { "$in" => grant.written })
+      def mine(lease)
+        place_of(lease.key).merge("owner" => lease.token, "expire_at" => { "$in" => lease.written })
       end
 
       # @return [Hash, nil] nil: the document is not ours any more
-      def change(grant, expire_at, **others)
-        grant.writing(expire_at) do
+      def change(lease, expire_at, **others)
+        lease.writing(expire_at) do
           @documents.change(
-            mine(grant), { "$set" => { "expire_at" => expire_at, "until" => expire_at, **others } }
+            mine(lease), { "$set" => { "expire_at" => expire_at, "until" => expire_at, **others } }
           )
         end
       end
 
-      def ours_now(grant, ttl)
+      def ours_now(lease, ttl)
         now = ::Time.now.utc
         {
-          "refcount" => 1, "expire_at" => now + ttl, "until" => now + ttl, "owner" => grant.token,
-          "holder" => ::Plock::Record.write(nil, grant.label, "-"),
+          "refcount" => 1, "expire_at" => now + ttl, "until" => now + ttl, "owner" => lease.token,
+          "holder" => ::Plock::Record.write(nil, lease.label, "-"),
           "fence" => (now.to_r * 1_000_000).to_i, "since" => now
         }
       end
 
       # @return [Hash, nil] the document; nil: none matched
-      def take_down(filter)
-        @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
-      end
+      def take_down(filter) = @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
 
-      def undo(grant, _within)
-        found = @documents.find(place_of(grant.key).merge("owner" => grant.token))
+      def undo(lease, _within)
+        found = @documents.find(place_of(lease.key).merge("owner" => lease.token))
         take_down(unmoved(found)) if found && ours?(found)
         true
       rescue ::Plock::UnavailableError
@@ -167,30 +159,26 @@ module Mongo
       end
 
       # A process of the gem that takes a document over changes `expire_at` only.
-      def ours?(found)
-        found.key?("owner") && found["until"] == found["expire_at"]
-      end
+      def ours?(found) = found.key?("owner") && found["until"] == found["expire_at"]
 
       # A lock that expired before its release was lost.
-      def running?(found)
-        !found.nil? && found["expire_at"] > ::Time.now
-      end
+      def running?(found) = !found.nil? && found["expire_at"] > ::Time.now
 
       # Adopts the lock, with a request that matches only what its last owner has written.
-      def take_over(grant, token, span, granted)
-        left = place_of(grant.key).merge("owner" => token)
+      def take_over(lease, token, span, granted)
+        left = place_of(lease.key).merge("owner" => token)
         found = @documents.find(left)
         return unless running?(found) && ours?(found)
 
         expire_at = span ? ::Time.now.utc + span : found["expire_at"]
         label = ::Plock::Record.who(found["holder"])[:label]
         fence = [found["fence"].to_i + 1, (::Time.now.to_r * 1_000_000).to_i].max
-        adopted = grant.writing(expire_at) do
+        adopted = lease.writing(expire_at) do
           @documents.change(
             left.merge("expire_at" => found["expire_at"]),
             {
               "$set" => {
-                "expire_at" => expire_at, "until" => expire_at, "owner" => grant.token,
+                "expire_at" => expire_at, "until" => expire_at, "owner" => lease.token,
                 "fence" => fence, "holder" => ::Plock::Record.write(nil, label, "-")
               }
             }
@@ -214,21 +202,24 @@ module Mongo
                                **::Plock::Record.who(found["holder"]))
       end
 
-      def each_key(_prefix)
+      def keys_after(_prefix, _cursor)
         once = ::Plock::Locking::Kind::ONCE
-        @documents.all.each do |found|
+        keys = @documents.all.map do |found|
           key = found["key"].delete_suffix("\0#{once.suffix}")
           name = found["scope"].empty? ? key : Name.new(found["scope"], key).store_key
-          yield profile.store_key(name, key == found["key"] ? ::Plock::Locking::Kind::LOCK : once)
+          config.store_key(name, key == found["key"] ? ::Plock::Locking::Kind::LOCK : once)
         end
+        [keys, nil]
       end
 
       # If other processes have incremented the count, the document remains and can be taken over. A
       # new holder keeps the lock. If the same holder has only renewed it, the loop tries again.
-      def break_hold(key, _shared)
+      def break_hold(key, _shared, only)
         owner = nil
         LOOKS.times do
           found = @documents.find(place_of(key))
+          return false unless only.nil? || only.map(&:fence).include?(holder(found)&.fence)
+
           unless holder(found) && (owner.nil? || (ours?(found) && found["owner"] == owner))
             return false
           end

@@ -122,9 +122,7 @@ module Mongo
       end
 
       # @return [Boolean]
-      def is_root?
-        @parent.nil?
-      end
+      def is_root? = @parent.nil?
 
       # @param lockable [Object]
       # @return [Object, nil] its parent; nil: it is a root
@@ -136,9 +134,7 @@ module Mongo
       # @param lockable [Object]
       # @return [String]
       # @raise [Exceptions::InvalidConfig] the class is not a root
-      def key_for(lockable)
-        resolve(:key, lockable).to_s
-      end
+      def key_for(lockable) = resolve(:key, lockable).to_s
 
       # @param lockable [Object]
       # @return [String]
@@ -155,14 +151,10 @@ module Mongo
       # @param from [Object]
       # @return [Object] its root, which is locked for it
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root
-      def root_for(from)
-        Path.root_of(from)
-      end
+      def root_for(from) = Path.root_of(from)
 
       # @api private
-      def name_of(lockable)
-        Name.new(scope_for(lockable), key_for(lockable))
-      end
+      def name_of(lockable) = Name.new(scope_for(lockable), key_for(lockable))
 
       private
 

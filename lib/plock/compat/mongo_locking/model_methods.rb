@@ -71,9 +71,7 @@ module Mongo
 
       # @return [Boolean] whether this fiber holds the lock of the root
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root
-      def have_lock?
-        Locker.locked?(self)
-      end
+      def have_lock? = Locker.locked?(self)
     end
   end
 end

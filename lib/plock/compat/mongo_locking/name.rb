@@ -66,9 +66,7 @@ module Mongo
         ::Plock::Locking::Arguments.shortened_label("#{MARK}#{scope}/#{key}")
       end
 
-      def to_s
-        "#{@scope}/#{@key}"
-      end
+      def to_s = "#{@scope}/#{@key}"
     end
   end
 end

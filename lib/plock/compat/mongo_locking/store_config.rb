@@ -16,9 +16,7 @@ module Mongo
       end
 
       # @return [Boolean] true: a collection has no other documents
-      def own?(_store_key)
-        true
-      end
+      def own?(_store_key) = true
     end
   end
 end

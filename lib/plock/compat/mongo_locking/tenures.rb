@@ -4,15 +4,15 @@ require_relative "exceptions"
 
 module Mongo
   module Locking
-    # The locks of each fiber, so that a fiber does not wait for itself. A forked child has none of
-    # its parent's locks.
+    # Acquires a lock, unless this fiber holds it already: a fiber must not wait for itself. A
+    # forked child has none of its parent's locks.
     #
     # @api private
     module Tenures
       class << self
         # Holds the lock while the block runs.
         def hold(name, options, &block)
-          lease = own[name.store_key]
+          lease = own(name)
           raise Exceptions::LockFailure, "lock #{name} was lost" if lease&.lost?
           return begin_tenure(name, options, &block) unless lease&.valid?
 
@@ -20,19 +20,21 @@ module Mongo
           yield
         end
 
-        def held?(name)
-          own[name.store_key]&.valid? || false
-        end
+        def held?(name) = own(name)&.valid? || false
 
         private
 
-        def own = ::Thread.current[:"mongo_locking_tenures_#{::Process.pid}"] ||= {}
+        # @return [::Plock::Lease, nil] of this fiber; it may be lost
+        def own(name)
+          ::Plock::Locking::OwnHolds.leases.map(&:last).find { |lease| lease.key == name.store_key }
+        end
 
         def begin_tenure(name, options)
           entered = false
-          value = Locking.store.try_acquire(name.store_key, **terms(name, options)) do |lease|
+          value = Locking.store.try_acquire(name.store_key, **lease_options(name, options)) do
             entered = true
-            inside(name, lease) { yield }
+            Locking.debug { "lock #{name} acquired" }
+            yield
           end
           return value if entered
 
@@ -45,19 +47,7 @@ module Mongo
           raise Exceptions::LockFailure, "unable to acquire lock #{name}"
         end
 
-        def inside(name, lease)
-          mask = ::Plock::Locking::Acquisition.mask
-          key = name.store_key
-          begin
-            own[key] = lease
-            Locking.debug { "lock #{name} acquired" }
-            yield
-          ensure
-            ::Thread.handle_interrupt(mask) { own.delete(key) }
-          end
-        end
-
-        def terms(name, options)
+        def lease_options(name, options)
           {
             ttl: options[:max_lifetime],
             wait:

@@ -20,7 +20,7 @@ class RemoteLock
         store = Plock::Locking === source ? source : opened(source)
         return store if Plock::Store === store
 
-        raise ArgumentError, "#{store.url} is not in Redis: RemoteLock::Adapters::Store is for such"
+        raise ArgumentError, "#{store.url} is not in Redis: use RemoteLock::Adapters::Store"
       end
 
       # @param description [Object] may contain a password; only its digest is kept

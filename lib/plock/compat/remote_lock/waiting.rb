@@ -43,15 +43,15 @@ class RemoteLock
     #   released
     # @yieldreturn [Boolean] whether the lock is ours
     def leased(store, key, seconds, wait, undo = nil)
-      profile = store.profile
+      config = store.config
       name = "remote_lock:#{Plock.digest(key)}"
       label = Plock::Locking::Arguments.shortened_label(key)
-      terms = Plock::Locking::AcquireOptions.new(profile, nil)
+      options = Plock::Locking::AcquireOptions.new(config, nil)
                                    .with(ttl: span(seconds), wait: patience(wait), label: label)
-      lease = Plock::Lease.new(name, terms)
+      lease = Plock::Lease.new(name, options)
       keep = ->(_ours) { Holdings.add(place(store, key), lease) }
       Plock::Locking::Acquisition.handing_out(keep, -> { give_up(lease, undo) }) do
-        store.trying(name, profile.store_key(name), terms, nil, lease: lease) &&
+        store.trying(name, config.store_key(name), options, nil, lease: lease) &&
           yield(lease)
       end || false
     end

@@ -75,7 +75,7 @@ module WithTransactionalLock
       # interrupt came after the lock was granted, the transaction keeps the lock. If the connection
       # is lost, so is the transaction.
       def go_back(connection)
-        Thread.handle_interrupt(Object => :never) do
+        Thread.handle_interrupt(Plock::UNINTERRUPTED) do
           raw = connection.raw_connection
           Plock::Store::Database::Postgresql.stop_asking(raw)
           next unless raw.transaction_status == PG::PQTRANS_INERROR

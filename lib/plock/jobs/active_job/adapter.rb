@@ -13,9 +13,7 @@ module Plock
 
       class << self
         # @return [Boolean] does the adapter only record jobs?
-        def pretends?(adapter)
-          adapter.class.name == TEST
-        end
+        def pretends?(adapter) = adapter.class.name == TEST
 
         # @return [Boolean] can the adapter run a job later?
         def schedules?(adapter)
@@ -28,9 +26,7 @@ module Plock
         end
 
         # @return [Boolean] does the adapter itself run a job again that has raised?
-        def retries?(adapter)
-          adapter.class.name == SIDEKIQ
-        end
+        def retries?(adapter) = adapter.class.name == SIDEKIQ
 
         # @return [Boolean] is the job enqueued when open transactions have been committed?
         def waits_for_commit?(job_class, adapter)

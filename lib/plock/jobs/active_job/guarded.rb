@@ -92,9 +92,7 @@ module Plock
         false
       end
 
-      def plock_due
-        scheduled_at ? [scheduled_at.to_f - Time.now.to_f, 0.0].max : 0.0
-      end
+      def plock_due = scheduled_at ? [scheduled_at.to_f - Time.now.to_f, 0.0].max : 0.0
 
       # Postpones the job when it is enqueued. A job that is scheduled for a later time keeps that.
       def plock_put_off(delay)

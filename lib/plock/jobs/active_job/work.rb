@@ -22,24 +22,16 @@ module Plock
       end
 
       # @return [Array]
-      def arguments
-        @job.arguments
-      end
+      def arguments = @job.arguments
 
       # @return [Array] the arguments as they are serialized: a record is replaced by its global id
-      def plain_arguments
-        in_order(::ActiveJob::Arguments.serialize(@job.arguments))
-      end
+      def plain_arguments = in_order(::ActiveJob::Arguments.serialize(@job.arguments))
 
       # @return [Boolean]
-      def reschedule(delay)
-        @rescheduler ? @rescheduler.call(delay) : false
-      end
+      def reschedule(delay) = @rescheduler ? @rescheduler.call(delay) : false
 
       # @return [Float]
-      def due_again
-        ticket.passed_on || 0.0
-      end
+      def due_again = ticket.passed_on || 0.0
 
       def log(severity, message)
         ::ActiveJob::Base.logger&.public_send(severity, "plock: #{message}")

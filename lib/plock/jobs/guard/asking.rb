@@ -14,9 +14,7 @@ module Plock
       # Attempts in a row, if the holder is gone each time before it could be named.
       ATTEMPTS = 3
 
-      # Masks interrupts while a lease changes its owner.
-      UNDISTURBED = { Object => :never }.freeze
-      private_constant :ATTEMPTS, :UNDISTURBED
+      private_constant :ATTEMPTS
 
       private
 

@@ -24,17 +24,13 @@ module Plock
       end
 
       # @return [Boolean] does an earlier run of the same job have the key?
-      def own?
-        !@status.nil? && @status.holders.any? { |holder| holder.label == @work.label }
-      end
+      def own? = !@status.nil? && @status.holders.any? { |holder| holder.label == @work.label }
 
       # Handles a conflict at the start of the job.
       #
       # @return [Symbol] the outcome: `:rescheduled`, `:discarded` or `:handled`
       # @raise [Conflict]
-      def at_start
-        own? ? wait_for_old_run : carry_out(wish)
-      end
+      def at_start = own? ? wait_for_old_run : carry_out(wish)
 
       # Reschedules a job whose earlier run seems to hold its key. This is not counted as a
       # conflict.
@@ -85,13 +81,9 @@ module Plock
         end
       end
 
-      def conflicts
-        @work.ticket.conflicts + 1
-      end
+      def conflicts = @work.ticket.conflicts + 1
 
-      def exhausted?
-        !@work.guard.max_conflicts.nil? && conflicts > @work.guard.max_conflicts
-      end
+      def exhausted? = !@work.guard.max_conflicts.nil? && conflicts > @work.guard.max_conflicts
 
       # @param counted [Integer] conflicts of the job so far
       def reschedule(why, counted)
@@ -116,9 +108,7 @@ module Plock
         outcome
       end
 
-      def who
-        "#{@work.key.inspect} is #{@status || "held"}"
-      end
+      def who = "#{@work.key.inspect} is #{@status || "held"}"
     end
   end
 end

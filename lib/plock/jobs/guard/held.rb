@@ -34,7 +34,7 @@ module Plock
 
         # @return [String] the key in the store
         def store_key(store, key, limit)
-          opened(store).profile.store_key(
+          opened(store).config.store_key(
             key, limit == 1 ? Locking::Kind::LOCK : Locking::Kind::SEMAPHORE
           )
         end
@@ -72,9 +72,7 @@ module Plock
         # Releases a lease, or lets it expire if its key must stay taken.
         #
         # @param left [Float] seconds
-        def settle(lease, left)
-          left < LEAST ? lease.release : leave(lease, left)
-        end
+        def settle(lease, left) = left < LEAST ? lease.release : leave(lease, left)
 
         # Gives the lease of a queued job a new TTL.
         #
@@ -109,9 +107,7 @@ module Plock
         private
 
         # Plock stands for its default store, but does not have the private methods of one.
-        def opened(store)
-          store.equal?(Plock) ? Plock.store : store
-        end
+        def opened(store) = store.equal?(Plock) ? Plock.store : store
       end
     end
   end

@@ -64,9 +64,7 @@ module Plock
       end
 
       # @return [Boolean] is there nothing to store in the job?
-      def empty?
-        @lease.nil? && @conflicts.zero? && !@put_off
-      end
+      def empty? = @lease.nil? && @conflicts.zero? && !@put_off
 
       # @return [Hash{String => Object}] values that JSON knows
       def to_h

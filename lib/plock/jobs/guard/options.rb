@@ -11,18 +11,8 @@ module Plock
     # @api private
     class Options
       NAMES = %i[
-        key
-        during
-        ttl
-        wait
-        on_conflict
-        max_conflicts
-        at_least
-        limit
-        on_lost
-        on_unavailable
-        queued_ttl
-        store
+        key during ttl wait on_conflict max_conflicts at_least limit on_lost on_unavailable
+        queued_ttl store
       ].freeze
 
       DURING = %i[running queued queued_and_running].freeze
@@ -37,14 +27,8 @@ module Plock
 
       # Options that have no effect on a job that is guarded only in its queue.
       OF_RUNNING = %i[ttl wait on_lost].freeze
-      private_constant :DURING,
-                       :ON_CONFLICT,
-                       :ON_LOST,
-                       :ON_UNAVAILABLE,
-                       :TTL,
-                       :QUEUED_TTL,
-                       :QUEUED_TTL_MIN,
-                       :OF_RUNNING
+      private_constant :DURING, :ON_CONFLICT, :ON_LOST, :ON_UNAVAILABLE, :TTL, :QUEUED_TTL,
+                       :QUEUED_TTL_MIN, :OF_RUNNING
 
       # @return [#call, String, nil]
       attr_reader :key
@@ -82,24 +66,16 @@ module Plock
 
       # @return [Locking, Plock] the store of the keys
       # @raise [ConfigurationError] the store cannot be opened
-      def store
-        @place.store
-      end
+      def store = @place.store
 
       # @return [Boolean] does a job hold its key while it runs?
-      def runs?
-        @during != :queued
-      end
+      def runs? = @during != :queued
 
       # @return [Boolean] does a job hold its key while it is queued?
-      def queued?
-        @during != :running
-      end
+      def queued? = @during != :running
 
       # @return [Boolean] may a job go without its key if the store is unavailable?
-      def proceed?
-        @on_unavailable == :proceed
-      end
+      def proceed? = @on_unavailable == :proceed
 
       private
 

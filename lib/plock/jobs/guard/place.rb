@@ -59,10 +59,8 @@ module Plock
         store = @source.call
         return store if Locking === store
 
-        raise ConfigurationError.new(
-          "the callable store: of a guard must return an opened store (got #{store.class})",
-          code: :bad_config
-        )
+        raise ConfigurationError,
+              "the callable store: of a guard must return an opened store (got #{store.class})"
       end
     end
   end

@@ -55,7 +55,7 @@ module Plock
             @work.store, @work.key, guard.limit, ttl: @work.queued_span(@due), wait: 0,
             label: @work.label
           )
-        Thread.handle_interrupt(UNDISTURBED) { ticket.lease = lease.dump }
+        Thread.handle_interrupt(UNINTERRUPTED) { ticket.lease = lease.dump }
         ticket.keep_until =
           Process.clock_gettime(Process::CLOCK_REALTIME) +
           guard.at_least if guard.at_least.positive?

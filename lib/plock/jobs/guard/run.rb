@@ -86,7 +86,7 @@ module Plock
         value = nil
         error, status = refusal_for_good do |entered|
           Held.acquire(
-            @work.store, @work.key, @guard.limit, **terms, wait: @guard.wait,
+            @work.store, @work.key, @guard.limit, **lease_options, wait: @guard.wait,
             at_least: @guard.at_least, renew: true
           ) do
             entered.call
@@ -104,7 +104,7 @@ module Plock
         value = nil
         error = refusal do |entered|
           alone do
-            Held.adopt(@work.store, @ticket.lease, **terms) do |lease|
+            Held.adopt(@work.store, @ticket.lease, **lease_options) do |lease|
               entered.call
               value = hold(lease, &job)
             end
@@ -135,9 +135,7 @@ module Plock
         value
       end
 
-      def give_back
-        Held.give_back(@work.store, @ticket, @guard ? @guard.at_least : Held::MOST)
-      end
+      def give_back = Held.give_back(@work.store, @ticket, @guard ? @guard.at_least : Held::MOST)
 
       def alone(&block)
         @work.store.acquire(
@@ -159,7 +157,7 @@ module Plock
         done = true
         value
       ensure
-        Thread.handle_interrupt(UNDISTURBED) do
+        Thread.handle_interrupt(UNINTERRUPTED) do
           done && !@ticket.passed_on ? finish(lease) : pass_on(lease)
         end
       end
@@ -192,7 +190,7 @@ module Plock
         nil
       end
 
-      def terms
+      def lease_options
         {
           ttl: @guard.ttl, label: @work.label,
           on_lost: @guard.on_lost == :log ? method(:log_loss) : @guard.on_lost

@@ -52,21 +52,15 @@ module Plock
 
       # @return [Locking, Plock] the store of the job's keys; the default store if the job's class
       #   is no longer guarded
-      def store
-        @guard ? @guard.store : Plock
-      end
+      def store = @guard ? @guard.store : Plock
 
       # @return [String] the key of the lock that keeps apart two runs of this job that would use
       #   the same lease
-      def run_key
-        "job run:#{@id}"
-      end
+      def run_key = "job run:#{@id}"
 
       # @param due [Float] seconds until the job is due
       # @return [Float] seconds for which the job may have its key in the queue
-      def queued_span(due)
-        [@guard.queued_ttl + due, Held::MOST].min
-      end
+      def queued_span(due) = [@guard.queued_ttl + due, Held::MOST].min
 
       # Emits an event.
       #

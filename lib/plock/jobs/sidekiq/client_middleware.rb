@@ -43,9 +43,7 @@ module Plock
         job_class.plock_guard if job_class.respond_to?(:plock_guard)
       end
 
-      def testing?
-        defined?(::Sidekiq::Testing) && ::Sidekiq::Testing.enabled?
-      end
+      def testing? = defined?(::Sidekiq::Testing) && ::Sidekiq::Testing.enabled?
 
       # Refuses arguments that JSON does not know before a key is taken.
       def take(work, item, pushes)
@@ -57,9 +55,7 @@ module Plock
         outcome
       end
 
-      def schedule(work, delay)
-        work.schedule_for(Time.now.to_f + delay)
-      end
+      def schedule(work, delay) = work.schedule_for(Time.now.to_f + delay)
     end
   end
 end

@@ -27,9 +27,7 @@ module Plock
       class << self
         # @param item [Hash]
         # @return [Array<Guard::JobState>]
-        def tickets(item)
-          places(item).map { |place| Guard::JobState.read(place[NAME]) }
-        end
+        def tickets(item) = places(item).map { |place| Guard::JobState.read(place[NAME]) }
 
         # @param item [Hash]
         # @return [Guard::Options, nil] the guard of the job's class, if this process has loaded it
@@ -51,9 +49,7 @@ module Plock
         end
 
         # @param item [Hash]
-        def scrub(item)
-          places(item).each { |place| place.delete(NAME) }
-        end
+        def scrub(item) = places(item).each { |place| place.delete(NAME) }
 
         private
 

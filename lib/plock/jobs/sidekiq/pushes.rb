@@ -45,9 +45,7 @@ module Plock
 
       class << self
         # @return [Pushes, nil]
-        def current
-          Thread.current[CURRENT]
-        end
+        def current = Thread.current[CURRENT]
 
         # @param again [Boolean] were the jobs pushed before?
         # @return [Object] the block's value
@@ -75,9 +73,7 @@ module Plock
       end
 
       # @return [Boolean]
-      def any?
-        !@works.empty?
-      end
+      def any? = !@works.empty?
 
       # @param items [Array<Hash>]
       def arrived(items)

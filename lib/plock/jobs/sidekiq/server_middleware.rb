@@ -33,9 +33,7 @@ module Plock
       private
 
       # `perform_inline` and Sidekiq::Testing run a job inside their caller, outside of any queue.
-      def queued?(job)
-        !job._context.nil?
-      end
+      def queued?(job) = !job._context.nil?
 
       def schedule(work, delay)
         !::Sidekiq::Client.new(config: config).push(work.copy_for(Time.now.to_f + delay)).nil?

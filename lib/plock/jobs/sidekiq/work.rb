@@ -54,9 +54,7 @@ module Plock
       end
 
       # @return [Boolean]
-      def reschedule(delay)
-        @rescheduler ? @rescheduler.call(self, delay) : false
-      end
+      def reschedule(delay) = @rescheduler ? @rescheduler.call(self, delay) : false
 
       # @return [Float]
       def due_again

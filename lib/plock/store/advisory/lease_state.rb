@@ -18,7 +18,7 @@ module Plock
         # @return [Float] when it began to wait, or was granted, in seconds since 1970
         attr_reader :since
 
-        # @return [Integer] the server's id of the connection
+        # @return [Integer, nil] the server's id of the connection; nil: the request has not waited
         attr_reader :server_id
 
         # @return [Float, nil] until when the key stays taken after the release, on {Clock}
@@ -31,12 +31,13 @@ module Plock
           @unlocking = Mutex.new
           @loan = store.pool.loan
           @parted = false
+          @server_id = @connections = nil
         end
 
         # The lease ends with the connection, so a thread watches that.
         def given(*)
           super
-          ConnectionWatch.here.add(self)
+          (@connections = ConnectionWatch.here).add(self)
           self
         end
 
@@ -45,6 +46,7 @@ module Plock
           super
           @loan = @store.pool.loan
           @parted = false
+          @server_id = nil
         end
 
         def leave
@@ -70,7 +72,7 @@ module Plock
         def notice_end
           return :ended if ended || inherited?
 
-          Thread.handle_interrupt(Object => :never) do
+          Thread.handle_interrupt(UNINTERRUPTED) do
             next :busy unless @lock.try_lock
 
             begin
@@ -148,10 +150,10 @@ module Plock
             begin
               clean = yield connection if connection
             ensure
-              Thread.handle_interrupt(Object => :never) do
+              Thread.handle_interrupt(UNINTERRUPTED) do
                 connection&.spoil unless clean
-                ConnectionWatch.here.remove(self)
-                @store.here.enter { |here| here.delete(server_id) }
+                @connections&.remove(self)
+                @store.here.enter { |here| here.delete(server_id) } if server_id
                 @store.pool.take_back(@loan)
               end
             end

@@ -46,7 +46,7 @@ module Plock
         # @return [Array(Float, Integer, Integer), nil] when the database was asked, the id of the
         #   server process, and the fence; nil: the key is held
         def lock(connection, key, share, seconds, deadline)
-          @transaction ? begin_transaction(connection, deadline) : connection.stay_open(deadline)
+          connection.stay_open(deadline) unless @transaction
           asked_at = Clock.now
           held, server_id, fence =
             if seconds.positive?
@@ -145,17 +145,6 @@ module Plock
 
         private
 
-        # The lock is an open transaction that is idle, so the server's limits for idle transactions
-        # must not apply to it.
-        def begin_transaction(connection, deadline)
-          # left by an attempt that failed
-          connection.run("ROLLBACK", deadline) if connection.in_transaction?
-          connection.run("BEGIN", deadline)
-          connection.limits_of_idle_transactions.each do |name|
-            connection.run("SET LOCAL #{name} = 0", deadline)
-          end
-        end
-
         # A shared lock may just have been downgraded, so this tries both modes.
         def unlocking(share)
           return "pg_advisory_unlock($1)" unless share
@@ -175,15 +164,20 @@ module Plock
 
         def try(connection, key, share, deadline)
           sql = "SELECT #{function("try_", share)}, pg_backend_pid(), #{NOW}"
-          connection.run(sql, number(key), deadline).rows.first
+          run(connection, sql, number(key), deadline)
         end
 
         # PostgreSQL evaluates from left to right: the limit, the lock, the time.
         def wait(connection, key, share, seconds, deadline)
-          row = connection.run("SELECT set_config('lock_timeout', $2, true), " \
-                               "#{function("", share)}::text, pg_backend_pid(), #{NOW}",
-                               number(key), (seconds * 1000).ceil.to_s, deadline).rows.first
+          row = run(connection, "SELECT set_config('lock_timeout', $2, true), " \
+                                "#{function("", share)}::text, pg_backend_pid(), #{NOW}",
+                    number(key), (seconds * 1000).ceil.to_s, deadline)
           [true, *row.last(2)]
+        end
+
+        # @return [Array] the first row
+        def run(connection, ...)
+          (@transaction ? connection.run_in_open_transaction(...) : connection.run(...)).rows.first
         end
 
         def end_transaction(connection, deadline)

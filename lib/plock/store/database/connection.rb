@@ -91,13 +91,16 @@ module Plock
           end
         end
 
-        # @return [Boolean] can the connection be used again? While an answer is outstanding, only
-        #   if the rest of it arrives soon.
-        def usable?
+        # @return [Boolean] can the connection be used again? This looks at its socket.
+        def usable? = finished? && alive?
+
+        # @return [Boolean] is it neither broken nor waiting for an answer? If an answer is
+        #   outstanding, this waits a moment for the rest of it.
+        def finished?
           return false if @spoilt
 
           @busy = !recovered? if @busy
-          !@busy && alive?
+          !@busy
         end
 
         # @return [IO, nil] its socket; nil: the driver does not show it
@@ -160,7 +163,7 @@ module Plock
           mask = Locking::Acquisition.mask
           started = false
           begin
-            tell(:start, payload) { started = true }
+            Thread.handle_interrupt(mask) { (started = true) && tell(:start, payload) }
             yield
           ensure
             Thread.handle_interrupt(mask) { tell(:finish, payload) if started }
@@ -169,12 +172,9 @@ module Plock
 
         # An error of a subscriber does not change how the statement is treated.
         def tell(what, payload)
-          Thread.handle_interrupt(Locking::Acquisition.mask) do
-            yield if block_given?
-            ActiveSupport::Notifications.instrumenter.public_send(what, EVENT, payload)
-          rescue StandardError, ScriptError => e # a pending interrupt is raised after this
-            Log.failure(nil, "a subscriber to #{EVENT}", e)
-          end
+          ActiveSupport::Notifications.instrumenter.public_send(what, EVENT, payload)
+        rescue StandardError, ScriptError => e
+          Log.failure(nil, "a subscriber to #{EVENT}", e)
         end
 
         # The answer is complete.

@@ -4,6 +4,7 @@ require "securerandom"
 require_relative "../support/backoff"
 require_relative "../support/lines"
 require_relative "../../record"
+require_relative "aftermath"
 require_relative "connections"
 require_relative "listener"
 
@@ -19,10 +20,6 @@ module Plock
         # Seconds between two attempts of a statement that collided with another transaction. No
         # connection is kept in between.
         COLLISION_S = [0.002, 0.1].freeze
-
-        # Seconds after an interrupted statement at which its effects are removed again: the server
-        # may still carry it out.
-        AFTERMATH_S = [0.1, 0.5, 2.0].freeze
 
         # Seconds between two deletions of old rows: PRUNE_ON_S while there are more.
         PRUNE_S = 600.0
@@ -44,12 +41,16 @@ module Plock
           @reach = reach
           @calls = @tables.respond_to?(:tell)
           @scheduler = scheduler
+          @aftermath = Aftermath.new(scheduler, method(:look_for), method(:settle))
           @turns = Lines.new
           @watched = {}
           @prune_at = Clock.now + rand(PRUNE_S)
           @forking = Mutex.new
           start_afresh
         end
+
+        # @return [Float] on {Clock}, when a release that begins now must be answered
+        def soon = Clock.now + release_timeout
 
         # @return [Float] seconds
         def release_timeout = Background.at_most(@release_timeout)
@@ -83,10 +84,10 @@ module Plock
         #
         # @param keep [Float] seconds that the key stays taken
         # @return [Boolean] was it held?
-        def release(grant, keep, deadline)
-          waiting, called = ask(*releasing(grant, keep), by: deadline, reserve: Pool::RELEASE)
+        def release(lease, keep, deadline)
+          waiting, called = ask(*releasing(lease, keep), by: deadline, reserve: Pool::RELEASE)
           if called then @turns.call_first(called)
-          elsif waiting && keep.zero? then call_first(grant.key, deadline)
+          elsif waiting && keep.zero? then call_first(lease.key, deadline)
           end
           prune_by_and_by
           !waiting.nil?
@@ -104,31 +105,28 @@ module Plock
         end
 
         # Takes back the lease or the place that a token has.
-        def settle(key, token, deadline)
+        def settle(key, token, deadline = soon)
           holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
           call(holder, next_token, deadline)
         end
 
-        # The same in the background, at once and again at AFTERMATH_S. After a failure it is
-        # repeated, with growing pauses.
-        def settle_later(key, token, until_time)
-          times = [*AFTERMATH_S.map { |pause| Clock.now + pause }, until_time]
-          @scheduler.retry_until(until_time) do
-            settle(key, token, Clock.now + @release_timeout)
-            times.shift if times.first < until_time
-          end
+        # The same in the background, as often as the server may still carry out a statement.
+        #
+        # @param settled [Boolean] was it done once?
+        def settle_later(key, token, settled, until_time)
+          @aftermath.doubt(key, token, settled, until_time)
         end
 
         # From now on the holder is notified if the lease is broken.
-        def watch(grant)
-          return if hearing? && @watched[grant.token].equal?(grant)
+        def watch(lease)
+          return if hearing? && @watched[lease.token].equal?(lease)
 
           here
-          @watched[grant.token] = grant
+          @watched[lease.token] = lease
           listen(Clock.now)
         end
 
-        def unwatch(grant) = @watched.delete(grant.token)
+        def unwatch(lease) = @watched.delete(lease.token)
 
         # Notifies owners that their leases were broken.
         #
@@ -136,7 +134,7 @@ module Plock
         def tell_of_loss(owners, deadline)
           here
           owners.each do |holder, token|
-            if (grant = @watched[token]) then grant.lose
+            if (lease = @watched[token]) then lease.lose
             elsif holder then tell(holder, "lost", token, deadline)
             end
           end
@@ -175,7 +173,7 @@ module Plock
 
           @prune_at = Clock.now + PRUNE_S
           @scheduler.retry_until(@prune_at) do
-            Clock.now + PRUNE_ON_S if ask(:prune, by: Clock.now + @release_timeout)
+            Clock.now + PRUNE_ON_S if ask(:prune, by: soon)
           end
         end
 
@@ -185,6 +183,14 @@ module Plock
         end
 
         private
+
+        # @param names [Hash{String => String}] keys by their tokens
+        # @return [Array<String>] the tokens that have a lease or a place
+        def look_for(names)
+          names.each_slice(Tables::LISTED_AT_ONCE).flat_map do |some|
+            ask(:present, some.to_h, by: soon, reserve: Pool::RELEASE)
+          end
+        end
 
         # A forked child has a channel of its own, and watches none of the parent's leases.
         def here
@@ -200,11 +206,11 @@ module Plock
           @listener = Listener.new(self)
         end
 
-        def releasing(grant, keep)
-          return [:release_shared, grant.key, grant.token, micros(keep)] if grant.share
-          return [:release_and_call, grant.key, grant.token, @channel] if @calls && keep.zero?
+        def releasing(lease, keep)
+          return [:release_shared, lease.key, lease.token, micros(keep)] if lease.share
+          return [:release_and_call, lease.key, lease.token, @channel] if @calls && keep.zero?
 
-          [:release, grant.key, grant.token, micros(keep)]
+          [:release, lease.key, lease.token, micros(keep)]
         end
 
         def tell(holder, word, token, deadline)

@@ -16,16 +16,16 @@ module Plock
         # @return [Boolean] are changes to the lease part of the caller's transaction?
         # @raise [UnsupportedError] it is part of another transaction that is still open: other
         #   connections cannot see it
-        def inside_with?(grant)
-          return inside? && grant.share.nil? if grant.transaction.nil?
-          return true if inside? && @origin.connection.equal?(grant.transaction)
+        def inside_with?(lease)
+          return inside? && lease.share.nil? if lease.transaction.nil?
+          return true if inside? && @origin.connection.equal?(lease.transaction)
 
           raise UnsupportedError, "the lease was taken in a transaction that is still open: " \
                                   "extend and release it there, or when that has ended"
         end
 
         # One attempt. Other connections see its result when the caller's transaction is committed.
-        def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
+        def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, _replicas, &given)
           return super unless inside?
 
           asks_to_watch = renew == true || (watch && !renew)
@@ -33,29 +33,29 @@ module Plock
             wait: wait.positive?, "renew: or on_lost:": asks_to_watch,
             "a lock that is shared": share
           )
-          grant = grant_for(key, label: label)
+          lease = lease_for(key, label: label)
           fence = nil
           Dispatcher.start
           asked_at = Clock.now
-          handing_out(given, -> { leave_inside(grant) if fence }) do
+          handing_out(given, -> { leave_inside(lease) if fence }) do
             @origin.inside do |inside|
               fence =
                 tables.acquire(
-                  inside, key, grant.token, micros(ttl), @site.record(label, grant.token), soon
+                  inside, key, lease.token, micros(ttl), @site.record(label, lease.token), soon
                 )
             end
             if fence
-              grant.given(fence, asked_at, ttl)
-              grant.transaction = @origin.connection
-              @origin.when_over(-> { grant.lose }, -> { grant.transaction = nil })
-              hold_of(grant, 0.0, false)
+              lease.given(fence, asked_at, ttl)
+              lease.transaction = @origin.connection
+              @origin.when_over(-> { lease.lose }, -> { lease.transaction = nil })
+              hold_of(lease, 0.0, false)
             end
           end
         end
 
         # If the release fails, the transaction cannot be committed either.
-        def leave_inside(grant)
-          give_back_inside(grant, 0.0, soon) if inside?
+        def leave_inside(lease)
+          give_back_inside(lease, 0.0, soon) if inside?
         rescue UnavailableError
           nil
         end
@@ -71,27 +71,27 @@ module Plock
         # Waiters are called when the transaction is committed, also those of this process. If it
         # is rolled back, the release is repeated after that, because the owner has released the
         # lease.
-        def give_back_inside(grant, keep, deadline)
+        def give_back_inside(lease, keep, deadline)
           kept_until = Clock.now + keep
           ours = @origin.inside do |inside|
-            waiting = tables.release(inside, grant.key, grant.token, micros(keep), deadline)
+            waiting = tables.release(inside, lease.key, lease.token, micros(keep), deadline)
             next if waiting.nil?
 
             if waiting && keep.zero?
               inside.forget_sessions
-              tables.call_first(inside, grant.key, "", deadline)
+              tables.call_first(inside, lease.key, "", deadline)
             end
             true
           end
           if ours
-            @origin.when_over(-> { give_back_later(grant, [kept_until - Clock.now, 0.0].max) })
+            @origin.when_over(-> { give_back_later(lease, [kept_until - Clock.now, 0.0].max) })
           end
           !ours.nil?
         end
 
-        def prolong_inside(grant, span, deadline)
+        def prolong_inside(lease, span, deadline)
           @origin.inside do |inside|
-            tables.prolong(inside, grant.key, grant.token, micros(span), false, deadline) || nil
+            tables.prolong(inside, lease.key, lease.token, micros(span), false, deadline) || nil
           end || false
         end
       end

@@ -35,7 +35,7 @@ module Plock
 
           raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
         ensure
-          Thread.handle_interrupt(Object => :never) { go_back unless kept }
+          Thread.handle_interrupt(UNINTERRUPTED) { go_back unless kept }
         end
 
         # As {Connection#run}, but only the settings of the caller's connection limit its time.

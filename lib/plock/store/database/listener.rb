@@ -76,7 +76,7 @@ module Plock
 
         def listen
           connection = @site.connections.open
-          process = connection.run("SELECT pg_backend_pid()", Clock.now + CONFIRM_S).rows.dig(0, 0)
+          process = @site.tables.announce_listener(connection, Clock.now + CONFIRM_S)
           connection.run("LISTEN #{@site.channel}", Clock.now + CONFIRM_S)
           return hear_nothing unless confirmed?(connection)
 
@@ -86,7 +86,7 @@ module Plock
           @site.hear_of_gap
           hear(connection)
         ensure
-          Thread.handle_interrupt(Object => :never) do
+          Thread.handle_interrupt(UNINTERRUPTED) do
             @server_process = nil
             now_hearing(false, deaf: @deaf)
             @site.connections.drop(connection) if connection

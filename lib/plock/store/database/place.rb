@@ -15,7 +15,7 @@ module Plock
         def initialize(site, request)
           @site = site
           @request = request
-          super(site.turns, request.grant.token)
+          super(site.turns, request.lease.token)
         end
 
         def ready
@@ -27,9 +27,9 @@ module Plock
         def callable? = @site.hearing?
 
         def renew
-          Thread.handle_interrupt(Object => :never) do
+          Thread.handle_interrupt(UNINTERRUPTED) do
             leave
-            join(@request.grant.token)
+            join(@request.lease.token)
           end
         end
       end

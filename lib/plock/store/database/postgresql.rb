@@ -101,13 +101,19 @@ module Plock
           @stays_open = true
         end
 
-        # @return [Array<String>] the server's settings that can end an idle transaction
-        def limits_of_idle_transactions
-          if @raw.server_version >= 170_000
-            %w[idle_in_transaction_session_timeout transaction_timeout]
-          else
-            %w[idle_in_transaction_session_timeout]
+        # Begins a transaction, and runs the statement as its first, in one request. The transaction
+        # can be idle for as long as it likes: the server's limits do not apply to it.
+        def run_in_open_transaction(sql, *binds, deadline)
+          run("ROLLBACK", deadline) if in_transaction? # left by an attempt that failed
+          telling(sql) do
+            rows, = carry_out(
+              ["BEGIN", *no_limits_of_idleness, fill_places(sql, binds)], deadline
+            )
+            answer(rows, 0)
           end
+        rescue *self.class.failures => e
+          @busy = false if answered?(e)
+          raise failure(e)
         end
 
         # An unrequested message need not end the connection: it can be a notice, or a changed
@@ -154,31 +160,44 @@ module Plock
           run("SET lock_timeout = #{LOCK_WAIT_MS}", deadline) unless @pooled
         end
 
-        def perform_batch(statements, _types, deadline) = carry_out(statements, deadline).rows
+        def no_limits_of_idleness
+          limits = ["idle_in_transaction_session_timeout"]
+          limits << "transaction_timeout" if @raw.server_version >= 170_000
+          limits.map { |name| "SET LOCAL #{name} = 0" }
+        end
+
+        def perform_batch(statements, _types, deadline) = commit(statements, deadline).rows
 
         # @return [Connection::Answer] the rows of the statement that returns some, and how many
         #   rows the last statement before COMMIT affected
+        def commit(statements, deadline)
+          rows, counts =
+            carry_out(
+              [begin_sql, "SET LOCAL lock_timeout = #{LOCK_WAIT_MS}", *statements, "COMMIT"],
+              deadline
+            )
+          answer(rows, counts[-2])
+        end
+
+        # @return [Array(Array, Array)] the rows of the last statement that returns some, and how
+        #   many rows each of them affected
         def carry_out(statements, deadline)
           @busy = true
-          @raw.send_query(
-            [begin_sql, "SET LOCAL lock_timeout = #{LOCK_WAIT_MS}", *statements, "COMMIT"].join(
-              "; "
-            )
-          )
+          @raw.send_query(statements.join("; "))
           rows = []
           counts = []
           finish(deadline) do |result|
             rows = result.values if result.nfields.positive?
             counts << result.cmd_tuples
           end.clear
-          answer(rows, counts[-2])
+          [rows, counts]
         end
 
         def escape(text) = @raw.escape_string(text)
 
         def perform(sql, binds, deadline)
           if @pooled && WRITES.match?(sql)
-            return carry_out([fill_places(sql, binds)], deadline)
+            return commit([fill_places(sql, binds)], deadline)
           elsif @names && binds.any?
             name = @names[sql] || prepare(sql, deadline)
             @busy = true
@@ -219,10 +238,12 @@ module Plock
           last
         end
 
-        # If there is something to read without a request, the server is ending the connection.
+        # If there is something to read without a request, the server is ending the connection. No
+        # other thread runs meanwhile, as it could while this one waited for the socket.
         def alive?
-          @raw.status == PG::CONNECTION_OK && !@raw.socket_io.wait_readable(0)
-        rescue *self.class.failures
+          @raw.status == PG::CONNECTION_OK &&
+            socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false) == :wait_readable
+        rescue *self.class.failures, IOError, SystemCallError
           false
         end
 

@@ -9,6 +9,10 @@ module Plock
       #
       # @api private
       class PostgresqlTables < Tables
+        # The first number of the advisory locks that listeners hold; the second one is the server
+        # process of the listener.
+        LISTENERS = 1_886_154_603 # "plck"
+
         # As {#release}, and calls the first waiter if it belongs to another process.
         #
         # @return [Array(Boolean, String), nil] nil: it was not held with this token; otherwise
@@ -34,6 +38,14 @@ module Plock
           connection.run(claim_sql, key, token, ttl, deadline).rows.dig(0, 0)
         end
 
+        # Prepares the listener's connection.
+        #
+        # @return [Integer] its server process
+        def announce_listener(connection, deadline)
+          sql = "SELECT pg_backend_pid(), pg_try_advisory_lock(#{LISTENERS}, pg_backend_pid())"
+          connection.run(sql, deadline).rows.dig(0, 0)
+        end
+
         def tell(connection, channel, word, deadline)
           connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
         end
@@ -50,20 +62,26 @@ module Plock
         private
 
         # A claim's holder record names the channel of its process and the server process that
-        # listens there. If that server process has ended, the waiter has ended as well.
+        # listens there. If that server process has ended, the waiter has ended as well. While the
+        # listener's lock is held, the server process lives: that is cheaper to find out than to
+        # look for the process. Listeners of older processes have no such lock.
         def alive(claim)
           listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
-          "CASE WHEN #{listener} ~ '^[0-9]+$' THEN " \
-            "EXISTS (SELECT 1 FROM pg_stat_get_activity(#{listener}::int)) ELSE true END"
+          "CASE WHEN #{listener} !~ '^[0-9]+$' THEN true " \
+            "WHEN NOT pg_try_advisory_xact_lock_shared(#{LISTENERS}, #{listener}::int) THEN true " \
+            "ELSE EXISTS (SELECT 1 FROM pg_stat_get_activity(#{listener}::int)) END"
         end
 
         # The first waiter for `$1` that is not known to have ended. The subquery sorts first, so
         # that the server checks waiters only until it finds a live one.
-        def head(condition = "true")
+        #
+        # @param condition [String] for the claims to look at
+        # @param known [String] for those of them that are known to live
+        def head(condition = "true", known = "false")
           "(SELECT token, holder, split_part(split_part(holder, ' ', 4), '@', 1) AS channel " \
             "FROM (SELECT token, holder FROM #{@claims} WHERE #{condition} AND name = $1 " \
             "AND fence IS NULL AND expires_at > #{now} ORDER BY id OFFSET 0) AS c " \
-            "WHERE #{alive("c")} LIMIT 1) AS head"
+            "WHERE CASE WHEN #{known} THEN true ELSE #{alive("c")} END LIMIT 1) AS head"
         end
 
         # Calls the first waiter, unless it belongs to this process, which listens on this channel.
@@ -89,7 +107,8 @@ module Plock
 
         def claim_sql
           @claim_sql ||= <<~SQL.tr("\n", " ").strip
-            WITH mine AS (SELECT token, holder FROM #{head} WHERE token = $2),
+            WITH mine AS (SELECT token, holder FROM #{head("true", "c.token = $2")}
+            WHERE token = $2),
             taken AS (UPDATE #{@leases} l
             SET token = mine.token, holder = mine.holder, acquired_at = #{now},
             fence = GREATEST(l.fence + 1, #{now}), expires_at = #{now} + $3 FROM mine

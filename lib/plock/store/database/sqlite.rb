@@ -45,13 +45,11 @@ module Plock
 
         private
 
-        # An exception must not pass through SQLite's own code.
-        NEVER = { Object => :never }.freeze
-
         def begin_sql = "BEGIN IMMEDIATE"
 
+        # An exception must not pass through SQLite's own code.
         def perform(sql, binds, deadline)
-          Thread.handle_interrupt(NEVER) do
+          Thread.handle_interrupt(UNINTERRUPTED) do
             @deadline = deadline
             next once(sql) if binds.empty?
 
@@ -65,7 +63,7 @@ module Plock
 
         # One call to SQLite: no other Ruby code runs while it has the database's lock.
         def perform_batch(statements, types, deadline)
-          Thread.handle_interrupt(NEVER) do
+          Thread.handle_interrupt(UNINTERRUPTED) do
             @deadline = deadline
             rows = @raw.execute_batch2([begin_sql, *statements, "COMMIT"].join("; "))
             rows.map do |row|

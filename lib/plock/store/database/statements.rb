@@ -3,7 +3,7 @@
 module Plock
   class Store
     class Database
-      # The parts of the batches of {Tables}: statements in which `$key` stands for a bound value.
+      # Parts of the statements of {Tables}. In those of batches, `$key` stands for a bound value.
       #
       # @api private
       module Statements
@@ -152,6 +152,25 @@ module Plock
             "FROM #{@leases} l LEFT JOIN #{@claims} c ON c.id = (SELECT MIN(q.id) " \
             "FROM #{@claims} q WHERE q.name = $key AND q.fence IS NULL AND #{alive("q")}) " \
             "WHERE l.name = $key AND #{condition}"
+        end
+
+        # Returns the lease's table, the condition that finds the lease there as long as it lasts,
+        # and the values that the condition binds.
+        def lease(key, token, shared)
+          if shared
+            return @claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token
+          end
+
+          [@leases, "token = $1 AND name = $2 AND expires_at > #{now}", token, key]
+        end
+
+        def among(connection, names)
+          keys, tokens = [names.values, names.keys].map { |some| literals(connection, some) }
+          "name IN (#{keys}) AND token IN (#{tokens}) AND expires_at > #{now}"
+        end
+
+        def literals(connection, texts)
+          texts.map { |text| connection.literal(text) }.join(", ")
         end
       end
     end

@@ -80,11 +80,7 @@ module Plock
 
         # @return [Integer, nil] how long it is still held with this token; nil: it is not
         def left(connection, key, token, shared, deadline)
-          table, held, *binds = lease(key, token, shared)
-          connection
-            .run("SELECT expires_at - #{now} FROM #{table} WHERE #{held}", *binds, deadline)
-            .rows
-            .dig(0, 0)
+          read(connection, "expires_at - #{now}", key, token, shared, deadline)
         end
 
         # Takes or keeps a place in the wait queue of a key. Takes the key itself if this request is
@@ -135,22 +131,33 @@ module Plock
           connection.batch(statements, { key: key, token: token }, "ss", deadline).first
         end
 
+        # @param names [Hash{String => String}] keys by their tokens
+        # @return [Array<String>] the tokens that have a lease or a place
+        def present(connection, names, deadline)
+          tokens = "token IN (#{literals(connection, names.keys)})"
+          connection.run("SELECT token FROM #{@leases} WHERE #{among(connection, names)} " \
+                         "UNION ALL SELECT token FROM #{@claims} WHERE #{tokens}",
+                         deadline).rows.flatten
+        end
+
         # Deletes places that have ended, so that the next caller need not do so.
         def tidy(connection, key, deadline)
           connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
 
-        # @return [Array<Array(String, String, Integer)>] of each holder, and of the first waiter:
-        #   its holder record, its token, and 1 for a holder or 0 for the waiter
-        def break(connection, key, deadline)
+        # @param fences [Array<Integer>, nil] of the leases that are broken; nil: all are
+        # @return [Array<Array(String, String, Integer)>] of each of their holders, and of the first
+        #   waiter: its holder record, its token, and 1 for a holder or 0 for the waiter
+        def break(connection, key, fences, deadline)
+          theirs = fences ? "fence IN (#{fences.join(", ")})" : "fence IS NOT NULL"
           told = "SELECT holder, token, 1 FROM #{@leases} " \
-                 "WHERE name = $key AND expires_at > #{now} " \
+                 "WHERE name = $key AND expires_at > #{now} AND #{theirs} " \
                  "UNION ALL SELECT holder, token, 1 FROM #{@claims} " \
-                 "WHERE name = $key AND fence IS NOT NULL " \
+                 "WHERE name = $key AND #{theirs} " \
                  "UNION ALL SELECT holder, token, 0 FROM #{@claims} " \
                  "WHERE id = (SELECT MIN(id) FROM #{@claims} WHERE name = $key AND fence IS NULL)"
-          statements = [lock_rows, prune_claims_of_key, told, vacate("name = $key"),
-                        "DELETE FROM #{@claims} WHERE name = $key AND fence IS NOT NULL", flag]
+          statements = [lock_rows, prune_claims_of_key, told, vacate("name = $key AND #{theirs}"),
+                        "DELETE FROM #{@claims} WHERE name = $key AND #{theirs}", flag]
           connection.batch(statements, { key: key }, "ssi", deadline)
         end
 
@@ -198,11 +205,7 @@ module Plock
 
         # @return [String, nil] the holder record of the owner that has this token
         def holder_of(connection, token, key, shared, deadline)
-          table, held, *binds = lease(key, token, shared)
-          connection
-            .run("SELECT holder FROM #{table} WHERE #{held}", *binds, deadline)
-            .rows
-            .dig(0, 0)
+          read(connection, "holder", key, token, shared, deadline)
         end
 
         # Takes several keys, all or none.
@@ -334,22 +337,14 @@ module Plock
 
         private
 
-        # Returns the lease's table, the condition that finds the lease there as long as it lasts,
-        # and the values that the condition binds.
-        def lease(key, token, shared)
-          if shared
-            return @claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token
-          end
-
-          [@leases, "token = $1 AND name = $2 AND expires_at > #{now}", token, key]
-        end
-
-        def among(connection, names)
-          lists =
-            [names.values, names.keys].map do |some|
-              some.map { |text| connection.literal(text) }.join(", ")
-            end
-          "name IN (#{lists[0]}) AND token IN (#{lists[1]}) AND expires_at > #{now}"
+        # @param column [String]
+        # @return [Object, nil] its value in the lease; nil: it is not held with this token
+        def read(connection, column, key, token, shared, deadline)
+          table, held, *binds = lease(key, token, shared)
+          connection
+            .run("SELECT #{column} FROM #{table} WHERE #{held}", *binds, deadline)
+            .rows
+            .dig(0, 0)
         end
 
         def acquire_sql

@@ -86,9 +86,7 @@ module Plock
     end
 
     def refuse(why)
-      raise ConfigurationError.new(
-        "the local store's note #{@path} cannot be used: #{why}", code: :bad_config
-      )
+      raise ConfigurationError, "the local store's note #{@path} cannot be used: #{why}"
     end
   end
 end

@@ -30,8 +30,6 @@ module Plock
         # The options that are copied from a given client.
         TAKEN_OVER = %i[username password ssl_context digest_class].freeze
 
-        NEVER = { Object => :never }.freeze
-
         # Dalli's time limits need IO#timeout, which older versions of Ruby do not have.
         ASIDE = !IO.method_defined?(:timeout=)
 
@@ -47,7 +45,7 @@ module Plock
           end
         end
 
-        private_constant :Strings, :NEVER, :SETTINGS, :TAKEN_OVER, :ASIDE, :InTime
+        private_constant :Strings, :SETTINGS, :TAKEN_OVER, :ASIDE, :InTime
 
         # @param source [String, Array<String>, Dalli::Client, #with]
         # @return [Array(Array<String>, Hash)] servers and options
@@ -107,11 +105,12 @@ module Plock
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
         # @return [Boolean] true if no request is unfinished, and no server has closed its socket
-        def usable? = !@busy && sockets.none? { |socket| socket.wait_readable(0) }
+        def usable? = finished? && sockets.none? { |socket| socket.wait_readable(0) }
 
-        def close
-          @dalli.close
-        end
+        # @return [Boolean] is no request unfinished?
+        def finished? = !@busy
+
+        def close = @dalli.close
 
         # Dalli notices a fork by itself.
         def discard; end
@@ -133,7 +132,7 @@ module Plock
             if Fiber.current_scheduler
               ask_aside(seconds, &block)
             else
-              Thread.handle_interrupt(NEVER) do
+              Thread.handle_interrupt(UNINTERRUPTED) do
                 ASIDE ? ask_aside(seconds, &block) : ask_here(seconds, &block)
               end
             end

@@ -5,12 +5,13 @@ require_relative "../../clock"
 require_relative "../../dispatcher"
 require_relative "lease"
 require_relative "lock"
-require_relative "timekeeper"
+require_relative "../support/scheduler"
 
 module Plock
   module Testing
     # The locks of one store in memory, under one mutex and on one clock, which tests can move. A
-    # forked child has a copy of its own.
+    # forked child has a copy of its own. It is a task of a {Store::Scheduler}, which calls it when
+    # something is due and no other thread has looked.
     #
     # @api private
     class MemoryBackend
@@ -39,18 +40,19 @@ module Plock
       end
 
       # Remembers a backend that the next {clear_all} must empty.
-      def self.know(backend)
-        @knowing.synchronize { @used << backend }
-      end
+      def self.know(backend) = @knowing.synchronize { @used << backend }
 
       def initialize
         @lock = Mutex.new
         @locks = {}
         @notes = {}
+        @debts = []
+        @down = false
         @offset = 0.0
         @fence = 0
         @pid = Process.pid
-        @timekeeper = Timekeeper.new(self, @lock)
+        @scheduled_at = nil
+        @scheduler = Store::Scheduler.new
         @known = !Events.here? # a backend in another Ractor ends with it
       end
 
@@ -61,8 +63,9 @@ module Plock
           @locks.each_value(&:clear)
           @locks.clear
           @notes.clear
+          @debts.clear
+          @down = false
           @offset = 0.0
-          @timekeeper.clock_moved
         end
         @known = false
       end
@@ -82,7 +85,7 @@ module Plock
         super do
           value = yield now
           be_known unless @known || (@locks.empty? && @offset.zero?)
-          @timekeeper.expect(alarm_at)
+          schedule(alarm_at)
           value
         end
       end
@@ -92,9 +95,7 @@ module Plock
       # @yieldparam lock [MemoryLock]
       # @yieldparam now [Float]
       # @return [Object] the block's value
-      def with(key)
-        with_all([key]) { |(lock), now| yield lock, now }
-      end
+      def with(key) = with_all([key]) { |(lock), now| yield lock, now }
 
       # As {#with}, with several locks. An idle lock is forgotten after the block.
       #
@@ -138,17 +139,44 @@ module Plock
             catch_up(due)
           end
           @offset += seconds
-          @timekeeper.clock_moved
         end
       end
 
-      # The caller must hold the mutex.
-      #
-      # @return [Float, nil] when it must be called again at the latest
-      def catch_up(now)
-        @locks.each_value { |lock| lock.catch_up(now) }
-        @locks.delete_if { |_key, lock| lock.idle? }
-        alarm_at
+      # @return [Boolean] is it as if the server were away?
+      def down? = @down
+
+      # From now on, requests fail, and so do renewals and releases.
+      def go_down
+        enter do |now|
+          catch_up(now)
+          @down = true
+        end
+      end
+
+      # Requests are answered again, and releases that failed are carried out.
+      def come_up
+        enter do |now|
+          catch_up(now)
+          @down = false
+          @debts.each { |lease, keep| carry_out(lease, keep) if @locks.key?(lease.key) }
+          @debts.clear
+        end
+      end
+
+      # @raise [UnavailableError]
+      def check_reach
+        return unless @down
+
+        raise UnavailableError.new("the store in memory is down, as the test says", code: :connect)
+      end
+
+      # Called by the scheduler, for which the task then has ended.
+      def expire
+        enter do |now|
+          @scheduled_at = nil
+          catch_up(now)
+          true
+        end
       end
 
       # @return [Integer]
@@ -159,16 +187,48 @@ module Plock
 
       # @param time [Float] on this backend's clock
       # @return [Float] seconds since 1970, as if the clock had not been moved
-      def since_epoch(time)
-        Process.clock_gettime(Process::CLOCK_REALTIME) - (now - time)
+      def since_epoch(time) = Process.clock_gettime(Process::CLOCK_REALTIME) - (now - time)
+
+      # The methods that {Store::LeaseState} requires of a store. The caller must hold the mutex.
+
+      def prolong(*)
+        check_reach
+        true
       end
 
-      def notice(notice)
-        Dispatcher.start
-        Dispatcher.post(notice)
+      alias downgrade prolong
+
+      # @param keep [Float] seconds that the key stays taken
+      def give_back(lease, keep, _deadline)
+        check_reach
+        carry_out(lease, keep)
+        true
       end
+
+      def give_back_later(lease, keep) = @debts << [lease, keep]
 
       private
+
+      # Carries out a release.
+      def carry_out(lease, keep)
+        if keep.positive? then lease.keep_until(now + keep)
+        else @locks.fetch(lease.key).vacate(lease, now)
+        end
+      end
+
+      def catch_up(now)
+        @locks.each_value { |lock| lock.catch_up(now) }
+        @locks.delete_if { |_key, lock| lock.idle? }
+      end
+
+      # @param alarm_at [Float, nil] on this backend's clock
+      def schedule(alarm_at)
+        at = alarm_at && real(alarm_at)
+        return if at == @scheduled_at
+
+        @scheduled_at = at
+        at ? @scheduler.schedule(self, at) : @scheduler.cancel(self)
+      end
 
       def be_known
         @known = true
@@ -182,7 +242,7 @@ module Plock
       # The parent's waiters are not in the child. The parent's leases hold their keys here too,
       # until they expire.
       def start_afresh
-        @timekeeper = Timekeeper.new(self, @lock)
+        @scheduled_at = nil
         @locks.each_value do |lock|
           lock.waiters.clear
           lock.holders.each(&:forget)

@@ -2,41 +2,28 @@
 
 require "etc" # for Record.own
 require_relative "../../record"
+require_relative "../support/lease_state"
 
 module Plock
   module Testing
     # A request for a key in a {MemoryBackend}, and then the lease that it is granted. It changes
-    # only under the backend's mutex, and its times are on the backend's clock. A
-    # {Store::StateHold} delegates to it.
+    # only under the backend's mutex, and its times are on the backend's clock.
     #
     # @api private
-    class MemoryLease
-      # A lease is renewed after a third of its ttl.
-      RENEWALS_PER_TTL = 3
-
-      attr_reader :key, :token, :ttl, :share, :owner, :fence, :granted_at, :expires_at, :renew_at,
-                  :watch
+    class MemoryLease < Store::LeaseState
+      # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} reports them
+      attr_reader :owner
 
       # @return [Float, nil] since when it waits, and until when; nil: it has never waited
       attr_reader :since, :deadline
 
-      # @return [Symbol, nil] nil: not ended; `:released`, `:lost`, or `:given` if it was handed
-      #   over
-      attr_reader :ended
+      # @return [Float, nil] when it is renewed next
+      attr_reader :renew_at
 
-      # @param share [Locking::Share, nil] nil: it excludes all others
-      def initialize(
-        backend, key, ttl, token: Plock.token, label: nil, share: nil, renew: false, max_hold: nil,
-        watch: false
-      )
-        @backend = backend
-        @key = key
+      # @param options [Hash{Symbol => Object}] as for {Store::LeaseState}
+      def initialize(backend, key, ttl, token: Plock.token, **options)
+        super(backend, key, token, **options)
         @ttl = ttl
-        @token = token
-        @share = share
-        @renew = renew
-        @max_hold = max_hold
-        @watch = watch
         @owner = Record.own(label)
         @answer = Thread::Queue.new
       end
@@ -54,99 +41,72 @@ module Plock
       # Waits for the answer, as a thread or as a fiber.
       def await = @answer.pop
 
-      def grant(fence, now, expires_at = now + @ttl)
-        @fence = fence
-        @granted_at = now
-        @limit = @max_hold && (now + @max_hold)
-        date(now, expires_at)
+      def granted? = !fence.nil?
+
+      # Renews it at the moment when that was due.
+      def renew
+        now = @renew_at
+        date(now, ttl, [[ttl, @limit && (@limit - now)].compact.min, @valid_until - now].max)
+        notice([:renewed, id, 0.0]) if Events.renewals
       end
 
-      def granted? = !@fence.nil?
-
-      def renew_once
-        now = @renew_at
-        date(now, [@expires_at, [now + @ttl, @limit].compact.min].max)
+      # The renewal has failed, and is tried again until the lease ends.
+      def put_off
+        @renew_at += ttl / RETRIES_PER_TTL
+        @renew_at = nil unless @renew_at < @valid_until
       end
 
       # The first reason counts.
-      def finish(reason) = @ended ||= reason
+      def finish(reason)
+        @ended ||= reason
+        @renew_at = nil
+      end
 
-      # From now on it is neither renewed nor reported as lost.
+      # It is the parent's: it is neither renewed nor reported as lost.
       def forget
         @renew_at = nil
         @watch = false
       end
 
-      # @return [Integer] the dispatcher's name for it; negative, unlike those of the extension
-      def id = -object_id
+      # The key stays taken, although the lease has ended.
+      def keep_until(time) = @valid_until = time
+
+      # @return [Float] on the backend's clock
+      def granted_at = @acquired_at
+
+      # @return [Float] on the backend's clock
+      def expires_at = @valid_until
 
       # @return [Float] on {Clock}
-      def acquired_at = @backend.real(@granted_at)
+      def acquired_at = @store.real(@acquired_at)
 
       # @return [Float] on {Clock}
-      def valid_until = look { @backend.real(@expires_at) }
+      def valid_until = look { @store.real(@valid_until) }
 
-      def inherited? = @owner[:pid] != Process.pid
+      def valid? = look { super() }
 
-      def valid? = look { @ended.nil? && !inherited? }
-
-      def lost? = look { @ended == :lost && !inherited? }
-
-      # @return [Boolean, nil] was it ours? nil: it was released or handed over before. The methods
-      #   below return the same.
-      def extend(ttl)
-        mine do |_lock, now|
-          @ttl = ttl
-          date(now, now + ttl)
-        end
-      end
-
-      # @param keep [Float] seconds that the key stays taken
-      def release(keep)
-        mine do |lock, now|
-          finish(:released)
-          next lock.vacate(self, now) unless keep.positive?
-
-          @expires_at = now + keep
-          forget
-        end
-      end
+      def lost? = look { super() }
 
       def downgrade
-        mine do |lock, now|
-          @share = Locking::Share::READ
-          lock.admit(now)
-        end
-      end
-
-      # Hands the lease over: another owner adopts it, or it expires.
-      def leave
-        mine do
-          finish(:given)
-          forget
-        end
+        super.tap { look { |lock, now| lock.admit(now) } }
       end
 
       private
 
-      def date(now, expires_at)
-        @expires_at = expires_at
-        due = now + (@ttl / RENEWALS_PER_TTL)
-        @renew_at = (due if @renew && (@limit.nil? || due < @limit))
-      end
+      def clock = @store
 
       # Carries out all that is due, and then runs the block.
-      def look(&block) = @backend.with(@key, &block)
+      def look(&block) = @store.with(key, &block)
 
-      # Runs the block if the lease is held by this process.
-      def mine
-        look do |lock, now|
-          held = @ended.nil? && !inherited? && lock.holders.include?(self)
-          next (@ended == :lost ? false : nil) unless held
+      alias alone look
 
-          yield lock, now
-          true
-        end
+      def end_of(asked_at, _ttl, left) = asked_at + left
+
+      def date(now, ttl, left)
+        @ttl = ttl
+        @valid_until = end_of(now, ttl, left)
+        due = now + renewed_after(ttl)
+        @renew_at = (due if @renew && (@limit.nil? || due < @limit))
       end
     end
   end

@@ -56,9 +56,7 @@ module Plock
       end
 
       # @return [MemoryLease, nil]
-      def held_by(token)
-        @holders.find { |lease| lease.token == token }
-      end
+      def held_by(token) = @holders.find { |lease| lease.token == token }
 
       # The heir takes the place of the lease among the holders.
       def replace(lease, heir)
@@ -73,18 +71,19 @@ module Plock
         hand_to(@waiters.shift, now) while @waiters.any? && room_for?(@waiters.first)
       end
 
-      # All holders lose the key.
-      def break(now)
-        @holders.each { |lease| lose(lease) }.clear
+      # @param fences [Array<Integer>, nil] of the leases that lose the key; nil: all do
+      # @return [Boolean] was there one?
+      def break(now, fences)
+        lost, @holders =
+          @holders.partition { |lease| fences.nil? || fences.include?(lease.fence) }
+        lost.each(&:lose)
         admit(now)
+        lost.any?
       end
 
       # Forgets holders and waiters. No holder is notified of its loss.
       def clear
-        @holders.each do |lease|
-          lease.finish(:lost)
-          lease.forget
-        end.clear
+        @holders.each { |lease| lease.finish(:lost) }.clear
         @waiters.each(&:answer).clear
       end
 
@@ -94,9 +93,9 @@ module Plock
       def catch_up(now)
         while (due = next_event) && due <= now
           if (lease = @holders.find { |holder| holder.renew_at == due })
-            renew(lease)
+            @backend.down? ? lease.put_off : lease.renew
           elsif (lease = @holders.find { |holder| holder.expires_at == due })
-            lose(lease)
+            lease.lose
             vacate(lease, now)
           else
             give_up(due, now)
@@ -116,21 +115,9 @@ module Plock
       end
 
       def hand_to(lease, now)
-        lease.grant(@backend.next_fence(now), now)
+        lease.grant(@backend.next_fence(now), now, lease.ttl)
         @holders << lease
         lease.answer
-      end
-
-      def lose(lease)
-        return if lease.ended
-
-        lease.finish(:lost)
-        @backend.notice([:lost, lease.id]) if lease.watch
-      end
-
-      def renew(lease)
-        lease.renew_once
-        @backend.notice([:renewed, lease.id, 0.0]) if Events.renewals
       end
 
       def give_up(due, now)

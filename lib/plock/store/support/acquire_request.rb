@@ -12,9 +12,9 @@ module Plock
     #   a place in the wait queue, `:called` follows a call, `:look` a pause. It returns an
     #   {Answer}, or nil;
     # - `line_up(request)`, which returns the {Place} that the request waits on;
-    # - `take_back(grant, seconds, doubt:)`, which removes from the server all that the token of
-    #   the grant may have there, and does so again later if a request may still arrive;
-    # - `take_back_later(grant)`, the same in the background;
+    # - `take_back(lease, seconds, doubt:)`, which removes from the server all that the token of
+    #   the lease may have there, and does so again later if a request may still arrive;
+    # - `take_back_later(lease)`, the same in the background;
     # - `attempt_timeout`, in seconds, and `reach`, a {Reach} or nil.
     #
     # @api private
@@ -24,7 +24,7 @@ module Plock
       # whether this request is the next one; both can be nil.
       Answer = Struct.new(:fence, :asked_at, :left, :first)
 
-      # Where a request waits. No other thread calls this one: the request must ask the server
+      # A place for a request that waits. No other thread calls it: the request must ask the server
       # again.
       class Place
         # Prepares for calls.
@@ -68,20 +68,20 @@ module Plock
       # A request asks this many seconds after the end of the holder's lease.
       LATE_S = 0.001
 
-      attr_reader :grant
+      attr_reader :lease
 
       # @return [Float] seconds
       attr_reader :ttl
 
       # @param ttl [Float] seconds
-      def initialize(store, grant, ttl)
+      def initialize(store, lease, ttl)
         @store = store
-        @grant = grant
-        @grant.ttl = @ttl = ttl
+        @lease = lease
+        @lease.ttl = @ttl = ttl
         @contended = @doubt = @queued = @failed = false
       end
 
-      def key = @grant.key
+      def key = @lease.key
 
       # @return [Boolean] did another caller hold the key, or wait for it?
       def contended? = @contended
@@ -113,15 +113,15 @@ module Plock
       # not at all if the store did not answer.
       def leave
         @place&.leave
-        if @grant.fence && @grant.ended.nil?
-          @grant.release(0.0)
+        if @lease.fence && @lease.ended.nil?
+          @lease.release(0.0)
         elsif @failed
-          @store.take_back_later(@grant)
-        elsif @doubt || @queued || @grant.pending?
-          @store.take_back(@grant, AT_ONCE_S, doubt: @doubt)
+          @store.take_back_later(@lease)
+        elsif @doubt || @queued || @lease.pending?
+          @store.take_back(@lease, AT_ONCE_S, doubt: @doubt)
         end
       rescue *Locking::Acquisition::STORE_FAILURES, ConfigurationError
-        @store.take_back_later(@grant)
+        @store.take_back_later(@lease)
       end
 
       private
@@ -140,7 +140,7 @@ module Plock
       # Interrupts wait until the request has its place: a place that is never left would block the
       # requests behind it.
       def line_up
-        Thread.handle_interrupt(Object => :never) { @place ||= @store.line_up(self) }
+        Thread.handle_interrupt(UNINTERRUPTED) { @place ||= @store.line_up(self) }
         @place.ready
       end
 
@@ -179,7 +179,7 @@ module Plock
           )
         @store.reach&.answered
         if answer&.fence
-          @grant.given(answer.fence, answer.asked_at, @ttl)
+          @lease.given(answer.fence, answer.asked_at, @ttl)
           @doubt = @queued = false
           return true
         end
@@ -192,9 +192,9 @@ module Plock
 
       # The result of the last attempt is unknown, so its token is never used again.
       def start_again
-        @store.take_back_later(@grant) if @doubt || @queued
+        @store.take_back_later(@lease) if @doubt || @queued
         @doubt = @queued = @failed = false
-        @grant.token = Plock.token
+        @lease.token = Plock.token
         @place&.renew
       end
 

@@ -46,15 +46,13 @@ module Plock
         end
 
         # The caller does not wait for the block.
-        def start(&block)
-          Background.launch(&block) || yield
-        end
+        def start(&block) = Background.launch(&block) || yield
 
         private
 
         # An interrupt between the start of a thread and its assignment would leave a thread that no
         # caller can kill.
-        def uninterrupted(&block) = Thread.handle_interrupt(Object => :never, &block)
+        def uninterrupted(&block) = Thread.handle_interrupt(UNINTERRUPTED, &block)
       end
     end
   end

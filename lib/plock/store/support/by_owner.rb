@@ -27,9 +27,7 @@ module Plock
       # @param key [String] the key as it stands in the store
       # @return [Boolean] was it held by `owner`?
       # @raise [Error] the store could not be asked
-      def lock_release(key, owner)
-        LeaseState.new(self, check_name(key), owner).release(0.0)
-      end
+      def lock_release(key, owner) = LeaseState.new(self, check_name(key), owner).release(0.0)
     end
   end
 end

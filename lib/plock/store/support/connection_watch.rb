@@ -5,8 +5,13 @@ require_relative "per_process"
 
 module Plock
   class Store
-    # The thread that notices when a server ends a connection on which a lock depends. It waits for
-    # all such connections of the process at once.
+    # The thread that notices when a server ends a connection on which a lock depends. It watches
+    # all such connections of the process.
+    #
+    # Most locks last for less than LOOK_S, and waking a thread costs more than they do. So while
+    # connections come and go, nothing wakes this thread: it looks at its own pace, and never sees
+    # most of them. When none has been added for a while, it sleeps until a socket has data to read.
+    # From then on the next change wakes it. A loss is noticed within about LOOK_S either way.
     #
     # A watched connection has two methods. `watched_io` returns the IO of its socket, or nil.
     # `notice_end` checks the connection, and returns `:live`, `:busy` if another thread uses it, or
@@ -14,10 +19,16 @@ module Plock
     #
     # @api private
     class ConnectionWatch
-      # Seconds between two checks of a connection: LOOK_S if its socket cannot be waited for,
-      # AGAIN_S if another thread uses it, or if it has data to read and is live.
-      LOOK_S = 0.1
-      AGAIN_S = 0.01
+      # Seconds between two looks while connections come and go, or if one has data to read and is
+      # live or in use.
+      LOOK_S = 0.01
+
+      # Looks without a new connection before the thread sleeps, or ends if it has none to watch.
+      LOOKS = 25
+
+      # Seconds between two checks of a connection whose socket cannot be waited for, while the
+      # thread sleeps.
+      UNSEEN_S = 0.1
 
       @watches = PerProcess.new { new }
 
@@ -27,6 +38,8 @@ module Plock
       def initialize
         @lock = Mutex.new
         @watched = {}.compare_by_identity
+        @looks_left = 0
+        @asleep = false
         @thread = nil
       end
 
@@ -34,7 +47,7 @@ module Plock
       def add(watched)
         change do
           @watched[watched] = watched.watched_io
-          @hears, @says = IO.pipe unless @hears
+          @looks_left = LOOKS
           @thread = Background.launch("plock watch") { run } unless @thread&.alive?
         end
       end
@@ -46,57 +59,77 @@ module Plock
 
       private
 
+      # A sleeping thread must learn of a removed connection, too: while it waits for the socket,
+      # the system does not close it.
       def change
-        Thread.handle_interrupt(Object => :never) do
+        Thread.handle_interrupt(UNINTERRUPTED) do
           @lock.synchronize do
             yield
-            @says&.write_nonblock(".", exception: false)
+            @says.write_nonblock(".", exception: false) if @asleep
+            @asleep = false
           end
         end
       end
 
       def run
-        resting = {}.compare_by_identity
+        sleep(LOOK_S)
         until (watched = current).nil?
-          ios = watched.reject { |one, io| io.nil? || resting[one] }.invert
-          readable, = IO.select([@hears, *ios.keys], nil, nil, pause(watched, resting))
-          @hears.read_nonblock(64, exception: false) if readable&.include?(@hears)
-          due =
-            (readable || []).filter_map { |io| ios[io] } + resting.keys +
-            watched.reject { |_one, io| io }.keys
-          resting.clear
-          due.uniq.each { |one| look(one, resting) }
+          due = @asleep ? await(watched) : find(watched)
+          due.each { |one| check(one) }
+          sleep(LOOK_S) if @looks_left.positive?
         end
       rescue IOError, SystemCallError
-        sleep(AGAIN_S) # a connection was closed before it was removed
+        look_again # a connection was closed before it was removed, or there is no pipe to be had
         retry
       end
 
-      # @return [Hash, nil] nil: there is nothing to watch
+      # Decides whether the thread goes to sleep now.
+      #
+      # @return [Hash, nil] nil: there was nothing to watch for a while
       def current
         @lock.synchronize do
           @watched.delete_if { |_one, io| io&.closed? }
-          @watched.empty? ? rest : @watched.dup
+          @asleep = false
+          if @looks_left.positive? then @looks_left -= 1
+          elsif @watched.empty? then next rest
+          else
+            @hears, @says = IO.pipe unless @hears
+            @asleep = true
+          end
+          @watched.dup
         end
       end
 
       def rest
-        [@hears, @says].each(&:close)
+        [@hears, @says].each { |io| io&.close }
         @hears = @says = @thread = nil
       end
 
-      def pause(watched, resting)
-        return AGAIN_S if resting.any?
-
-        LOOK_S if watched.value?(nil)
+      # @return [Array] those with data to read, and those whose socket cannot be waited for
+      def find(watched)
+        ios = watched.compact.invert
+        readable, = IO.select(ios.keys, nil, nil, 0)
+        ios.values_at(*readable) + watched.keys.reject { |one| watched[one] }
       end
 
-      def look(watched, resting)
+      # Sleeps until there is something to find, or a connection was added or removed.
+      def await(watched)
+        IO.select([@hears, *watched.values.compact], nil, nil, (UNSEEN_S if watched.value?(nil)))
+        @hears.read_nonblock(1, exception: false)
+        find(watched)
+      end
+
+      def check(one)
         outcome = :ended
-        Background.guard("watching a connection") { outcome = watched.notice_end }
-        if outcome == :ended then remove(watched)
-        elsif outcome == :busy || watched.watched_io then resting[watched] = true
+        Background.guard("watching a connection") { outcome = one.notice_end }
+        if outcome == :ended then remove(one)
+        elsif outcome == :busy || one.watched_io then look_again
         end
+      end
+
+      # Instead of a sleep, which the data that is there would end at once.
+      def look_again
+        @lock.synchronize { @looks_left = [@looks_left, 1].max }
       end
     end
   end

@@ -62,44 +62,35 @@ module Plock
       end
       private_class_method :text, :read_share
 
-      attr_reader :grant
+      attr_reader :lease
+
+      # @return [false] no release is sent without waiting for it
+      def release_trailing(_keep) = false
 
       # @return [Float] seconds from the request to the grant
       attr_reader :waited
 
-      def_delegators :@grant,
-                     :id,
-                     :key,
-                     :token,
-                     :fence,
-                     :ttl,
-                     :acquired_at,
-                     :valid_until,
-                     :inherited?,
-                     :valid?,
-                     :lost?,
-                     :extend,
-                     :release,
-                     :downgrade
+      def_delegators :@lease, :id, :key, :token, :fence, :ttl, :acquired_at, :valid_until,
+                     :inherited?, :valid?, :lost?, :extend, :release, :downgrade
 
-      def initialize(grant, kind, waited, contended)
-        @grant = grant
+      def initialize(lease, kind, waited, contended)
+        @lease = lease
         @kind = kind
         @waited = waited
         @contended = contended
-        ObjectSpace.define_finalizer(self, self.class.finalizer(grant))
+        ObjectSpace.define_finalizer(self, self.class.finalizer(lease))
       end
 
-      def mode = @grant.share&.name
+      def mode = @lease.share&.name
 
       def contended? = @contended
 
       # @return [String, false, nil]
       def dump
-        left = @grant.leave or return left
+        left = @lease.leave or return left
 
         name, owner = [key, token].map { |text| [text].pack("m0") }
-        "#{FORMAT} #{@kind} #{owner} #{fence} #{ttl} #{name} #{@grant.share&.to_str}"
+        "#{FORMAT} #{@kind} #{owner} #{fence} #{ttl} #{name} #{@lease.share&.to_str}"
       end
 
       # @return [String] without the token

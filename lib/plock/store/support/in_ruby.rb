@@ -18,8 +18,8 @@ module Plock
     #
     # - `disconnect`;
     # - `prolong`, `still?`, `give_back` and `downgrade`, which return whether the lease was still
-    #   held under the grant's token;
-    # - `take_over(grant, token, ttl, granted)`, which moves the lease of that token to the grant,
+    #   held under the lease's token;
+    # - `take_over(lease, token, ttl, granted)`, which moves what that token holds to the lease,
     #   and returns the fence and the seconds left, or nil.
     #
     # @api private
@@ -40,13 +40,14 @@ module Plock
       end
 
       # Has the scheduler look after a lease.
-      def tend(grant)
-        at = grant.due_at
-        @scheduler.schedule(grant, at) if at
+      def tend(lease)
+        at = lease.due_at
+        @scheduler.schedule(lease, at) if at
       end
 
-      def forget(grant)
-        @scheduler.cancel(grant)
+      # The lease has ended.
+      def forget(lease)
+        @scheduler.cancel(lease) if lease.due_at
       end
 
       # Renews leases for the same span: one after the other, unless the store can do it in one
@@ -54,11 +55,11 @@ module Plock
       #
       # @param span [Float] seconds
       # @return [Hash{LeaseState => Boolean, nil}] was it ours? nil: the store did not answer
-      def prolong_all(grants, span)
-        grants.to_h do |grant|
-          [grant, prolong(grant, span)]
+      def prolong_all(leases, span)
+        leases.to_h do |lease|
+          [lease, prolong(lease, span)]
         rescue Error
-          [grant, nil]
+          [lease, nil]
         end
       end
 
@@ -68,12 +69,12 @@ module Plock
       # @return [Reach, nil] nil: a request tries until its `wait:` is over
       attr_reader :reach
 
-      # Takes a grant back in the background, because the store has just failed and would delay the
+      # Takes a lease back in the background, because the store has just failed and would delay the
       # caller.
-      def take_back_later(grant)
-        grant = stand_in_for(grant)
+      def take_back_later(lease)
+        lease = stand_in_for(lease)
         @scheduler.call_later do
-          take_back(grant)
+          take_back(lease)
           nil
         end
       end
@@ -81,10 +82,10 @@ module Plock
       # Repeats a release that failed, or was interrupted, until the lease expires.
       #
       # @param keep [Float] seconds from now on that the key stays taken
-      def give_back_later(grant, keep)
+      def give_back_later(lease, keep)
         kept_until = Clock.now + keep
-        @scheduler.retry_until([grant.valid_until, kept_until].max) do
-          give_back(grant, [kept_until - Clock.now, 0.0].max)
+        @scheduler.retry_until([lease.valid_until, kept_until].max) do
+          give_back(lease, [kept_until - Clock.now, 0.0].max)
           nil
         end
       end
@@ -97,7 +98,7 @@ module Plock
       def release_all(holds, keep, budget)
         deadline = budget && (Clock.now + budget)
         failure = nil
-        left = holds.map(&:grant)
+        left = holds.map(&:lease)
         answers = holds.map do
           left.shift.release(keep, deadline)
         rescue UnavailableError => e
@@ -108,7 +109,7 @@ module Plock
 
         answers
       ensure
-        left&.each { |grant| grant.release_later(keep) } # nothing masks the interrupts of a fiber
+        left&.each { |lease| lease.release_later(keep) } # nothing masks the interrupts of a fiber
       end
 
       # @api private
@@ -117,88 +118,81 @@ module Plock
       #
       # @param heir [String, nil] the dump of another lease, whose token is used as the new one
       #   because other processes know it
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, &given)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
         raise ArgumentError, "not the dump of a lease" unless known
 
-        grant = grant_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
-        grant.token = StateHold.read(heir, kind)[1] if heir
-        grant.ttl = ttl || granted
+        lease = lease_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
+        lease.token = StateHold.read(heir, kind)[1] if heir
+        lease.ttl = ttl || granted
         undo = method(:take_back_later) unless heir
-        handing_out(given, -> { give_up(grant, undo) }) do
+        handing_out(given, -> { give_up(lease, undo) }) do
           asked_at = Clock.now
-          fence, left = take_over(grant, token, ttl, granted)
-          grant.given(fence, asked_at, grant.ttl, left) if fence
+          fence, left = take_over(lease, token, ttl, granted)
+          lease.given(fence, asked_at, lease.ttl, left) if fence
           undo = nil
-          hold_of(grant, 0.0, false) if fence
+          hold_of(lease, 0.0, false) if fence
         end
       end
 
       private
 
-      def profile_of(options)
-        profile = Locking::StoreConfig.extract(options)
+      def config_of(options)
+        config = Locking::StoreConfig.extract(options)
         raise ArgumentError, "unknown keyword: #{options.keys.first.inspect}" if options.any?
 
-        profile
+        config
       end
 
-      def set_up(profile, attempt_timeout)
-        @profile = profile
+      def set_up(config, attempt_timeout)
+        Locking::Arguments.release(config.release, unable)
+        @config = config
         @attempt_timeout = check_seconds("attempt_timeout", attempt_timeout)
-        @scheduler = Scheduler.new(->(grants) { Renewal.call(self, grants) })
+        @scheduler = Scheduler.new(->(leases) { Renewal.call(self, leases) })
         @closed = false
         Events::ActiveSupportBridge.attach
       end
 
       def reach_within(seconds) = Reach.new(check_seconds("unavailable_timeout", seconds))
 
-      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, &given)
-        grant =
-          grant_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
-        request = request_for(grant, ttl)
+      def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, _replicas, &given)
+        lease =
+          lease_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
+        request = request_for(lease, ttl)
         started = Clock.now
         Dispatcher.start # it reports a lease that is collected
         handing_out(given, -> { request.leave }) do
-          hold_of(grant, Clock.now - started, request.contended?) if request.run(wait)
+          hold_of(lease, Clock.now - started, request.contended?) if request.run(wait)
         end
       end
 
-      def request_for(grant, ttl) = AcquireRequest.new(self, grant, ttl)
+      def request_for(lease, ttl) = AcquireRequest.new(self, lease, ttl)
 
-      # A copy that keeps the present token when the grant gets another one.
-      def stand_in_for(grant) =
+      # A copy that keeps the present token when the lease gets another one.
+      def stand_in_for(lease) =
         LeaseState
-          .new(self, grant.key, grant.token, share: grant.share)
-          .tap { |one| one.ttl = grant.ttl }
+          .new(self, lease.key, lease.token, share: lease.share)
+          .tap { |one| one.ttl = lease.ttl }
 
       # nil: the store cannot take several keys at once, so they are taken one after the other.
-      def take_all(*)
-        nil
-      end
+      def take_all(*) = nil
 
-      def grant_for(key, **options)
-        LeaseState.new(self, key, Plock.token, **options)
-      end
+      def lease_for(key, **options) = LeaseState.new(self, key, Plock.token, **options)
 
       # @param undo [#call, nil] takes back what may have been granted
-      def give_up(grant, undo)
-        if grant.fence && grant.ended.nil? then grant.release(0.0)
-        else undo&.call(grant)
+      def give_up(lease, undo)
+        if lease.fence && lease.ended.nil? then lease.release(0.0)
+        else undo&.call(lease)
         end
       rescue *Locking::Acquisition::STORE_FAILURES
         nil # the scheduler repeats the release until the lease expires
       end
 
-      def hold_of(grant, waited, contended)
-        StateHold.new(grant, kind, waited, contended)
-      end
+      def hold_of(lease, waited, contended) = StateHold.new(lease, kind, waited, contended)
 
       # The name of this kind of store in dumps.
-      def kind
-        self.class.name[/\w+\z/].downcase
-      end
+      def kind = @kind ||= self.class.name[/\w+\z/].downcase.freeze
 
       def check_seconds(name, value)
         number = value.to_f if value.is_a?(Numeric) && value.real?

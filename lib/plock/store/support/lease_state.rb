@@ -22,23 +22,7 @@ module Plock
       # How often a failed renewal is repeated in the span of a ttl.
       RETRIES_PER_TTL = 20
 
-      # Margins for the drift of two machines' clocks, as a part of the ttl, and for rounding, in
-      # seconds.
-      DRIFT = 0.01
-      SLACK_S = 0.002
-
-      NEVER = { Object => :never }.freeze
-      private_constant :NEVER
-
-      attr_reader :key,
-                  :token,
-                  :share,
-                  :label,
-                  :fence,
-                  :ttl,
-                  :acquired_at,
-                  :valid_until,
-                  :pid,
+      attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid,
                   :watch
 
       # For the request, before the lease is granted. Each attempt may have another token.
@@ -87,13 +71,18 @@ module Plock
       # @param left [Float] seconds that are left, if it was granted before
       # @raise [UnavailableError] it has expired by now; the server may still have it
       def given(fence, asked_at, ttl, left = ttl)
-        if Clock.now >= end_of(asked_at, ttl, left)
+        if clock.now >= end_of(asked_at, ttl, left)
           raise UnavailableError.new(
             "the store took longer to answer than the lease lasts",
             code: :timed_out
           )
         end
 
+        grant(fence, asked_at, ttl, left)
+      end
+
+      # As {#given}, by a store that cannot answer too late.
+      def grant(fence, asked_at, ttl, left = ttl)
         @fence = fence
         @acquired_at = asked_at
         @limit = @max_hold && (asked_at + @max_hold)
@@ -115,19 +104,15 @@ module Plock
       def inherited? = @pid != Process.pid
 
       # @return [Boolean] as far as is known without asking the store
-      def valid?
-        @ended.nil? && !@ending && !inherited? && Clock.now < @valid_until
-      end
+      def valid? = @ended.nil? && !@ending && !inherited? && clock.now < @valid_until
 
-      def lost?
-        !inherited? && (@ended == :lost || (@ended.nil? && Clock.now >= @valid_until))
-      end
+      def lost? = !inherited? && (@ended == :lost || (@ended.nil? && clock.now >= @valid_until))
 
       # @param ttl [Float] seconds
       # @return [Boolean, nil] was the lease ours? nil: it was released or handed over before
       def extend(ttl)
         asking do
-          asked_at = Clock.now
+          asked_at = clock.now
           # the shorter end counts even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) { prolong(asked_at, ttl, ttl) }
@@ -145,7 +130,7 @@ module Plock
           answered = true
           ours
         ensure
-          Thread.handle_interrupt(NEVER) do
+          Thread.handle_interrupt(UNINTERRUPTED) do
             # a lease of {ByOwner} has no end: its owner may release it again
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
@@ -193,7 +178,7 @@ module Plock
 
       # A notification may have been missed: the scheduler checks it now.
       def ask_soon
-        schedule(Clock.now) if @due_at && @ended.nil?
+        schedule(clock.now) if @due_at && @ended.nil?
       end
 
       # The scheduler passes several at once to {Renewal}.
@@ -205,7 +190,7 @@ module Plock
       def take_turn
         return @renewing = true if @lock.try_lock
 
-        schedule(Clock.now + SLACK_S) if @ended.nil?
+        schedule(clock.now + Clock::SLACK_S) if @ended.nil?
         false
       end
 
@@ -220,7 +205,7 @@ module Plock
       # @return [Boolean] has it ended?
       def expire
         return true if @ended
-        return false if Clock.now < @valid_until || (@lock.locked? && !@renewing)
+        return false if clock.now < @valid_until || (@lock.locked? && !@renewing)
 
         lose
         true
@@ -246,7 +231,7 @@ module Plock
       # Schedules the lease again, unless it is scheduled or has ended.
       def look_again
         if @due_at.nil? && @ended.nil?
-          schedule([Clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
+          schedule([clock.now + (@ttl / RETRIES_PER_TTL), @valid_until].min)
         end
       end
 
@@ -258,12 +243,10 @@ module Plock
         return lose unless answer
 
         date(asked_at, @ttl, span)
-        notice([:renewed, id, Clock.now - asked_at]) if Events.renewals
+        notice([:renewed, id, clock.now - asked_at]) if Events.renewals
       end
 
-      def seen
-        schedule([Clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min)
-      end
+      def seen = schedule([clock.now + (@ttl / RENEWALS_PER_TTL), @valid_until].min)
 
       # @return [String] without the token
       def inspect
@@ -278,18 +261,23 @@ module Plock
         @ending = true
         asking(true, &block)
       ensure
-        Thread.handle_interrupt(NEVER) { @ending = false if @ended.nil? }
+        Thread.handle_interrupt(UNINTERRUPTED) { @ending = false if @ended.nil? }
       end
 
       def asking(last = false)
         return if @ending && !last && @ended != :lost
 
-        @lock.synchronize do
+        alone do
           next (@ended == :lost ? false : nil) if @ended || inherited?
 
           yield
         end
       end
+
+      def alone(&block) = @lock.synchronize(&block)
+
+      # The clock of all times here.
+      def clock = Clock
 
       # If the answer to an extension is lost, the server may carry it out at any time. Until a
       # later extension is answered, the lease is assumed to last no longer than the shorter span.
@@ -300,14 +288,14 @@ module Plock
         @doubtful = nil
         ours
       ensure
-        Thread.handle_interrupt(NEVER) { doubt(ttl) unless answered }
+        Thread.handle_interrupt(UNINTERRUPTED) { doubt(ttl) unless answered }
       end
 
       def doubt(ttl)
         @doubtful = [@doubtful || @ttl, ttl].min
         return unless @due_at
 
-        now = Clock.now
+        now = clock.now
         schedule(
           [@due_at, @watch ? now + ((@valid_until - now) / RENEWALS_PER_TTL) : @valid_until].min
         )
@@ -321,8 +309,8 @@ module Plock
 
       def finish(how)
         @ended = how
-        @due_at = nil
         @store.forget(self)
+        @due_at = nil
       end
 
       # The block is a long one: from now on the lease is renewed.
@@ -357,13 +345,9 @@ module Plock
       def with_others(at, pause) = at - (at % (pause * TOGETHER))
 
       # Halfway to its renewal at the latest.
-      def look_at(asked_at)
-        [asked_at + LATER_S, (asked_at + @renew_at) / 2].min
-      end
+      def look_at(asked_at) = [asked_at + LATER_S, (asked_at + @renew_at) / 2].min
 
-      def end_of(asked_at, ttl, left)
-        asked_at + left - (ttl * DRIFT) - SLACK_S
-      end
+      def end_of(asked_at, ttl, left) = asked_at + left - Clock.margin(ttl)
 
       def notice(notice)
         Dispatcher.start

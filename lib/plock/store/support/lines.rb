@@ -40,7 +40,7 @@ module Plock
       end
 
       def line_up(request)
-        told = Status.waiter(since: Time.now, **Record.own(request.grant.label))
+        told = Status.waiter(since: Time.now, **Record.own(request.lease.label))
         Place.new(self, request.key, told)
       end
 
@@ -65,13 +65,9 @@ module Plock
         end&.turn&.call
       end
 
-      def first?(key, waiter)
-        @lines.enter { |lines| lines[key]&.first.equal?(waiter) }
-      end
+      def first?(key, waiter) = @lines.enter { |lines| lines[key]&.first.equal?(waiter) }
 
-      def anybody?(key)
-        @lines.enter { |lines| lines.key?(key) }
-      end
+      def anybody?(key) = @lines.enter { |lines| lines.key?(key) }
 
       def any? = @lines.enter(&:any?)
 
@@ -88,9 +84,7 @@ module Plock
       end
 
       # @return [Array<Status::Waiter>] in order
-      def waiters(key)
-        @lines.enter { |lines| (lines[key] || []).map(&:told) }
-      end
+      def waiters(key) = @lines.enter { |lines| (lines[key] || []).map(&:told) }
     end
   end
 end

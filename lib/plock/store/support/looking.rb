@@ -9,8 +9,8 @@ module Plock
     # waiters in order, and polls with growing pauses for the first of them. A key has one holder.
     # In addition to what {InRuby} requires, such a store has
     #
-    # - `add(grant, ttl, deadline)`, one attempt, which returns the fence, or nil;
-    # - `undo(grant, within)`, which deletes the key if the token holds it, and returns whether the
+    # - `add(lease, ttl, deadline)`, one attempt, which returns the fence, or nil;
+    # - `undo(lease, within)`, which deletes the key if the token holds it, and returns whether the
     #   store answered;
     # - `holders(key)`, the holders for {Status}, and `ONE_HOLDER`, which says why a key cannot be
     #   shared.
@@ -28,7 +28,7 @@ module Plock
         return if how == :once && @lines.anybody?(request.key)
 
         asked_at = Clock.now
-        fence = add(request.grant, request.ttl, deadline)
+        fence = add(request.lease, request.ttl, deadline)
         AcquireRequest::Answer.new(fence, asked_at) if fence
       end
 
@@ -40,14 +40,14 @@ module Plock
       # attempt fails within the caller's time, the scheduler repeats it at once.
       #
       # @param within [Float, nil] seconds that the caller has; nil: `attempt_timeout`
-      def take_back(grant, within = nil, **)
-        key_and_token = stand_in_for(grant)
-        over_at = Clock.now + grant.ttl
+      def take_back(lease, within = nil, **)
+        key_and_token = stand_in_for(lease)
+        over_at = Clock.now + lease.ttl
         @scheduler.call_later(AFTERMATH_S) do # first: the rest may be interrupted
           again_at = Clock.now + AFTERMATH_S
           again_at unless undo(key_and_token, attempt_timeout) || again_at > over_at
         end
-        return if undo(grant, within || attempt_timeout) || within.nil?
+        return if undo(lease, within || attempt_timeout) || within.nil?
 
         @scheduler.call_later do
           undo(key_and_token, attempt_timeout)
@@ -55,13 +55,13 @@ module Plock
         end
       end
 
-      def tend(grant)
-        @watched[grant.token] = grant
+      def tend(lease)
+        @watched[lease.token] = lease
         super
       end
 
-      def forget(grant)
-        @watched.delete(grant.token)
+      def forget(lease)
+        @watched.delete(lease.token)
         super
       end
 
@@ -80,8 +80,8 @@ module Plock
         super
       end
 
-      def request_for(grant, ttl)
-        return super unless grant.share
+      def request_for(lease, ttl)
+        return super unless lease.share
 
         raise UnsupportedError,
               "#{self.class::ONE_HOLDER}: there are neither semaphores nor read-write locks"

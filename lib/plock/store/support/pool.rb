@@ -3,6 +3,7 @@
 require_relative "../../background"
 require_relative "../../clock"
 require_relative "../../errors"
+require_relative "../../pool_status"
 
 module Plock
   class Store
@@ -13,7 +14,8 @@ module Plock
     # A connection is recorded in its loan before an interrupt can occur, so none is lost. A forked
     # child discards the connections of its parent, lent ones too, and sends nothing on them.
     #
-    # A connection has the methods `usable?`, `close` and `discard`.
+    # A connection has the methods `usable?`, `finished?`, `close` and `discard`. An idle one may
+    # end at any time, so `usable?` is asked when it is lent, and not when it is given back.
     #
     # @api private
     class Pool
@@ -27,13 +29,11 @@ module Plock
       RELEASE = 1
       RENEWAL = 2
 
-      NEVER = { Object => :never }.freeze
-
       # Seconds between two attempts of a fiber to get a connection. It cannot wait for a broadcast:
       # Ruby 3.1 then uses freed memory if another waiting fiber gives up at the same time.
       LOOK_S = 0.005
 
-      private_constant :Loan, :NEVER, :LOOK_S
+      private_constant :Loan, :LOOK_S
 
       # @yieldreturn [Object] a new connection
       def initialize(size, &open)
@@ -61,9 +61,7 @@ module Plock
       def fill(loan, deadline, reserve = 0)
         discard_all
         @closed = false if reserve.zero?
-        until Thread.handle_interrupt(NEVER) { @lock.synchronize { reserve(loan, reserve) } }
-          await_room(deadline, reserve)
-        end
+        queue(loan, deadline, reserve) unless reserve(loan, reserve)
         return if loan.connection&.usable?
 
         drop(loan.connection) if loan.connection
@@ -78,7 +76,7 @@ module Plock
       end
 
       def take_back(loan)
-        Thread.handle_interrupt(NEVER) do
+        Thread.handle_interrupt(UNINTERRUPTED) do
           next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
 
           connecting = @lock.synchronize do
@@ -96,7 +94,7 @@ module Plock
         loan.connection
       ensure
         # a connection that comes later is closed
-        Thread.handle_interrupt(NEVER) { @lock.synchronize { loan.room = nil } }
+        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { loan.room = nil } }
       end
 
       def drop(connection)
@@ -113,6 +111,15 @@ module Plock
           @idle.tap { @idle = [] }
         end
         idle.each { |connection| drop(connection) }
+      end
+
+      # @return [PoolStatus]
+      def status
+        discard_all
+        @lock.synchronize do
+          idle = @idle.size
+          PoolStatus.new(@size, @count - idle, idle, @waiting, @waits)
+        end
       end
 
       # In a forked child, discards the connections of its parent.
@@ -132,7 +139,7 @@ module Plock
         @returned = ConditionVariable.new
         @idle = []
         @all = []
-        @count = 0
+        @count = @waiting = @waits = 0
         @closed = @made = false
       end
 
@@ -144,7 +151,7 @@ module Plock
         begun = @lock.synchronize { loan.connecting = !loan.room.nil? }
         connection = @open.call if begun
       ensure
-        Thread.handle_interrupt(NEVER) do
+        Thread.handle_interrupt(UNINTERRUPTED) do
           next unless begun
 
           abandoned = @lock.synchronize do
@@ -160,8 +167,12 @@ module Plock
         end
       end
 
-      # @return [Boolean] is there a connection, or room for one?
+      # @return [Boolean] was there a connection, or room for one?
       def reserve(loan, more)
+        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { find_room(loan, more) } }
+      end
+
+      def find_room(loan, more)
         # while the process ends, nothing would close a new one
         return false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
 
@@ -169,6 +180,21 @@ module Plock
         @count += 1 unless loan.connection
         loan.pool_pid = @pid
         loan.room = true
+      end
+
+      # Waits until there is a connection, or room for one.
+      def queue(loan, deadline, more)
+        waits = false
+        Thread.handle_interrupt(UNINTERRUPTED) do
+          @lock.synchronize do
+            @waits += 1
+            @waiting += 1
+          end
+          waits = true
+        end
+        await_room(deadline, more) until reserve(loan, more)
+      ensure
+        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { @waiting -= 1 } if waits }
       end
 
       def full?(more) = @count - @idle.size >= @size + more
@@ -187,7 +213,7 @@ module Plock
       end
 
       def put_back(connection)
-        idle = connection&.usable? && !@closed
+        idle = connection&.finished? && !@closed
         drop(connection) if connection && !idle
       ensure
         @lock.synchronize do

@@ -13,42 +13,40 @@ module Plock
     #
     # @api private
     class Renewal
-      def self.call(store, grants)
-        new(store).call(grants.select(&:take_turn))
-      end
+      def self.call(store, leases) = new(store).call(leases.select(&:take_turn))
 
       def initialize(store)
         @store = store
         @asked_at = Clock.now
       end
 
-      # @param grants [Array<LeaseState>] whose turns have been taken
-      def call(grants)
-        grants.group_by { |grant| grant.plan(@asked_at) }.each do |plan, planned|
+      # @param leases [Array<LeaseState>] whose turns have been taken
+      def call(leases)
+        leases.group_by { |lease| lease.plan(@asked_at) }.each do |plan, planned|
           case plan
           when Float then renew(planned, plan)
           when :check then check(planned)
           end
         end
       ensure
-        grants.each do |grant|
-          grant.look_again
-          grant.end_turn
+        leases.each do |lease|
+          lease.look_again
+          lease.end_turn
         end
       end
 
       private
 
-      def renew(grants, span)
-        answers = @store.prolong_all(grants, span)
-        grants.each { |grant| grant.renewed(@asked_at, span, answers[grant]) }
+      def renew(leases, span)
+        answers = @store.prolong_all(leases, span)
+        leases.each { |lease| lease.renewed(@asked_at, span, answers[lease]) }
       rescue Error
         nil # look_again schedules each of them
       end
 
-      def check(grants)
-        grants.each do |grant|
-          @store.still?(grant) ? grant.seen : grant.lose
+      def check(leases)
+        leases.each do |lease|
+          @store.still?(lease) ? lease.seen : lease.lose
         rescue Error
           nil
         end

@@ -96,9 +96,7 @@ module Plock
       #
       # @param delay [Float] seconds until the first call
       # @yieldreturn [Float, nil] the next moment, on {Clock}
-      def call_later(delay = 0.0, &work)
-        schedule(Call.new(self, &work), Clock.now + delay)
-      end
+      def call_later(delay = 0.0, &work) = schedule(Call.new(self, &work), Clock.now + delay)
 
       # Calls the block once. After each failure it repeats the call, with growing pauses.
       #
@@ -158,32 +156,35 @@ module Plock
             due = pop_due(now)
             return due if due.any? || now >= @next_end
 
-            moment = [@schedule.first&.at, @next_end].compact.min
+            idle = @entries.empty?
             # a renewal may be answered by now
-            return [] if @schedule.empty? && @next_end.finite? && now >= idle_until
-            return @thread = nil if moment == Float::INFINITY && now >= idle_until
+            return [] if idle && @next_end.finite? && now >= idle_until
+            return end_thread if idle && now >= idle_until
 
-            @wakes_at = @schedule.empty? ? [moment, idle_until].min : moment
+            @wakes_at = [@schedule.first&.at, @next_end, (idle_until if idle)].compact.min
             @moved.wait(@lock, [@wakes_at - now, 0.0].max)
             @wakes_at = -Float::INFINITY # it looks at all tasks before it sleeps again
           end
         end
       end
 
-      def pop_due(now)
-        due = []
-        while due.size < TOGETHER && (entry = first) && entry.at <= now
-          @entries.delete(entry.task)
-          due << entry.task
-          @schedule.shift
-        end
-        due
+      def end_thread
+        @schedule.clear # they would keep leases in memory that have ended
+        @thread = nil
       end
 
-      # @return [Entry, nil] the first that is not void
-      def first
-        @schedule.shift while (entry = @schedule.first) && !@entries[entry.task].equal?(entry)
-        entry
+      # Void entries stay until their moment: most leases end before the thread would be due, and
+      # it would have to be woken for the next one if it forgot when it wakes.
+      def pop_due(now)
+        due = []
+        while due.size < TOGETHER && (entry = @schedule.first) && entry.at <= now
+          @schedule.shift
+          next unless @entries[entry.task].equal?(entry)
+
+          @entries.delete(entry.task)
+          due << entry.task
+        end
+        due
       end
     end
   end

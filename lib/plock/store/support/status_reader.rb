@@ -25,9 +25,7 @@ module Plock
       # @param key [String] as it stands in the store
       # @return [Boolean] does `owner` hold it?
       # @raise [Error] the store could not be asked
-      def lock_held?(key, owner)
-        ask_status(key, 0, nil).first == owner
-      end
+      def lock_held?(key, owner) = ask_status(key, 0, nil).first == owner
 
       # @api private
       # @param key [String] as it stands in the store
@@ -77,21 +75,20 @@ module Plock
         end
       end
 
-      # A record ends with the waiter's value, which contains its token.
-      def own?(record, own)
-        !own.nil? && !own.empty? && record.b.include?(own)
+      def break_hold(key, shared, only)
+        fences = only&.map { |holder| "#{holder.fence || "-"} " }
+        ask_break(key, shared, fences ? " #{fences.join}" : "")
       end
 
-      # @yieldparam key [String] a key; one that is held throughout is yielded exactly once
-      def each_key(prefix)
+      # A record ends with the waiter's value, which contains its token.
+      def own?(record, own) = !own.nil? && !own.empty? && record.b.include?(own)
+
+      # The server may return a key in several steps.
+      def keys_after(prefix, cursor)
         pattern = "#{prefix.gsub(SPECIAL) { |character| "\\#{character}" }}*"
-        seen = {}
-        cursor = 0
-        loop do
-          cursor, *keys = ask_scan(pattern, cursor)
-          keys.each { |key| seen[key] ||= yield(key) || true }
-          break if (cursor = Integer(cursor, 10)).zero?
-        end
+        following, *keys = ask_scan(pattern, cursor || 0)
+        following = Integer(following, 10)
+        [keys, (following unless following.zero?)]
       end
 
       # @param name [String] the name of a key that no lock uses
@@ -128,8 +125,9 @@ module Plock
       end
 
       def waiter(ticket, record, share = nil)
-        since = Integer(ticket) / MICROSECONDS
-        Status.waiter(since: since, mode: share && share[0], **Record.who(record))
+        since = Integer(ticket, exception: false) # other programs may write any score
+        Status.waiter(since: since && (since / MICROSECONDS), mode: share && share[0],
+                      **Record.who(record))
       end
 
       def seconds(milliseconds)

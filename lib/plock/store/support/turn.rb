@@ -28,7 +28,7 @@ module Plock
         called, @called = @called, false
         called
       ensure
-        Thread.handle_interrupt(Object => :never) do
+        Thread.handle_interrupt(UNINTERRUPTED) do
           @lock.unlock if @lock.owned? # on Ruby 3.1 a fiber that was stopped does not have it
         end
       end

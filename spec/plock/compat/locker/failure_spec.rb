@@ -27,7 +27,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
       ).to be(true)
     end
 
-    it "sees within half a second a release without a notification" do
+    it "sees within half a second a release without a notification", :timing do
       original.get(model, key, "old", 30)
       waiter = background { Locker.run(key, model: model, blocking: true) { nil } }
       await_sleep(waiter)
@@ -36,7 +36,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     end
   end
 
-  it "calls who waits, in another process, at once" do
+  it "calls who waits, in another process, at once", :timing do
     delays = Array.new(5) do |number|
       mine = "#{key}:#{number}"
       holder = child do |parent|
@@ -110,7 +110,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     far.connection_pool.disconnect!
     heard_at = nil
     thread = background do
-      Locker.run(key, model: far, lock_for: 1.0, renew_every: 0.2) do
+      Locker.run(key, model: far, lock_for: 2, renew_every: 0.2) do
         line.swallow(:reply)
         begin
           sleep(20)
@@ -123,7 +123,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     end
     started = monotonic
     warnings { expect { thread.join(20) }.to raise_error(Locker::LockStolen) }
-    expect(heard_at - started).to be < 3
+    expect(heard_at - started).to be < 10
   end
 
   it "needs no renewal within a transaction of the caller's, and is seen when that is committed" do

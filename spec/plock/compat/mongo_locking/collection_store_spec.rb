@@ -148,7 +148,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       older.acquire(lifetime: 0.1)
       started = monotonic
       expect(store.acquire(key, wait: 5) { document["refcount"] }).to be 1
-      expect(monotonic - started).to be_between(0.3, 2)
+      expect(monotonic - started).to be >= 0.3
       expect(server.all).to be_empty
     end
 
@@ -187,7 +187,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     end
 
     describe "when one of them has taken over our lock" do
-      let(:late) { discard(store.acquire(key, ttl: 0.05), :release) }
+      let(:late) { discard(store.acquire(key, ttl: 0.5), :release) }
 
       before do
         late
@@ -251,7 +251,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     end
 
     it "never counts down another owner's lock if it comes too late" do
-      late = store.acquire(key, ttl: 0.05)
+      late = store.acquire(key, ttl: 0.5)
       next_one = store.acquire(key, ttl: 30, wait: 5)
       expect(late.release).to be false
       expect(next_one).to be_valid

@@ -102,7 +102,7 @@ RSpec.shared_examples "a remote lock" do
       expect(lock.acquire_lock(key, retries: 1)).to be_nil
     end
 
-    it "waits as long as the tries and pauses would have taken" do
+    it "waits as long as the tries and pauses would have taken", :timing do
       allow(lock).to receive(:rand).and_return(0.0)
       elsewhere { lock.acquire_lock(key) }
       for_as_long_as(0.07) do

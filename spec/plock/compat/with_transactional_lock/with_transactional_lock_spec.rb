@@ -65,7 +65,8 @@ Support::TransactionalLocks::DATABASES.each do |name|
       expect(waiter.join(10)&.value).to be(:entered)
     end
 
-    it "waits no longer than timeout:, and leaves a transaction that was open before as it was" do
+    it "waits no longer than timeout:, and leaves a transaction that was open before as it was",
+       :timing do
       holder = hold_in_another(model, lock)
       model.transaction do
         model.lease_connection.execute("UPDATE counters SET value = 5 WHERE id = 1")

@@ -30,6 +30,17 @@ typedef struct plock_part {
 /* Returns PLOCK_OK or PLOCK_NO_MEMORY. Sends nothing yet. */
 PLOCK_MUST_USE plock_status plock_admin_session_new(plock_admin_session **admin_session,
                                                     plock_store *store);
+
+/* The same for the sentinel with this number in the store's URL. Returns PLOCK_MISUSE if there is
+ * none. */
+PLOCK_MUST_USE plock_status plock_admin_session_to_sentinel(plock_admin_session **admin_session,
+                                                            plock_store *store, unsigned number);
+
+/* The same for a node of the store's cluster. Returns PLOCK_MISUSE if the store is on no cluster,
+ * or there is no such address. */
+PLOCK_MUST_USE plock_status plock_admin_session_to_node(plock_admin_session **admin_session,
+                                                        plock_store *store, const char *host,
+                                                        const char *port);
 void plock_admin_session_free(plock_admin_session *admin_session); /* NULL is allowed */
 
 /* Begins a question, and gives up an earlier one that has no answer yet. The words must stay in

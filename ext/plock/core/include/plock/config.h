@@ -10,8 +10,13 @@ typedef struct plock_config plock_config;
 /* 366 days. */
 #define PLOCK_FENCE_TTL_MAX (366 * 86400 * PLOCK_SECOND)
 
+#define PLOCK_REPLICAS_MAX 100
+
 /* Parses redis://, rediss:// (TLS) or unix:// with percent-encoded user and password, a database,
- * IPv6 literals in brackets and options in the query. An error names the part that is wrong and
+ * IPv6 literals in brackets and options in the query. Sentinels are named by redis+sentinel:// or
+ * rediss+sentinel://, with commas between them and the primary's name behind them:
+ * redis+sentinel://a:26379,b:26379/mymaster/0. Nodes of a cluster to start from are named by
+ * redis+cluster://a:6379,b:6379 or rediss+cluster://. An error names the part that is wrong and
  * never repeats its text. Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *url,
                                              plock_error *error);
@@ -27,9 +32,15 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
  *   unavailable_timeout  1     seconds until an acquire that cannot reach the server gives up
  *   fence_ttl            3600  seconds that a fence outlives its lease, 0 to PLOCK_FENCE_TTL_MAX
  *   pool_size            16    connections at most, 1 to 1024
+ *   replicas             0     replicas that must confirm a lease before it counts, 0 to
+ *                              PLOCK_REPLICAS_MAX
  *   ca_file, ca_path, cert, key   PEM files for TLS
  *   verify               "peer" or "none"
  *   server_name          the name to verify
+ *   sentinel_username, sentinel_password, sentinel_ca_file, sentinel_ca_path, sentinel_cert,
+ *   sentinel_key, sentinel_verify, sentinel_server_name   the same for the sentinels; those of TLS
+ *                        are the servers' if none is given; a query may have each of them
+ *   sentinel_tls         "true" or "false": as the scheme of the URL says if not given
  *   encoding             "plain", or "marshal": the lock's value in the format of Ruby's Marshal
  *
  * Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
@@ -39,11 +50,19 @@ PLOCK_MUST_USE plock_status plock_config_set(plock_config *config, const char *o
 /* The URL without user, password and options, for printing. */
 const char *plock_config_display(const plock_config *config);
 
+/* The sentinel with this number in the URL, counted from 0: its host and its port. Returns false if
+ * there is none. */
+bool plock_config_sentinel(const plock_config *config, unsigned number, const char **host,
+                           const char **port);
+
 /* Returns true for rediss:// with verify=none. The program should then log one warning. */
 bool plock_config_unverified(const plock_config *config);
 
 /* Are the values of locks stored in the format of Ruby's Marshal? */
 bool plock_config_marshals(const plock_config *config);
+
+/* How many replicas must confirm a lease, if an acquire does not say it. */
+unsigned plock_config_replicas(const plock_config *config);
 
 /* Wipes the secrets. NULL is allowed. */
 void plock_config_free(plock_config *config);

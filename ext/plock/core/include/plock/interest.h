@@ -22,6 +22,9 @@ typedef struct plock_interest {
     /* A place in shared memory where plock_await may sleep instead, and notice a wake of the waker,
      * too; NULL: none. */
     const plock__parking_slot *parking_slot;
+    /* For plock_await_answer. NULL: it polls. */
+    plock_status (*read_ahead)(const struct plock_interest *);
+    void *source;
 } plock_interest;
 
 /* Waits for the interest. Returns PLOCK_OK when it is ready or its deadline has come, or
@@ -32,6 +35,11 @@ typedef struct plock_interest {
  * wake it. The caller must hold no lock that another thread might need to proceed, such as an
  * interpreter's. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt);
+
+/* Waits as plock_await does, but only a signal interrupts it. If it can, it sleeps in the read of
+ * the answer, which saves a system call and wakes sooner than poll(2). Then it may return early
+ * with PLOCK_OK. Only the thread that makes the operation's next step may call it. */
+plock_status plock_await_answer(const plock_interest *interest);
 
 /* Makes the worker thread do the awaited work. A thread that waits for an interest with `helps`
  * other than in plock_await must call this first. */

@@ -55,6 +55,13 @@ void plock_lease_cancel(plock_lease *lease);
  * taken for `keep`. */
 void plock_lease_let_go(plock_lease *lease, plock_ns keep);
 
+/* Sends the release, and waits for no answer: the lease is not held any more. The answer is read
+ * before that to the next request on the same connection, or by the worker thread. A notice reports
+ * a failure, or that the lease was lost. Returns PLOCK_OK; PLOCK_AGAIN if nothing was done, because
+ * no connection is idle or because the kind of store has no such release (plock_lease_release does
+ * it then); or as plock_lease_release. */
+PLOCK_MUST_USE plock_status plock_lease_release_trailing(plock_lease *lease, plock_ns keep);
+
 /* The time that an operation may take: a release if `releases`, or another one. */
 plock_ns plock_lease_budget(const plock_lease *lease, bool releases);
 

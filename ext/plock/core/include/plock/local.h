@@ -149,9 +149,10 @@ PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *c
                                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length,
                                                  plock_interest *interest, plock_error *error);
 
-/* Takes the key away from all its holders. Returns PLOCK_OK, PLOCK_NOT_OWNER if there are none,
- * PLOCK_AGAIN with interest, or a failure. */
+/* Takes the key away from its holders with one of these `count` fences; `only` NULL: from all.
+ * Returns PLOCK_OK, PLOCK_NOT_OWNER if there are none, PLOCK_AGAIN with interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_break(plock_local *store, const char *key, size_t length,
+                                              const int64_t *only, size_t count,
                                               plock_interest *interest, plock_error *error);
 
 #endif

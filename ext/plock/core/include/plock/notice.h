@@ -9,10 +9,11 @@
 #include "plock/clock.h"
 
 typedef enum plock_notice_kind {
-    PLOCK_LOST,      /* a watched lease is lost */
-    PLOCK_RENEWED,   /* a lease was renewed; `took`: how long that took */
-    PLOCK_ABANDONED, /* the program forgot a held lease, which is released (plock_lease_abandon) */
-    PLOCK_UNRELEASED /* a background release failed: the lock stays until its lease expires */
+    PLOCK_LOST,       /* a watched lease is lost */
+    PLOCK_RENEWED,    /* a lease was renewed; `took`: how long that took */
+    PLOCK_ABANDONED,  /* the program forgot a held lease, which is released (plock_lease_abandon) */
+    PLOCK_UNRELEASED, /* a background release failed: the lock stays until its lease expires */
+    PLOCK_LOST_BEFORE /* a trailing release found that the lease was lost before it */
 } plock_notice_kind;
 
 typedef struct plock_notice {
@@ -33,6 +34,9 @@ void plock_notice_free(plock_notice *notice);
  * plock_notice_clear. Returns -1 with errno on failure. */
 int plock_notice_descriptor(void);
 void plock_notice_clear(void);
+
+/* Returns true if plock_notice_descriptor has been called in this process. */
+bool plock_notice_awaited(void);
 
 /* Makes the descriptor readable even without a notice. */
 void plock_notice_wake(void);

@@ -35,7 +35,10 @@ void plock_query_free(plock_query *query);
  *
  * scan answers with a cursor to continue from (0 at the end), and then with keys.
  *
- * break answers 1 if the lock was held.
+ * break answers 0 if the lock was not held. break_only takes it only from the holders with these
+ * fences: a text of fences, each between blanks (" 1700000000000000 - "); "-" means the holders
+ * without a fence. The text must stay as it is until the question has ended. If the answer to an
+ * earlier attempt was lost, that attempt may have broken the lock; then the answer is not 0.
  *
  * note stores the given note if the key had none or `replace` is true. It answers with the note
  * that the key then has; "": none. An empty note only reads. Returns PLOCK_OK; or PLOCK_MISUSE,
@@ -43,6 +46,7 @@ void plock_query_free(plock_query *query);
 void plock_query_status(plock_query *query, int64_t first);
 void plock_query_scan(plock_query *query, int64_t cursor);
 void plock_query_break(plock_query *query);
+void plock_query_break_only(plock_query *query, const char *fences, size_t length);
 PLOCK_MUST_USE plock_status plock_query_note(plock_query *query, const char *note, size_t length,
                                              bool replace);
 

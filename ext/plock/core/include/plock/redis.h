@@ -2,10 +2,14 @@
 #ifndef PLOCK_REDIS_H
 #define PLOCK_REDIS_H
 
+#include <limits.h>
+
 #include "plock/lease.h"
 #include "plock/store.h"
 
 #define PLOCK_LABEL_MAX 300 /* bytes: 100, each of which may be percent-encoded as three */
+
+#define PLOCK_NO_REPLICAS UINT_MAX /* none, whatever the store's option says */
 
 typedef struct plock_acquire_options {
     plock_ns ttl; /* the time to live of the lease: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
@@ -28,6 +32,9 @@ typedef struct plock_acquire_options {
     /* processes of the older Ruby implementation, which poll, use the lock, too: they get a chance
      * to acquire it */
     bool shares;
+    /* how many replicas must confirm the lease, each extension and each renewal; 0: as many as the
+     * store's option says */
+    unsigned replicas;
     const char *label; /* shown in the list of holders and waiters: up to PLOCK_LABEL_MAX bytes
                         * without blanks, in memory until the operation ends; NULL: none */
 } plock_acquire_options;
@@ -70,8 +77,8 @@ PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
  *
  * Returns PLOCK_OK, PLOCK_MISUSE (as plock_lease_acquire, or an empty value), PLOCK_NO_MEMORY or
  * PLOCK_CRYPTO. The operation ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. Of the options it
- * uses ttl (or at_least, if longer), renews, automatic, max_hold and watched. If the reply is lost,
- * the worker thread releases the lock that a fresh token may have acquired. */
+ * uses ttl (or at_least, if longer), renews, automatic, max_hold, watched and replicas. If the
+ * reply is lost, the worker thread releases the lock that a fresh token may have acquired. */
 PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length,
                                               const plock_acquire_options *patience);
 

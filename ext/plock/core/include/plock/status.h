@@ -15,7 +15,7 @@
  *              DROPS: the connection is closed */
 #define PLOCK_STATUSES(X)                                                                          \
     X(OK, NONE, FINAL, PERHAPS, KEEPS, "done")                                                     \
-    X(AGAIN, NONE, FINAL, PERHAPS, KEEPS, "in progress: call again as the want says")              \
+    X(AGAIN, NONE, FINAL, PERHAPS, KEEPS, "in progress: call again as the interest says")          \
     X(TRY_FAILED, NONE, FINAL, PERHAPS, KEEPS,                                                     \
       "an attempt failed and another will follow: call again")                                     \
     X(INTERRUPTED, NONE, FINAL, PERHAPS, KEEPS, "the wait was interrupted")                        \
@@ -51,20 +51,22 @@
     X(NOPERM, PERMISSION, FINAL, PERHAPS, KEEPS, "the user lacks a permission on the server")      \
     X(OOM, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is out of memory")                        \
     X(MOVED, UNSUPPORTED, FINAL, NEVER, KEEPS,                                                     \
-      "the key lives on another cluster node, and clusters are not supported yet")                 \
+      "the key lives on another node of a Redis Cluster: use redis+cluster://host:port")           \
     X(CLUSTER, UNSUPPORTED, FINAL, NEVER, DROPS,                                                   \
-      "this is a node of a Redis Cluster, which plock does not support: "                          \
-      "name a server that stands alone (cluster-enabled no)")                                      \
+      "this is a node of a Redis Cluster: use redis+cluster://host:port, with any of its nodes")   \
     X(SENTINEL, UNSUPPORTED, FINAL, NEVER, DROPS,                                                  \
-      "this is a Redis Sentinel, which keeps no locks: name the primary "                          \
-      "that it watches (SENTINEL get-master-addr-by-name tells its address)")                      \
+      "this is a Redis Sentinel, which keeps no locks: use redis+sentinel://host:port/NAME, "      \
+      "with the name of the primary that it watches")                                              \
     X(CROSSSLOT, UNSUPPORTED, FINAL, NEVER, KEEPS,                                                 \
       "the keys do not live in one slot of the cluster")                                           \
-    X(CLUSTERDOWN, UNAVAILABLE, RETRY, NEVER, KEEPS, "the cluster is down")                        \
+    X(CLUSTERDOWN, UNAVAILABLE, RETRY, NEVER, KEEPS, "the cluster does not serve the key")         \
+    X(MIGRATING, UNAVAILABLE, RETRY, PERHAPS, KEEPS,                                               \
+      "the slot of the key is just moving to another node")                                        \
     X(NOSCRIPT, UNAVAILABLE, RETRY, NEVER, KEEPS,                                                  \
       "the server forgot a script although it had just been loaded")                               \
     X(BUSY, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server is busy running a script")               \
     X(MISCONF, UNAVAILABLE, RETRY, NEVER, KEEPS, "the server accepts no writes at the moment")     \
+    X(UNREPLICATED, UNAVAILABLE, RETRY, PERHAPS, KEEPS, "too few replicas confirmed the lease")    \
     X(SERVER, UNAVAILABLE, FINAL, PERHAPS, KEEPS, "the server answered with an error")
 
 typedef enum plock_status {

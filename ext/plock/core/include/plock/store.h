@@ -3,6 +3,10 @@
 #ifndef PLOCK_STORE_H
 #define PLOCK_STORE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "plock/config.h"
 
 typedef struct plock_store plock_store;
@@ -13,6 +17,26 @@ PLOCK_MUST_USE plock_status plock_store_open(plock_store **store, plock_config *
                                              plock_error *error);
 
 const plock_config *plock_store_config(const plock_store *store);
+
+/* The connections of a pool, at one moment. */
+typedef struct plock_pool_status {
+    unsigned size; /* connections at most */
+    unsigned used, idle;
+    unsigned waiting; /* callers that wait for a connection now */
+    uint64_t waits;   /* how often a caller has had to wait, in this process */
+} plock_pool_status;
+
+plock_pool_status plock_store_pool_status(plock_store *store);
+
+/* On a Redis Cluster: finds the first primary whose number is at least *number, and sets *number to
+ * one more. Returns false if there is none, or none is known yet. The texts stay as long as the
+ * store. */
+bool plock_store_primary(plock_store *store, unsigned *number, const char **host,
+                         const char **port);
+
+/* The same for the node that serves a key, as far as is known. */
+bool plock_store_node_of(plock_store *store, const char *key, size_t length, const char **host,
+                         const char **port);
 
 /* Closes the idle connections. A connection in use, also in the background, closes when its
  * operation ends. The next acquire, adopt, release by owner or query opens the store again. */

@@ -6,14 +6,16 @@
 
 -- include tries
 
-local function free(lock, queue, value, window, keep, companion, noted_for)
+local function free(lock, value, window, keep, noted_for)
   if redis.call('GET', lock) ~= value then return 0 end
+  -- include queue
   if keep or redis.call('EXISTS', queue) == 1 then
     -- include pass
     local left = tonumber(keep) or left_to_polling(window)
     if left > 0 then
       look_again(lock, queue, left)
       if keep then
+        -- include companion
         redis.call('SET', lock, kept(value), 'PX', left)
         if redis.call('PTTL', companion) < tonumber(noted_for) then
           redis.call('PEXPIRE', companion, noted_for)

@@ -5,8 +5,9 @@
 -- the companion expires or is lost. Fences are strings, because they are faster than numbers here.
 -- All have 16 digits, so they compare like numbers.
 local function number(companion, record, noted_for, t)
-  local fence = t[1] .. string.sub('00000' .. t[2], -6)
-  local noted = ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record
+  local seconds, micros = t[1], t[2]
+  local fence = seconds .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))
+  local noted = ' ' .. seconds .. ':' .. micros .. ' ' .. record
   local last = redis.call('SET', companion, fence .. noted, 'PX', noted_for, 'GET')
   if last and string.sub(last, 1, 16) >= fence then
     fence = string.format('%.0f', (string.match(last, '^%d+') or fence) + 1)

@@ -16,9 +16,9 @@ end
 
 -- Reserves the lock for 1 s for the first waiter whose process receives the turn, and returns true.
 -- The next waiter is told to look again after that second, because the first may be frozen.
--- False: the queue is empty, or the record `mine` comes first. nil: the call reached its limit of
--- dead records, and more are left. A lock that is held then ends within a second, and the client
--- can ask again until then.
+-- Returns false if the queue is empty, or if the record `mine` comes first. Returns nil if the call
+-- reached its limit of dead records, and more are left. Then a held lock lasts for one second at
+-- most, in which the client asks again.
 local function pass(lock, queue, mine)
   local records = redis.call('ZRANGE', queue, 0, 1) -- usually the first waiter is alive
   while records[1] do

@@ -3,8 +3,8 @@
 -- each value has 'mode fence seconds:microseconds record'.
 -- A share is a mode with a limit: 's3'; 'r' has no limit, and that of 'w' is 1. A share is granted
 -- if there is no holder, or if all holders have its mode and are fewer than its limit. No share is
--- granted before that of an earlier waiter. The queue contains entries 'share record' by ticket. A
--- waiter that is called has a place among the holders for 1 s, under its baton.
+-- granted before that of an earlier waiter. The queue contains entries 'share record' by ticket.
+-- The baton of a called waiter has a place among the holders for 1 s.
 -- A script that includes this part defines `call`, `now` (the server's time in ms) and `fence_ttl`
 -- (for how many ms the fence outlasts the leases).
 -- include tries
@@ -17,7 +17,7 @@ local function is_inside(lock, value)
   return tonumber(call('ZSCORE', lock, value) or 0) > now
 end
 
--- Returns the ms until the first lease expires. Every change before that is announced.
+-- Returns the ms until the first lease expires. Messages announce all earlier changes.
 local function left(lock)
   local first = call('ZRANGEBYSCORE', lock, live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   return first and math.max(1, first - now) or 1
@@ -58,8 +58,8 @@ local function admits(lock, companion, share)
 end
 
 -- Sends a message to the first waiter whose process receives it, removes the entries before it, and
--- returns its entry. False: the queue is empty. nil: the call reached its limit of dead entries,
--- and more are left.
+-- returns its entry. Returns false if the queue is empty, and nil if the call reached its limit of
+-- dead entries, and more are left.
 local function tell_first(lock, queue, kind)
   local size = 1
   while true do
@@ -87,9 +87,9 @@ end
 
 -- Calls waiters in their order while their shares fit. The next waiter is told to look again after
 -- a second, because a called waiter may be frozen.
--- Returns true if the entry `mine`, that of the caller, is next. Otherwise returns the number of
--- called waiters. If that is the limit of tries, each called waiter continues when it acquires.
--- nil: the call reached its limit of dead entries, and more are left.
+-- Returns true if the entry `mine`, that of the caller, is next; otherwise the number of called
+-- waiters. If the call reached its limit of tries, these waiters continue it when they acquire.
+-- Returns nil if it reached the limit and called no waiter.
 local function pass(lock, companion, queue, mine)
   local called, size = 0, 1
   local found, ended, unfinished

@@ -45,9 +45,9 @@
 #endif
 
 #if defined(MSG_NOSIGNAL)
-#define PLOCK__SEND_FLAGS MSG_NOSIGNAL
+#define PLOCK__SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 #else
-#define PLOCK__SEND_FLAGS 0 /* macOS: SO_NOSIGPIPE is set on the socket */
+#define PLOCK__SEND_FLAGS MSG_DONTWAIT /* macOS: SO_NOSIGPIPE is set on the socket */
 #endif
 
 #endif

@@ -115,7 +115,6 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
 static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
     plock__enter();
     plock__local_set_state(lease, PLOCK__LEASE_WAITING);
-    lease->look_at = PLOCK_NEVER;
     plock__local_register(lease);
     plock__leave();
     lease->operation = PLOCK__OP_WAITS;

@@ -2,6 +2,7 @@
  * listens to the waker, wakes waiters whose turn has come, and looks for those that are due. */
 #include "local/local_attendant.h"
 
+#include "base/container.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
@@ -10,94 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* WITHOUT_NEWS: how often a waiter looks if no descriptor reports the end of a process.
- * IN_ANY_CASE: how often the attendant checks the file, so that a loss is reported within a second.
- */
-static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND, IN_ANY_CASE = PLOCK_SECOND / 2;
+/* How often a waiter looks if no descriptor reports the end of a process. */
+static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND;
 
-/* --- leases --- */
+enum { AT_A_TIME = 64 }; /* leases that are reviewed before other threads may take the lock */
 
-/* With the lock held. */
-static void attend_by(plock__local_attendant *attendant, plock_ns at) {
-    if (at >= attendant->looks_at) return;
-    attendant->looks_at = at;
-    plock__worker_schedule(&attendant->job);
-}
+/* --- looks --- */
 
-void plock__local_register(plock_local_lease *lease) {
-    if (lease->registered) return;
-    lease->registered = true;
-    lease->next = lease->map->registered;
-    lease->map->registered = lease;
-    if (lease->map->attendant) attend_by(lease->map->attendant, plock_now() + IN_ANY_CASE);
-}
-
-void plock__local_unregister(plock_local_lease *lease) {
-    if (!lease->registered) return;
-    lease->registered = false;
-    for (plock_local_lease **link = &lease->map->registered; *link; link = &(*link)->next)
-        if (*link == lease) {
-            *link = lease->next;
-            return;
-        }
-}
-
-static void schedule(plock__local_map *map) {
-    if (map->attendant) plock__worker_schedule(&map->attendant->job);
-}
-
-/* With the lock held. */
-static void give_turn(plock_local_lease *lease) {
-    if (lease->state != PLOCK__LEASE_WAITING) return;
-    plock__local_set_state(lease, PLOCK__LEASE_HELD);
-    plock__local_begin_watch(lease);
-    if (lease->watching == PLOCK__WATCHED)
-        plock__worker_schedule(&lease->job);
-    else
-        plock__local_unregister(lease);
-    if (lease->waker) plock__worker_wake(lease->waker);
-}
-
-static void remove_waiter(plock_local_lease *lease) {
-    if (lease->state == PLOCK__LEASE_HELD && lease->job_state) plock__worker_schedule(&lease->job);
-    if (lease->state != PLOCK__LEASE_WAITING) return;
-    plock__local_set_state(lease, PLOCK__LEASE_REMOVED);
-    plock__local_unregister(lease);
-    if (lease->waker) plock__worker_wake(lease->waker);
-}
-
-void plock__local_has_turn(plock_local_lease *lease) {
-    plock__enter();
-    if (lease->state == PLOCK__LEASE_WAITING) plock__local_set_state(lease, PLOCK__LEASE_HELD);
-    plock__local_unregister(lease);
-    plock__leave();
-}
-
-void plock__local_granted(plock_local_lease *lease) {
-    plock__enter();
-    give_turn(lease);
-    plock__leave();
-}
-
-void plock__local_has_to_look(plock_local_lease *lease) {
-    plock__enter();
-    lease->look_at = 0;
-    schedule(lease->map);
-    plock__leave();
-}
-
-void plock__local_taken_away(plock_local_lease *lease) {
-    plock__enter();
-    remove_waiter(lease);
-    plock__leave();
-}
-
-/* With the lock held. */
-static void look_by(plock_local_lease *lease, plock__local_attendant *attendant, plock_ns look_at) {
-    const plock_ns latest = plock_now() + IN_ANY_CASE;
-    look_at = look_at < latest ? look_at : latest;
-    if (look_at < lease->look_at) lease->look_at = look_at;
-    attend_by(attendant, lease->look_at);
+static void look_at_latest(plock_local_lease *lease, plock_ns at) {
+    if (at < lease->look.at) plock__local_look_at(lease, at);
 }
 
 /* A lease that is due to look, retained, and its claim. When the attendant looks, the lease may
@@ -117,22 +39,19 @@ static bool there(const plock__local_attendant *attendant, const looker *who) {
 /* As plock__local_heed, within the attendant's step. */
 static void heed(plock__local_attendant *attendant, const looker *who,
                  const plock__local_outlook *outlook) {
-    const plock_ns now = plock_now(), latest = now + IN_ANY_CASE, soon = now + WITHOUT_NEWS;
-    plock_ns look_at = outlook->look_at < latest ? outlook->look_at : latest;
+    const plock_ns now = plock_now(), latest = now + PLOCK__LOCAL_IN_ANY_CASE,
+                   soon = now + WITHOUT_NEWS;
+    plock_ns at = outlook->look_at < latest ? outlook->look_at : latest;
     bool told =
         outlook->count <= PLOCK__LOCAL_WATCHED_MAX || plock__local_watch_all(attendant, now);
     for (unsigned i = 0; i < outlook->count && i < PLOCK__LOCAL_WATCHED_MAX && told; i++)
         told = plock__local_watch_process(attendant, outlook->processes[i], now);
-    if (!told && soon < look_at) look_at = soon;
+    if (!told && soon < at) at = soon;
     plock__enter();
-    if (there(attendant, who) && look_at < who->lease->look_at) who->lease->look_at = look_at;
-    plock__leave();
-}
-
-/* The file is lost: no process will admit the waiter. */
-static void drop_looker(const plock__local_attendant *attendant, const looker *who) {
-    plock__enter();
-    if (there(attendant, who)) remove_waiter(who->lease);
+    if (there(attendant, who)) {
+        plock__local_tell(attendant, who->lease, outlook);
+        look_at_latest(who->lease, at);
+    }
     plock__leave();
 }
 
@@ -144,55 +63,77 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
     bool known = outlook->count <= PLOCK__LOCAL_WATCHED_MAX;
     for (unsigned i = 0; attendant && known && i < outlook->count; i++)
         known = plock__local_watches(attendant, outlook->processes[i]);
-    if (attendant && known)
-        look_by(lease, attendant, outlook->look_at);
-    else if (attendant)
-        look_by(lease, attendant, 0);
+    if (attendant && lease->registered) {
+        const plock_ns latest = plock_now() + PLOCK__LOCAL_IN_ANY_CASE;
+        if (known) plock__local_tell(attendant, lease, outlook);
+        look_at_latest(lease, !known ? 0 : outlook->look_at < latest ? outlook->look_at : latest);
+        plock__local_attend_by(attendant, lease->look.at);
+    }
     plock__leave();
 }
 
 /* --- steps --- */
 
-/* Applies the changes of the claims to their leases, and returns the lease that is due. With the
- * lock held. */
-static looker review(plock__local_attendant *attendant, plock_ns now, plock_ns *at) {
-    plock_local_lease *due = NULL;
-    if (attendant->map->registered) plock__local_make_readable(attendant->map);
-    for (plock_local_lease *lease = attendant->map->registered, *next; lease; lease = next) {
-        next = lease->next;
-        const uint64_t word = atomic_load(&lease->map->claims[lease->claim].word);
-        const bool handed = word == plock__word(lease->serial, PLOCK__HANDED);
-        if (word == plock__word(lease->serial, PLOCK__HELD)) {
-            give_turn(lease);
-        } else if (!handed && word != plock__word(lease->serial, PLOCK__WAITING)) {
-            remove_waiter(lease);
-        } else {
-            /* The look takes a turn that was handed over. */
-            const bool changed = atomic_load(&lease->map->claims[lease->claim].look);
-            if (handed || changed) lease->look_at = 0;
-            const bool looks = now >= lease->look_at;
-            if (looks && !due)
-                due = lease;
-            else if (looks)
-                *at = 0;
-            else if (lease->look_at < *at)
-                *at = lease->look_at;
+/* Makes the leases look whose claims other processes have named. */
+static void hear(plock__local_attendant *attendant) {
+    plock__local_map *map = attendant->map;
+    uint32_t claims[PLOCK__LOCAL_HEARD_MAX];
+    unsigned all = 0;
+    int heard;
+    do {
+        heard = plock__local_hear(map->ears, claims);
+        plock__enter();
+        for (int i = 0; i < heard; i++) {
+            plock_local_lease *lease =
+                claims[i] < map->claim_count ? map->registered.of_claim[claims[i]] : NULL;
+            if (lease) plock__local_look_at(lease, 0);
         }
+        if (heard > 0) all += (unsigned)heard;
+        const bool unsure = heard < 0 || all >= PLOCK__LOCAL_HEARD_TOO_MANY;
+        for (plock_local_lease *lease = unsure ? map->registered.first : NULL; lease;
+             lease = lease->next)
+            plock__local_look_at(lease, 0);
+        plock__leave();
+    } while (heard < 0 || heard == PLOCK__LOCAL_HEARD_MAX);
+}
+
+/* Examines all registered leases. This finds changes that no process has reported. */
+static void review(plock__local_map *map) {
+    plock__enter();
+    for (unsigned left = map->registered.count; left > 0 && map->registered.first;) {
+        plock__local_make_readable(map);
+        for (unsigned i = 0; i < AT_A_TIME && left > 0 && map->registered.first; i++, left--) {
+            plock__local_examine(plock__local_rotate(map));
+        }
+        plock__leave(); /* other threads wait for the lock */
+        plock__enter();
     }
-    if (!due) return (looker){.lease = NULL};
-    due->look_at = PLOCK_NEVER;
+    plock__leave();
+}
+
+/* Returns the first lease that is due to look. With the lock held. */
+static looker next_looker(plock__local_map *map, plock_ns now) {
+    plock__heap_entry *first = map->registered.looks.first;
+    if (!first || now < first->at) return (looker){.lease = NULL};
+    plock_local_lease *due = PLOCK__CONTAINER(plock_local_lease, look, first);
+    plock__local_visit();
+    plock__local_look_at(due, PLOCK_NEVER);
     due->references++;
     return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
 }
 
-static void all_look_now(plock__local_attendant *attendant) {
-    if (attendant->all_look)
-        for (plock_local_lease *lease = attendant->map->registered; lease; lease = lease->next)
-            lease->look_at = 0;
-    attendant->all_look = false;
+/* The claim no longer waits, or, if the file is `lost`, no process will admit the waiter. */
+static void conclude(const plock__local_attendant *attendant, const looker *who, bool lost) {
+    plock__enter();
+    if (there(attendant, who)) {
+        plock__local_make_readable(attendant->map);
+        lost ? plock__local_remove_waiter(who->lease) : plock__local_examine(who->lease);
+    }
+    plock__leave();
 }
 
-/* Returns false if another process was in the critical section. */
+/* A process wakes others before it makes a change, so a look that was asked for must enter the
+ * critical section. Returns false if another process was inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
@@ -206,55 +147,49 @@ static bool look(plock__local_attendant *attendant, const looker *who) {
         waits = plock__local_look(map, who->claim, who->serial, now, &outlook);
         status = plock__local_leave(map, &ignored);
     }
-    if (status == PLOCK_OK || status == PLOCK_AGAIN) {
-        if (waits)
-            heed(attendant, who, &outlook); /* if the critical section was taken, in a moment */
-    } else {
-        drop_looker(attendant, who);
-    }
+    const bool lost = status && status != PLOCK_AGAIN;
+    if (waits && !lost)
+        heed(attendant, who, &outlook); /* if the critical section was taken, in a moment */
+    else
+        conclude(attendant, who, lost);
     plock__local_lease_release(who->lease);
     return status != PLOCK_AGAIN;
 }
 
 static bool needed(const plock__local_attendant *attendant) {
-    return attendant->map->registered || attendant->map->references > 1U + attendant->map->pinned;
+    return attendant->map->registered.first ||
+           attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* A process wakes others before it makes a change. So an attendant that was woken looks again until
- * that process has left the critical section, or is found dead in it. Returns false if another
- * process is still inside. */
-static bool can_look(plock__local_attendant *attendant, plock_ns now) {
-    plock_error ignored = {.status = PLOCK_OK};
-    if (!attendant->heard) return true;
-    const plock_status status = plock__local_enter(attendant->map, now, &ignored);
-    if (status == PLOCK_AGAIN) return false;
-    attendant->heard = false;
-    return status || plock__local_leave(attendant->map, &ignored) != PLOCK_AGAIN;
+/* Checks the file, and reviews the leases if the last review is long ago or the file is lost. */
+static void check(plock__local_attendant *attendant, plock_ns now) {
+    plock_error ignored;
+    const plock_status checked = plock__local_check(attendant->map, now, &ignored);
+    if (!checked) plock__local_make_readable(attendant->map);
+    if (!checked) plock__local_give_sign(attendant->map);
+    if (!plock__local_lost(attendant->map) && now < attendant->reviews_at) return;
+    attendant->reviews_at = now + PLOCK__LOCAL_IN_ANY_CASE;
+    review(attendant->map);
 }
 
 static plock_status step(plock_job *job, plock_interest *interest) {
     plock__local_attendant *attendant = (plock__local_attendant *)(void *)job;
-    if (job->ready) plock__local_clear(attendant->map->ears);
-    attendant->heard = attendant->heard || job->ready;
+    plock__local_map *map = attendant->map;
+    const plock_ns now = plock_now();
+    if (job->ready) hear(attendant);
+    check(attendant, now);
     for (;;) {
-        plock_error ignored;
-        const plock_ns now = plock_now();
-        /* If the file is lost, so is every claim that is reviewed. */
-        const plock_status checked = plock__local_check(attendant->map, now, &ignored);
-        if (!checked) plock__local_make_readable(attendant->map);
-        if (!checked) plock__local_give_sign(attendant->map);
-        plock_ns at = can_look(attendant, now) ? PLOCK_NEVER : now + PLOCK_MILLISECOND;
         plock__enter();
-        all_look_now(attendant);
-        const looker due = review(attendant, now, &at);
-        if (attendant->map->registered && at > now + IN_ANY_CASE) at = now + IN_ANY_CASE;
+        const looker due = next_looker(map, now);
+        plock_ns at = plock__heap_at(&map->registered.looks);
+        if (map->registered.first && attendant->reviews_at < at) at = attendant->reviews_at;
         /* An earlier deadline is kept: waiters come and go, and one needless look costs less than a
          * wake for each of them. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
-        *interest = (plock_interest){
-            .fd = attendant->map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
+        *interest =
+            (plock_interest){.fd = map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
         const bool over = !needed(attendant);
-        if (over) attendant->map->attendant = NULL;
+        if (over) map->attendant = NULL;
         plock__leave();
         if (over) return PLOCK_OK;
         if (!due.lease) return PLOCK_AGAIN;
@@ -266,10 +201,14 @@ static plock_status step(plock_job *job, plock_interest *interest) {
 }
 
 static bool idle(const plock_job *job) {
-    return !((const plock__local_attendant *)(const void *)job)->map->registered;
+    return !((const plock__local_attendant *)(const void *)job)->map->registered.first;
 }
 
 /* --- life --- */
+
+static void schedule(plock__local_map *map) {
+    if (map->attendant) plock__worker_schedule(&map->attendant->job);
+}
 
 void plock__local_review(plock__local_map *map) {
     if (map->references == 1U + map->pinned) schedule(map);
@@ -285,9 +224,10 @@ static void destroy(plock_job *job) {
     const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
     if (own) plock__local_end_watches(attendant);
-    for (plock_local_lease *lease = last ? map->registered : NULL, *next; lease; lease = next) {
+    for (plock_local_lease *lease = last ? map->registered.first : NULL, *next; lease;
+         lease = next) {
         next = lease->next;
-        remove_waiter(lease); /* no job is left to wake it */
+        plock__local_remove_waiter(lease); /* no job is left to wake it */
     }
     plock__leave();
     plock__local_release(map);

@@ -9,7 +9,8 @@
 
 struct plock__local_death_watch {
     plock_job job;
-    plock__local_death_watch *next;
+    plock__local_death_watch *next;    /* of the same place */
+    plock_local_lease *told;           /* the leases that look when the process ends */
     plock__local_attendant *attendant; /* under the lock; NULL: no attendant needs this watch */
     unsigned generation;
     uint64_t process; /* or ANY */
@@ -19,6 +20,79 @@ struct plock__local_death_watch {
 /* No process has this number. */
 static const uint64_t ANY = 0;
 
+/* --- the leases that look; with the lock held --- */
+
+void plock__local_tell_no_more(plock_local_lease *lease) {
+    if (!lease->told) return;
+    if (lease->next_told) lease->next_told->told = lease->told;
+    *lease->told = lease->next_told;
+    lease->told = NULL;
+}
+
+static void tell_by(plock_local_lease **list, plock_local_lease *lease) {
+    lease->next_told = *list;
+    lease->told = list;
+    if (lease->next_told) lease->next_told->told = &lease->next_told;
+    *list = lease;
+}
+
+static void forget_all(plock_local_lease **list) {
+    while (*list) plock__local_tell_no_more(*list);
+}
+
+/* They are told again after their look. */
+static void all_look(plock_local_lease **list) {
+    while (*list) {
+        plock__local_look_at(*list, 0);
+        plock__local_tell_no_more(*list);
+    }
+}
+
+static void tell_of_end(plock__local_death_watch *watch) {
+    all_look(&watch->told);
+    all_look(&watch->attendant->told_by_several);
+    plock__worker_schedule(&watch->attendant->job);
+}
+
+/* --- the watches; with the lock held --- */
+
+static plock__local_death_watch **watches_at(plock__local_attendant *attendant, uint64_t process) {
+    return &attendant->watches[process % PLOCK__LOCAL_PROCESSES];
+}
+
+static plock__local_death_watch *find(const plock__local_attendant *attendant, uint64_t process) {
+    plock__local_death_watch *watch = attendant->watches[process % PLOCK__LOCAL_PROCESSES];
+    while (watch && watch->process != process) watch = watch->next;
+    return watch;
+}
+
+bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process) {
+    return find(attendant, process);
+}
+
+static void unlink_watch(plock__local_death_watch *watch) {
+    plock__local_death_watch **link = watches_at(watch->attendant, watch->process);
+    while (*link && *link != watch) link = &(*link)->next;
+    if (*link) *link = watch->next;
+    forget_all(&watch->told);
+    watch->attendant = NULL;
+}
+
+void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lease,
+                       const plock__local_outlook *outlook) {
+    plock__local_tell_no_more(lease);
+    if (outlook->count == 0) return;
+    plock__local_death_watch *watch =
+        outlook->count == 1 ? find(attendant, outlook->processes[0]) : NULL;
+    if (!watch && outlook->count == 1) watch = find(attendant, ANY);
+    if (watch)
+        tell_by(&watch->told, lease);
+    else
+        tell_by(&attendant->told_by_several, lease);
+}
+
+/* --- their jobs --- */
+
 static plock_status hear_of_some_end(plock_job *job, plock_interest *interest) {
     plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
     char events[1024];
@@ -26,9 +100,8 @@ static plock_status hear_of_some_end(plock_job *job, plock_interest *interest) {
     plock__enter();
     plock__local_attendant *attendant = watch->attendant;
     if (attendant && job->ready) {
-        attendant->all_look = true;
         attendant->some_ended_at = plock_now();
-        plock__worker_schedule(&attendant->job);
+        tell_of_end(watch);
     }
     plock__leave();
     if (!attendant) return PLOCK_OK;
@@ -41,8 +114,8 @@ static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
     plock__enter();
     plock__local_attendant *attendant = watch->attendant;
     if (attendant && job->ready) {
-        attendant->all_look = true;
-        plock__worker_schedule(&attendant->job);
+        tell_of_end(watch);
+        unlink_watch(watch); /* so that no lease relies on it any more */
     }
     plock__leave();
     if (!attendant || job->ready) return PLOCK_OK;
@@ -53,11 +126,7 @@ static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
 static void end_watch(plock_job *job) {
     plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
     plock__enter();
-    if (watch->attendant && watch->generation == plock__generation()) {
-        plock__local_death_watch **link = &watch->attendant->watches;
-        while (*link && *link != watch) link = &(*link)->next;
-        if (*link) *link = watch->next;
-    }
+    if (watch->attendant && watch->generation == plock__generation()) unlink_watch(watch);
     plock__leave();
     (void)close(watch->fd);
     plock__free(watch);
@@ -68,12 +137,7 @@ static bool never_busy(const plock_job *job) {
     return true;
 }
 
-/* With the lock held. */
-bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process) {
-    const plock__local_death_watch *watch = attendant->watches;
-    while (watch && watch->process != process) watch = watch->next;
-    return watch;
-}
+/* --- beginning and ending --- */
 
 static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int fd) {
     plock__local_death_watch *watch = fd < 0 ? NULL : plock__allocate(sizeof *watch);
@@ -90,9 +154,10 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
         .process = process,
         .fd = fd};
     plock__enter();
+    plock__local_death_watch **link = watches_at(attendant, process);
     watch->attendant = attendant;
-    watch->next = attendant->watches;
-    attendant->watches = watch;
+    watch->next = *link;
+    *link = watch;
     plock__leave();
     plock__worker_submit(&watch->job);
     return true;
@@ -128,8 +193,11 @@ bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t proc
 }
 
 void plock__local_end_watches(plock__local_attendant *attendant) {
-    for (plock__local_death_watch *watch = attendant->watches; watch; watch = watch->next) {
-        watch->attendant = NULL;
-        plock__worker_schedule(&watch->job);
-    }
+    for (int place = 0; place < PLOCK__LOCAL_PROCESSES; place++)
+        while (attendant->watches[place]) {
+            plock__local_death_watch *watch = attendant->watches[place];
+            unlink_watch(watch);
+            plock__worker_schedule(&watch->job);
+        }
+    forget_all(&attendant->told_by_several);
 }

@@ -36,6 +36,7 @@ static void unmap(plock__local_map *map) {
     if (map->before >= 0) (void)close(map->before);
     if (map->folder >= 0) (void)close(map->folder);
     plock__free(map->lease_of);
+    plock__free(map->registered.of_claim);
     plock__free(map->path);
     plock__free(map);
 }
@@ -80,7 +81,9 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
                                      .last_waiter = PLOCK__LOCAL_NONE};
     map->path = plock__copy(path, strlen(path));
     map->lease_of = plock__allocate(sizeof *map->lease_of * p.claim_count);
-    if (!map->path || !map->lease_of) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    map->registered.of_claim = plock__allocate(sizeof *map->registered.of_claim * p.claim_count);
+    if (!map->path || !map->lease_of || !map->registered.of_claim)
+        return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     if (fstat(fd, &found) || plock__random(&map->tag, sizeof map->tag))
         return plock__fail_plainly(error, PLOCK_CRYPTO);
     map->device = found.st_dev;
@@ -386,7 +389,6 @@ void plock__local_in_child(void) {
         if (map->before >= 0) (void)close(map->before);
         if (map->folder >= 0) (void)close(map->folder);
         map->fd = map->before = map->folder = -1;
-        map->registered = NULL;
         map->attendant = NULL;
         map->lookout = NULL;
     }

@@ -2,6 +2,7 @@
 #ifndef PLOCK__LOCAL_LEASE_H
 #define PLOCK__LOCAL_LEASE_H
 
+#include "base/container.h"
 #include "local/local_queue.h"
 #include "local/local_state.h"
 #include "plock/local.h"
@@ -9,8 +10,6 @@
 #include "runtime/lease.h"
 #include "runtime/parking_slot.h"
 #include "runtime/worker.h"
-
-#include <stddef.h>
 
 /* A lease is renewed after a third of its TTL. */
 enum { PLOCK__RENEWALS_PER_TTL = 3 };
@@ -65,8 +64,12 @@ struct plock_local_lease {
     /* Is the lease in the attendant's list? Waiters are, and holders that another process must be
      * able to wake. Both the program and the worker thread may remove the lease from it. */
     bool registered;
-    plock_local_lease *next; /* in the attendant's list */
-    plock_ns look_at;        /* when a waiter looks next; 0: at once */
+    uint32_t registered_as; /* the claim under which the attendant finds the lease */
+    plock_local_lease *next, *previous;
+    plock__heap_entry look; /* when the attendant looks for the lease next; 0: at once */
+    /* The next lease that the end of the same process concerns, and the pointer that leads to this
+     * one; NULL: it is in no such list. */
+    plock_local_lease *next_told, **told;
     plock_waker *waker;
     plock__parking_slot parking_slot;
     enum plock__local_watching watching;
@@ -108,7 +111,7 @@ static inline const plock_local_lease *plock__known_local_lease(const plock_leas
 }
 
 static inline plock_local_lease *plock__local_lease_of_job(plock_job *job) {
-    return (plock_local_lease *)(void *)((char *)job - offsetof(plock_local_lease, job));
+    return PLOCK__CONTAINER(plock_local_lease, job, job);
 }
 
 /* --- local_steps.c --- */
@@ -216,7 +219,7 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
 void plock__local_give_waker_back(plock_local_lease *lease);
 
-/* --- local_attendant.c --- */
+/* --- local_attendant.c, local_registered.c --- */
 
 /* Starts the attendant of the map, unless it runs. Returns PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_error *error);

@@ -146,15 +146,20 @@ static plock_status known_loss(const plock__local_map *map, plock_error *error) 
 plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return known_loss(map, error);
     if (since(&map->checked_at, now) < CHECKED_EVERY) return PLOCK_OK;
+    const enum plock__local_loss loss = look_again(map, now);
+    const plock_status status = seen(map, loss, error);
     atomic_store(&map->checked_at, now);
     atomic_store(&map->whole_at, now);
-    return seen(map, look_again(map, now), error);
+    return status;
 }
 
+/* The time is noted after the look, because another thread relies on it. */
 static plock_status check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
+    PLOCK__BEFORE(PLOCK__MEASURES);
+    const plock_status status = seen(map, look_at_size(map), error);
     atomic_store(&map->whole_at, now);
-    return seen(map, look_at_size(map), error);
+    return status;
 }
 
 plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_error *error) {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/heap.h"
 #include "local/local_layout.h"
 
 typedef struct plock_local_lease plock_local_lease;
@@ -35,10 +36,15 @@ enum plock__local_loss {
 
 struct plock__local_map {
     /* Under the lock. */
-    plock__local_map *next;        /* in the list of the process's maps */
-    unsigned references;           /* from stores, leases and the attendant */
-    unsigned users;                /* the leases that the program holds or asks for in this map */
-    plock_local_lease *registered; /* the leases that wait or are watched */
+    plock__local_map *next; /* in the list of the process's maps */
+    unsigned references;    /* from stores, leases and the attendant */
+    unsigned users;         /* the leases that the program holds or asks for in this map */
+    /* The leases that wait or are watched: all of them, by claim, and by when they look next. */
+    struct {
+        plock_local_lease *first, *last, **of_claim;
+        unsigned count;
+        plock__heap looks;
+    } registered;
     plock__local_attendant *attendant;
     plock__local_lookout *lookout;
     /* the map has a reference to itself until the process ends, because a claim in it is held
@@ -236,8 +242,17 @@ void plock__local_number(plock__local_map *map, int fd);
 /* Opens the waker of this process. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);
-void plock__local_clear(const int ears[2]);
-void plock__local_wake(plock__local_map *map, uint64_t process);
+
+/* Reads which claims of this process others have woken it for. Returns how many; if that is
+ * PLOCK__LOCAL_HEARD_MAX, there may be more. -1: another program has written there. */
+enum { PLOCK__LOCAL_HEARD_MAX = 256 };
+int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]);
+
+/* If this many were heard without a pause, others may be missing, because the pipe was full. */
+extern const unsigned PLOCK__LOCAL_HEARD_TOO_MANY;
+
+/* Wakes the process, because one of its claims changes. */
+void plock__local_wake(plock__local_map *map, uint64_t process, uint32_t claim);
 void plock__local_close_wakers(plock__local_map *map);
 
 /* --- local_repair.c --- */
@@ -258,12 +273,14 @@ void plock__local_fault(void);
 void plock__local_pretend_file_system(long magic);
 /* Tests set a function that runs once at one of these moments: the worker thread has chosen a
  * lease and has not looked yet; an attendant has stopped and is not freed yet; a map has left the
- * process's list and is still mapped; a map has no place yet. */
+ * process's list and is still mapped; a map has no place yet; the size of a file is about to be
+ * checked. */
 enum plock__local_moment {
     PLOCK__LOOKS,
     PLOCK__IS_FREED,
     PLOCK__IS_UNMAPPED,
     PLOCK__TAKES_PLACE,
+    PLOCK__MEASURES,
     PLOCK__MOMENTS
 };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));

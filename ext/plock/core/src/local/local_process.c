@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,15 +255,21 @@ plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock
     }
     ears[0] = out;
     ears[1] = in;
-    plock__local_clear(ears); /* drops messages to the process that had this place before */
+    /* drops messages to the process that had this place before */
+    uint32_t dropped[PLOCK__LOCAL_HEARD_MAX];
+    while (plock__local_hear(ears, dropped) == PLOCK__LOCAL_HEARD_MAX) continue;
     return PLOCK_OK;
 }
 
-void plock__local_clear(const int ears[2]) {
-    char heard[512];
+/* A full pipe holds at least this much, less the room that is too small for one claim. */
+const unsigned PLOCK__LOCAL_HEARD_TOO_MANY = PIPE_BUF / sizeof(uint32_t) - 1;
+
+int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]) {
     ssize_t got;
-    do got = read(ears[0], heard, sizeof heard);
-    while (got == (ssize_t)sizeof heard || (got < 0 && errno == EINTR));
+    do got = read(ears[0], claims, PLOCK__LOCAL_HEARD_MAX * sizeof *claims);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0) return 0;
+    return (size_t)got % sizeof *claims ? -1 : (int)((size_t)got / sizeof *claims);
 }
 
 /* Returns the waker of the place, open for reading, too, so that a write without a listener raises
@@ -281,12 +288,12 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     return fd;
 }
 
-void plock__local_wake(plock__local_map *map, uint64_t process) {
+void plock__local_wake(plock__local_map *map, uint64_t process, uint32_t claim) {
     bool keeps;
     const int fd = waker_of(map, (uint32_t)(process % SLOTS), &keeps);
     if (fd < 0) return; /* no process has ever listened there */
     ssize_t written;
-    do written = write(fd, "", 1);
+    do written = write(fd, &claim, sizeof claim);
     while (written < 0 && errno == EINTR); /* EAGAIN: the pipe is full of earlier wakes */
     if (!keeps) (void)close(fd);
 }

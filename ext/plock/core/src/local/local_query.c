@@ -166,7 +166,16 @@ plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,
     return status;
 }
 
-static bool break_all(plock__local_map *map, const plock__local_name *name, plock_ns now) {
+static bool chosen(const int64_t *only, size_t count, int64_t fence) {
+    if (!only) return true;
+    for (size_t i = 0; i < count; i++)
+        if (only[i] == fence) return true;
+    return false;
+}
+
+/* Returns true if it has ended a claim. */
+static bool break_holders(plock__local_map *map, const plock__local_name *name, const int64_t *only,
+                          size_t count, plock_ns now) {
     const uint32_t number = plock__local_find(map, name);
     if (number == PLOCK__LOCAL_NONE) return false;
     plock__local_tidy(map, number, now);
@@ -176,22 +185,26 @@ static bool break_all(plock__local_map *map, const plock__local_name *name, ploc
     const uint64_t latest = map->header->serial;
     const int64_t fence = atomic_load(&map->header->fence);
     uint32_t steps = 0;
+    bool broken = false;
     plock__local_first_looks(map, key); /* the first waiter does not watch this process */
     PLOCK__FAULT();
     for (uint32_t at = key->first_holder; at != PLOCK__LOCAL_NONE && !map->damaged;) {
         const plock__local_claim *held = plock__claim(map, at);
-        const bool was_inside = plock__serial(held) <= latest && held->fence <= fence;
+        const bool ends = plock__serial(held) <= latest && held->fence <= fence &&
+                          chosen(only, count, held->fence);
         const uint32_t next = held->next,
                        alone = key->holders == 1 && key->first_waiter == PLOCK__LOCAL_NONE;
-        if (was_inside) plock__local_end_claim(map, at, now);
+        broken = broken || ends;
+        if (ends) plock__local_end_claim(map, at, now);
         if (alone || ++steps > map->claim_count) break;
-        at = was_inside ? key->first_holder : next;
+        at = ends ? key->first_holder : next;
     }
-    return true;
+    return broken;
 }
 
 plock_status plock_local_break(plock_local *store, const char *key, size_t length,
-                               plock_interest *interest, plock_error *error) {
+                               const int64_t *only, size_t count, plock_interest *interest,
+                               plock_error *error) {
     plock__local_name name;
     plock__local_map *map = NULL;
     bool held = false;
@@ -199,7 +212,7 @@ plock_status plock_local_break(plock_local *store, const char *key, size_t lengt
     plock__begin_step();
     if (!status) status = go_in(store, &map, interest, error);
     if (!status) {
-        held = break_all(map, &name, plock_now());
+        held = break_holders(map, &name, only, count, plock_now());
         status = come_out(map, interest, error);
     }
     plock__end_step();

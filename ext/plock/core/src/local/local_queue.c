@@ -44,7 +44,7 @@ static void wake(plock__local_map *map, const plock__local_claim *claim) {
     if (!process || process == map->process) return;
     plock__local_calls *calls = &map->calls;
     if (!map->calls_later || calls->count == sizeof calls->to / sizeof *calls->to) {
-        plock__local_wake(map, process);
+        plock__local_wake(map, process, plock__claim_number(map, claim));
         return;
     }
     calls->to[calls->count].process = process;
@@ -58,7 +58,7 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
         if (number < map->claim_count && atomic_load(&map->claims[number].asleep))
             plock__parking_slot_wake(&map->claims[number].word);
         else
-            plock__local_wake(map, calls->to[i].process);
+            plock__local_wake(map, calls->to[i].process, number);
     }
 }
 

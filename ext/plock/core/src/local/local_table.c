@@ -152,8 +152,8 @@ plock_status plock__local_make_claim(plock__local_map *map, uint32_t *number, pl
         if (header->claims_made >= map->claim_count)
             return plock__fail(
                 error, PLOCK_STORE_FULL,
-                "the local store %.120s has no room for more than %u who hold or wait", map->path,
-                map->claim_count);
+                "the local store %.120s has no room for more than %u holders and waiters",
+                map->path, map->claim_count);
         const plock_status status = plock__local_ready_claim(map, error);
         if (status) return status;
         *number = header->claims_made++;

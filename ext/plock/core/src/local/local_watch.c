@@ -2,11 +2,10 @@
  * that the program could not end. */
 #include "local/local_lease.h"
 
+#include "base/container.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "runtime/notice.h"
-
-#include <stddef.h>
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
@@ -112,7 +111,7 @@ static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
 /* --- a lease that is left alone at first --- */
 
 static plock_local_lease *lease_of(plock_later *later) {
-    return (plock_local_lease *)(void *)((char *)later - offsetof(plock_local_lease, later));
+    return PLOCK__CONTAINER(plock_local_lease, later, later);
 }
 
 /* The job has a reference to the lease until it is off. With the lock held; the caller then

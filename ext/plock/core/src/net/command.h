@@ -9,8 +9,8 @@
 
 enum {
     PLOCK__WORDS_MAX = 11, /* words of a command about one key */
-    PLOCK__LIST_MAX = 336, /* words of a command about several keys */
-    PLOCK__SHAPE_MAX = 54, /* words in a shape (about ten keys); longer commands have none */
+    PLOCK__LIST_MAX = 200, /* words of a command about several keys */
+    PLOCK__SHAPE_MAX = 36, /* words in a shape (about ten keys); longer commands have none */
     PLOCK__SHAPES = 6 /* the commands that alternate on a connection: acquire, acquire of a waiter,
                        * release, leave, and those for several keys */
 };

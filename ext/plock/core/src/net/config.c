@@ -2,6 +2,7 @@
 
 #include "base/failure.h"
 #include "base/memory.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -9,24 +10,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MAX = 4096, POOL_MAX = 1024 };
+enum { POOL_MAX = 1024 };
 
 /* --- the URL that may be printed --- */
 
+static const char *scheme_of(const plock_config *config) {
+    if (config->scheme == PLOCK_UNIX) return "unix://";
+    if (config->cluster)
+        return config->scheme == PLOCK_TCP ? "redis+cluster://" : "rediss+cluster://";
+    if (config->scheme == PLOCK_TCP) return config->sentinels ? "redis+sentinel://" : "redis://";
+    return config->sentinels ? "rediss+sentinel://" : "rediss://";
+}
+
+static size_t add_endpoint(const char **parts, const plock_endpoint *endpoint) {
+    const bool v6 = strchr(endpoint->host, ':');
+    parts[0] = v6 ? "[" : "";
+    parts[1] = endpoint->host;
+    parts[2] = v6 ? "]:" : ":";
+    parts[3] = endpoint->port;
+    return 4;
+}
+
 static plock_status make_display(plock_config *config) {
-    const char *parts[8] = {0};
-    const bool v6 = config->host && strchr(config->host, ':');
-    if (!config->path && !config->host) return PLOCK_OK; /* the URL is still being read */
+    const char *parts[8 + 5 * PLOCK__ENDPOINTS_MAX] = {0};
+    const plock_sentinels *sentinels = config->sentinels;
+    const plock_endpoints *places = sentinels ? &sentinels->places : config->cluster;
+    if (!config->path && !config->server.host && !(sentinels && sentinels->primary) &&
+        !(config->cluster && places->count))
+        return PLOCK_OK; /* the URL is still being read */
     size_t length = 0, n = 0;
-    parts[n++] = config->scheme == PLOCK_UNIX  ? "unix://"
-                 : config->scheme == PLOCK_TCP ? "redis://"
-                                               : "rediss://";
-    if (v6) parts[n++] = "[";
-    parts[n++] = config->path ? config->path : config->host;
-    if (config->host) {
-        parts[n++] = v6 ? "]:" : ":";
-        parts[n++] = config->port;
+    parts[n++] = scheme_of(config);
+    if (config->path) parts[n++] = config->path;
+    if (config->server.host) n += add_endpoint(parts + n, &config->server);
+    for (unsigned i = 0; places && i < places->count; i++) {
+        if (i) parts[n++] = ",";
+        n += add_endpoint(parts + n, &places->list[i]);
     }
+    if (sentinels) parts[n++] = "/";
+    if (sentinels) parts[n++] = sentinels->primary;
     if (config->database) {
         parts[n++] = config->path ? "?db=" : "/";
         parts[n++] = config->database;
@@ -47,23 +68,33 @@ static plock_status make_display(plock_config *config) {
 
 typedef plock_status setter(void *field, const char *name, const char *value, plock_error *error);
 
-static plock_status set_text(void *field, const char *name, const char *value, plock_error *error) {
-    if (strlen(value) > TEXT_MAX)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: longer than %d bytes", name, TEXT_MAX);
+plock_status plock__config_text(char **field, const char *name, const char *value,
+                                plock_error *error) {
+    if (strlen(value) > PLOCK__CONFIG_TEXT_MAX)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: longer than %d bytes", name,
+                           PLOCK__CONFIG_TEXT_MAX);
     char *copy = plock__copy(value, strlen(value));
     if (!copy) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    char **text = field;
-    plock__free_secret(*text);
-    *text = copy;
+    plock__free_secret(*field);
+    *field = copy;
     return PLOCK_OK;
+}
+
+static plock_status set_text(void *field, const char *name, const char *value, plock_error *error) {
+    return plock__config_text(field, name, value, error);
+}
+
+plock_status plock__config_database(char **field, const char *name, const char *value,
+                                    plock_error *error) {
+    const size_t digits = strspn(value, "0123456789");
+    if (!digits || value[digits] || digits > 9)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a database number", name);
+    return plock__config_text(field, name, value, error);
 }
 
 static plock_status set_database(void *field, const char *name, const char *value,
                                  plock_error *error) {
-    const size_t digits = strspn(value, "0123456789");
-    if (!digits || value[digits] || digits > 9)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a database number", name);
-    return set_text(field, name, value, error);
+    return plock__config_database(field, name, value, error);
 }
 
 /* Returns false if the value is not a decimal number of seconds or is far too large. */
@@ -100,16 +131,26 @@ static plock_status set_fence_ttl(void *field, const char *name, const char *val
     return PLOCK_OK;
 }
 
-static plock_status set_pool_size(void *field, const char *name, const char *value,
-                                  plock_error *error) {
+static plock_status set_number(unsigned *field, const char *name, const char *value, long least,
+                               long most, plock_error *error) {
     char *end;
     errno = 0;
-    const long size = *value >= '0' && *value <= '9' ? strtol(value, &end, 10) : 0;
-    if (size < 1 || size > POOL_MAX || errno || *end)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number from 1 to %d", name,
-                           POOL_MAX);
-    *(unsigned *)field = (unsigned)size;
+    const long number = *value >= '0' && *value <= '9' ? strtol(value, &end, 10) : -1;
+    if (number < least || number > most || errno || *end)
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: not a number from %ld to %ld", name, least,
+                           most);
+    *field = (unsigned)number;
     return PLOCK_OK;
+}
+
+static plock_status set_pool_size(void *field, const char *name, const char *value,
+                                  plock_error *error) {
+    return set_number(field, name, value, 1, POOL_MAX, error);
+}
+
+static plock_status set_replicas(void *field, const char *name, const char *value,
+                                 plock_error *error) {
+    return set_number(field, name, value, 0, PLOCK_REPLICAS_MAX, error);
 }
 
 static plock_status set_verify(void *field, const char *name, const char *value,
@@ -128,233 +169,126 @@ static plock_status set_encoding(void *field, const char *name, const char *valu
     return PLOCK_OK;
 }
 
+static plock_status set_tls(void *field, const char *name, const char *value, plock_error *error) {
+    if (strcmp(value, "true") && strcmp(value, "false"))
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%s: neither true nor false", name);
+    *(plock_scheme *)field = strcmp(value, "true") ? PLOCK_TCP : PLOCK_TLS_OVER_TCP;
+    return PLOCK_OK;
+}
+
+/* The places in which an option is allowed. */
+enum { IN_QUERY = 1, OF_SENTINELS = 2, NOT_OF_SERVERS = 4 };
+
 static const struct option {
     const char *name;
     setter *set;
     size_t field;
-    bool in_query;
+    unsigned allowed;
 } OPTIONS[] = {
 #define FIELD(name) offsetof(struct plock_config, name)
-    {"username", set_text, FIELD(username), false},
-    {"password", set_text, FIELD(password), false},
-    {"database", set_database, FIELD(database), false},
-    {"db", set_database, FIELD(database), true},
-    {"connect_timeout", set_seconds, FIELD(connect_timeout), true},
-    {"command_timeout", set_seconds, FIELD(command_timeout), true},
-    {"attempt_timeout", set_seconds, FIELD(attempt_timeout), true},
-    {"release_timeout", set_seconds, FIELD(release_timeout), true},
-    {"unavailable_timeout", set_seconds, FIELD(unavailable_timeout), true},
-    {"fence_ttl", set_fence_ttl, FIELD(fence_ttl), true},
-    {"pool_size", set_pool_size, FIELD(pool_size), true},
-    {"ca_file", set_text, FIELD(ca_file), true},
-    {"ca_path", set_text, FIELD(ca_path), true},
-    {"cert", set_text, FIELD(cert), true},
-    {"key", set_text, FIELD(key), true},
-    {"verify", set_verify, FIELD(unverified), true},
-    {"server_name", set_text, FIELD(server_name), true},
-    {"encoding", set_encoding, FIELD(encoding), false},
+    {"username", set_text, FIELD(username), OF_SENTINELS},
+    {"password", set_text, FIELD(password), OF_SENTINELS},
+    {"database", set_database, FIELD(database), 0},
+    {"db", set_database, FIELD(database), IN_QUERY},
+    {"connect_timeout", set_seconds, FIELD(connect_timeout), IN_QUERY},
+    {"command_timeout", set_seconds, FIELD(command_timeout), IN_QUERY},
+    {"attempt_timeout", set_seconds, FIELD(attempt_timeout), IN_QUERY},
+    {"release_timeout", set_seconds, FIELD(release_timeout), IN_QUERY},
+    {"unavailable_timeout", set_seconds, FIELD(unavailable_timeout), IN_QUERY},
+    {"fence_ttl", set_fence_ttl, FIELD(fence_ttl), IN_QUERY},
+    {"pool_size", set_pool_size, FIELD(pool_size), IN_QUERY},
+    {"replicas", set_replicas, FIELD(replicas), IN_QUERY},
+    {"ca_file", set_text, FIELD(ca_file), IN_QUERY | OF_SENTINELS},
+    {"ca_path", set_text, FIELD(ca_path), IN_QUERY | OF_SENTINELS},
+    {"cert", set_text, FIELD(cert), IN_QUERY | OF_SENTINELS},
+    {"key", set_text, FIELD(key), IN_QUERY | OF_SENTINELS},
+    {"verify", set_verify, FIELD(unverified), IN_QUERY | OF_SENTINELS},
+    {"server_name", set_text, FIELD(server_name), IN_QUERY | OF_SENTINELS},
+    {"tls", set_tls, FIELD(scheme), OF_SENTINELS | NOT_OF_SERVERS},
+    {"encoding", set_encoding, FIELD(encoding), 0},
 #undef FIELD
 };
 
+static const char SENTINEL[] = "sentinel_";
+
+static bool is_for_sentinels(const char *name) {
+    return !strncmp(name, SENTINEL, sizeof SENTINEL - 1);
+}
+
 static const struct option *find_option(const char *name) {
-    for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++)
-        if (!strcmp(OPTIONS[i].name, name)) return &OPTIONS[i];
+    const bool sentinels = is_for_sentinels(name);
+    const char *plain = sentinels ? name + sizeof SENTINEL - 1 : name;
+    for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++) {
+        const unsigned allowed = OPTIONS[i].allowed;
+        if (!strcmp(OPTIONS[i].name, plain))
+            return (sentinels ? allowed & OF_SENTINELS : !(allowed & NOT_OF_SERVERS)) ? &OPTIONS[i]
+                                                                                      : NULL;
+    }
     return NULL;
+}
+
+bool plock__config_in_query(const char *name) {
+    const struct option *option = find_option(name);
+    return option && (option->allowed & IN_QUERY || is_for_sentinels(name));
+}
+
+plock_status plock__config_option(plock_config *config, const char *name, const char *value,
+                                  plock_error *error) {
+    const struct option *option = find_option(name);
+    if (!option) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: no such option", name);
+    plock_config *of = config;
+    if (is_for_sentinels(name)) {
+        if (!config->sentinels)
+            return plock__fail(error, PLOCK_BAD_CONFIG, "%s: the URL names no sentinels", name);
+        of = config->sentinels->config;
+        if (option->allowed & IN_QUERY) config->sentinels->own_tls = true;
+    }
+    return option->set((char *)of + option->field, name, value, error);
 }
 
 plock_status plock_config_set(plock_config *config, const char *name, const char *value,
                               plock_error *error) {
-    const struct option *option = find_option(name);
-    if (!option) return plock__fail(error, PLOCK_BAD_CONFIG, "%s: no such option", name);
-    const plock_status status = option->set((char *)config + option->field, name, value, error);
+    const plock_status status = plock__config_option(config, name, value, error);
     return status || !make_display(config) ? status : plock__fail_plainly(error, PLOCK_NO_MEMORY);
-}
-
-/* --- the URL --- */
-
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
-/* Decodes in place. Refuses an encoded NUL, which would silently cut the text short. */
-static bool percent_decode(char *text) {
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        if (*from != '%') {
-            *to++ = *from;
-            continue;
-        }
-        const int high = hex_digit(from[1]), low = high < 0 ? -1 : hex_digit(from[2]);
-        if (low < 0 || high * 16 + low == 0) return false;
-        *to++ = (char)(high * 16 + low);
-        from += 2;
-    }
-    *to = 0;
-    return true;
-}
-
-static plock_status wrong(plock_error *error, const char *what) {
-    return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: %s", what);
-}
-
-#define UNESCAPED                                                                                  \
-    " (in a password @ is written %40, / is %2F, : is %3A, ? is %3F, # is %23, % is %25)"
-
-static plock_status set_decoded(plock_config *config, const char *name, char *value,
-                                plock_error *error) {
-    if (!percent_decode(value))
-        return plock__fail(error, PLOCK_BAD_CONFIG,
-                           "the store's URL: %s has a broken percent escape", name);
-    return plock_config_set(config, name, value, error);
-}
-
-static plock_status parse_user(plock_config *config, char *text, plock_error *error) {
-    if (text[strcspn(text, "[]")])
-        return wrong(error,
-                     "the user or password has an unescaped bracket ([ is written %5B, ] is %5D)");
-    char *password = strchr(text, ':');
-    if (password) *password++ = 0;
-    if (password && strchr(password, ':'))
-        return wrong(error, "the password has an unescaped character" UNESCAPED);
-    plock_status status = *text ? set_decoded(config, "username", text, error) : PLOCK_OK;
-    if (!status && password && *password) status = set_decoded(config, "password", password, error);
-    return status;
-}
-
-static plock_status parse_query(plock_config *config, char *query, plock_error *error) {
-    if (strchr(query, '@')) return wrong(error, "an @ among the options" UNESCAPED);
-    for (char *item = query, *next; item; item = next) {
-        next = strchr(item, '&');
-        if (next) *next++ = 0;
-        if (!*item) continue;
-        char *value = strchr(item, '=');
-        if (value) *value++ = 0;
-        const struct option *option = find_option(item);
-        if (!option || !option->in_query) {
-            const bool printable = item[strspn(item, "abcdefghijklmnopqrstuvwxyz_")] == 0;
-            return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: unknown option %.32s",
-                               printable ? item : "(not printed)");
-        }
-        if (!value)
-            return plock__fail(error, PLOCK_BAD_CONFIG, "the store's URL: option %s has no value",
-                               item);
-        if (!percent_decode(value))
-            return plock__fail(error, PLOCK_BAD_CONFIG,
-                               "the store's URL: option %s has a broken percent escape", item);
-        const plock_status status = option->set((char *)config + option->field, item, value, error);
-        if (status) return status;
-    }
-    return PLOCK_OK;
-}
-
-/* host, host:port, [v6], [v6]:port */
-static plock_status parse_host(plock_config *config, char *text, plock_error *error) {
-    char *port = NULL, *host = text;
-    if (*text == '[') {
-        char *end = strchr(text, ']');
-        if (!end || (end[1] && end[1] != ':'))
-            return wrong(error, "an IPv6 address without its closing bracket");
-        *end = 0;
-        host = text + 1;
-        if (end[1]) port = end + 2;
-        if (!*host || host[strspn(host, "0123456789abcdefABCDEF:.%")])
-            return wrong(error, "what stands in brackets is no IPv6 address");
-    } else if ((port = strchr(text, ':'))) {
-        *port++ = 0;
-        if (strchr(port, ':'))
-            return wrong(error, "more than one colon after the host (an IPv6 address stands in "
-                                "brackets; is a password unescaped?)" UNESCAPED);
-    }
-    if (!*host) return wrong(error, "the host is missing");
-    if (port) {
-        const size_t digits = strspn(port, "0123456789");
-        const long number = digits && digits <= 5 && !port[digits] ? strtol(port, NULL, 10) : 0;
-        if (number < 1 || number > 65535)
-            return wrong(error,
-                         "the port is not a number from 1 to 65535 (is a password unescaped?)");
-        (void)snprintf(config->port, sizeof config->port, "%u", (unsigned)number & 0xffff);
-    }
-    if (!percent_decode(host)) return wrong(error, "the host has a broken percent escape");
-    for (const char *c = host; *c; c++)
-        if (*c <= ' ' || *c == '@' || *c == '/' || *c == 127)
-            return wrong(error, "the host has a character that no host name has");
-    return set_text(&config->host, "the store's URL: host", host, error);
-}
-
-static plock_status parse_address(plock_config *config, char *rest, plock_error *error) {
-    if (config->scheme == PLOCK_UNIX) {
-        if (*rest != '/') return wrong(error, "unix:// wants an absolute path");
-        if (!percent_decode(rest)) return wrong(error, "the path has a broken percent escape");
-        return set_text(&config->path, "the store's URL: path", rest, error);
-    }
-    char *database = strchr(rest, '/');
-    if (database) *database++ = 0;
-    plock_status status = parse_host(config, rest, error);
-    if (!status && database && *database) {
-        if (strchr(database, '@')) return wrong(error, "an @ after the host" UNESCAPED);
-        status = set_database(&config->database, "the store's URL: what follows the host", database,
-                              error);
-    }
-    return status;
-}
-
-static plock_status parse(plock_config *config, char *url, plock_error *error) {
-    static const struct {
-        const char *text;
-        plock_scheme scheme;
-    } SCHEMES[] = {
-        {"redis://", PLOCK_TCP}, {"rediss://", PLOCK_TLS_OVER_TCP}, {"unix://", PLOCK_UNIX}};
-    char *rest = NULL;
-    for (size_t i = 0; i < sizeof SCHEMES / sizeof *SCHEMES; i++)
-        if (!strncmp(url, SCHEMES[i].text, strlen(SCHEMES[i].text))) {
-            config->scheme = SCHEMES[i].scheme;
-            rest = url + strlen(SCHEMES[i].text);
-        }
-    if (!rest)
-        return wrong(error,
-                     "unknown scheme; known are redis://, rediss://, unix://, local: and memory:");
-    if (strchr(rest, '#')) return wrong(error, "an unescaped #" UNESCAPED);
-    char *query = strchr(rest, '?');
-    if (query) *query++ = 0;
-    plock_status status = query ? parse_query(config, query, error) : PLOCK_OK;
-    if (status) return status;
-    /* If there is an @ before the first slash, user and password stand before it. */
-    char *at = rest + strcspn(rest, "@/");
-    if (*at == '@') {
-        *at++ = 0;
-        status = parse_user(config, rest, error);
-        if (status) return status;
-        if (strchr(at, '@') && config->scheme != PLOCK_UNIX)
-            return wrong(error, "more than one @" UNESCAPED);
-        rest = at;
-    }
-    return parse_address(config, rest, error);
 }
 
 /* --- life --- */
 
+static plock_config *new_config(plock_scheme scheme) {
+    plock_config *config = plock__allocate(sizeof *config);
+    if (!config) return NULL;
+    config->references = 1;
+    config->scheme = scheme;
+    config->connect_timeout = config->command_timeout = config->release_timeout = PLOCK_SECOND / 2;
+    config->attempt_timeout = PLOCK_SECOND / 5;
+    config->unavailable_timeout = PLOCK_SECOND;
+    config->fence_ttl = 3600 * PLOCK_SECOND;
+    config->pool_size = 16;
+    memcpy(config->server.port, "6379", sizeof "6379");
+    return config;
+}
+
+plock_status plock__config_expect_sentinels(plock_config *config, plock_error *error) {
+    plock_sentinels *sentinels = plock__allocate(sizeof *sentinels);
+    if (!sentinels) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    config->sentinels = sentinels;
+    sentinels->config = new_config(config->scheme);
+    if (!sentinels->config) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    sentinels->config->is_sentinel = true;
+    return PLOCK_OK;
+}
+
 plock_status plock_config_new(plock_config **out, const char *url, plock_error *error) {
     *out = NULL;
-    plock_config *config = plock__allocate(sizeof *config);
+    plock_config *config = new_config(PLOCK_TCP);
     /* a copy that is parsed in place and then wiped, because it has the password */
     char *scratch = config ? plock__copy(url, strlen(url)) : NULL;
     if (!scratch) {
         plock__free(config);
         return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     }
-    const size_t length = strlen(url);
-    config->connect_timeout = config->command_timeout = config->release_timeout = PLOCK_SECOND / 2;
-    config->attempt_timeout = PLOCK_SECOND / 5;
-    config->unavailable_timeout = PLOCK_SECOND;
-    config->fence_ttl = 3600 * PLOCK_SECOND;
-    config->pool_size = 16;
-    memcpy(config->port, "6379", sizeof "6379");
-    plock_status status =
-        length > TEXT_MAX ? wrong(error, "longer than 4096 bytes") : parse(config, scratch, error);
-    plock__wipe(scratch, length);
+    plock_status status = plock__config_parse(config, scratch, error);
+    plock__wipe(scratch, strlen(url));
     plock__free(scratch);
     if (!status && make_display(config)) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
     if (status)
@@ -364,26 +298,88 @@ plock_status plock_config_new(plock_config **out, const char *url, plock_error *
     return status;
 }
 
+plock_config *plock__config_retain(plock_config *config) {
+    plock__enter();
+    config->references++;
+    plock__leave();
+    return config;
+}
+
 const char *plock_config_display(const plock_config *config) { return config->display; }
 
-plock_status plock__config_check(const plock_config *config, plock_error *error) {
+bool plock_config_sentinel(const plock_config *config, unsigned number, const char **host,
+                           const char **port) {
+    const plock_sentinels *sentinels = config->sentinels;
+    if (!sentinels || number >= sentinels->places.count) return false;
+    *host = sentinels->places.list[number].host;
+    *port = sentinels->places.list[number].port;
+    return true;
+}
+
+static plock_status inherit_text(char **to, const char *from, plock_error *error) {
+    return *to || !from ? PLOCK_OK : plock__config_text(to, "an option", from, error);
+}
+
+/* Sentinels with TLS are verified as the servers are, if they have no options of their own. */
+static plock_status inherit(plock_config *config, plock_error *error) {
+    plock_config *to = config->sentinels->config;
+    to->connect_timeout = config->connect_timeout;
+    to->command_timeout = config->command_timeout;
+    if (to->scheme != PLOCK_TLS_OVER_TCP || config->sentinels->own_tls) return PLOCK_OK;
+    to->unverified = config->unverified;
+    plock_status status = inherit_text(&to->ca_file, config->ca_file, error);
+    if (!status) status = inherit_text(&to->ca_path, config->ca_path, error);
+    if (!status) status = inherit_text(&to->cert, config->cert, error);
+    return status ? status : inherit_text(&to->key, config->key, error);
+}
+
+plock_status plock__config_check(plock_config *config, plock_error *error) {
+    const char *prefix = config->is_sentinel ? SENTINEL : "";
     if (config->username && !config->password)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "username: given without password");
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%susername: given without %spassword", prefix,
+                           prefix);
     if (config->key && !config->cert)
-        return plock__fail(error, PLOCK_BAD_CONFIG, "key: given without cert");
-    return PLOCK_OK;
+        return plock__fail(error, PLOCK_BAD_CONFIG, "%skey: given without %scert", prefix, prefix);
+    if (config->cluster && config->database && config->database[strspn(config->database, "0")])
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "database: a Redis Cluster has only the database 0");
+    if (!config->sentinels) return PLOCK_OK;
+    const plock_status status = plock__config_check(config->sentinels->config, error);
+    return status ? status : inherit(config, error);
 }
 
 bool plock_config_unverified(const plock_config *config) {
-    return config->scheme == PLOCK_TLS_OVER_TCP && config->unverified;
+    return (config->scheme == PLOCK_TLS_OVER_TCP && config->unverified) ||
+           (config->sentinels && plock_config_unverified(config->sentinels->config));
 }
+
+unsigned plock_config_replicas(const plock_config *config) { return config->replicas; }
 
 bool plock_config_marshals(const plock_config *config) { return config->encoding == PLOCK_MARSHAL; }
 
+static void free_hosts(const plock_endpoints *places) {
+    for (unsigned i = 0; places && i < places->count; i++) plock__free(places->list[i].host);
+}
+
+static void free_sentinels(plock_sentinels *sentinels) {
+    if (!sentinels) return;
+    free_hosts(&sentinels->places);
+    plock__free(sentinels->primary);
+    plock_config_free(sentinels->config);
+    plock__free(sentinels);
+}
+
 void plock_config_free(plock_config *config) {
     if (!config) return;
+    plock__enter();
+    const bool last = --config->references == 0;
+    plock__leave();
+    if (!last) return;
+    free_sentinels(config->sentinels);
+    free_hosts(config->cluster);
+    plock__free(config->cluster);
     plock__free_secret(config->password);
-    char *texts[] = {config->host,        config->path,    config->username, config->database,
+    char *texts[] = {config->server.host, config->path,    config->username, config->database,
                      config->ca_file,     config->ca_path, config->cert,     config->key,
                      config->server_name, config->display};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) plock__free(texts[i]);

@@ -7,22 +7,77 @@
 typedef enum plock_scheme { PLOCK_TCP, PLOCK_TLS_OVER_TCP, PLOCK_UNIX } plock_scheme;
 typedef enum plock_encoding { PLOCK_PLAIN, PLOCK_MARSHAL } plock_encoding;
 
+enum { PLOCK__ENDPOINTS_MAX = 16 }; /* in one URL */
+
+typedef struct plock_endpoint {
+    char *host;   /* an IPv6 literal has no brackets */
+    char port[6]; /* as text, for getaddrinfo */
+} plock_endpoint;
+
+typedef struct plock_endpoints {
+    unsigned count;
+    plock_endpoint list[PLOCK__ENDPOINTS_MAX];
+} plock_endpoints;
+
+/* The sentinels that know which server is the primary. */
+typedef struct plock_sentinels {
+    char *primary; /* its name, which Sentinel calls the name of the master */
+    plock_endpoints places;
+    plock_config *config; /* how to connect to them; without a host */
+    bool own_tls;         /* has an option for their TLS been set? */
+} plock_sentinels;
+
 struct plock_config {
+    unsigned references; /* under the lock */
     plock_scheme scheme;
-    char *host;                           /* for TCP; an IPv6 literal has no brackets */
-    char port[6];                         /* as text, for getaddrinfo */
-    char *path;                           /* of the Unix socket */
+    plock_endpoint server;      /* for TCP; without a host if there are sentinels or a cluster */
+    char *path;                 /* of the Unix socket */
+    plock_sentinels *sentinels; /* NULL: none */
+    bool is_sentinel;           /* the server must be a sentinel */
+    plock_endpoints *cluster;   /* nodes of a cluster to start from; NULL: none */
     char *username, *password, *database; /* NULL: not given */
     char *ca_file, *ca_path, *cert, *key, *server_name;
     bool unverified;
     plock_encoding encoding;
-    unsigned pool_size;
+    unsigned pool_size, replicas;
     plock_ns connect_timeout, command_timeout, attempt_timeout, release_timeout;
     plock_ns unavailable_timeout, fence_ttl;
     char *display;
 };
 
-/* Checks whether the options fit together. Returns PLOCK_OK or PLOCK_BAD_CONFIG. */
-PLOCK_MUST_USE plock_status plock__config_check(const plock_config *config, plock_error *error);
+/* Checks whether the options fit together. Completes the sentinels' options with those of the
+ * servers. Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__config_check(plock_config *config, plock_error *error);
+
+/* Takes another reference, which plock_config_free gives back. */
+plock_config *plock__config_retain(plock_config *config);
+
+/* --- for config_url.c --- */
+
+enum { PLOCK__CONFIG_TEXT_MAX = 4096 };
+
+/* Sets a field to a copy of the text. */
+PLOCK_MUST_USE plock_status plock__config_text(char **field, const char *name, const char *value,
+                                               plock_error *error);
+
+/* The same for the number of a database. */
+PLOCK_MUST_USE plock_status plock__config_database(char **field, const char *name,
+                                                   const char *value, plock_error *error);
+
+/* May a query have this option? */
+bool plock__config_in_query(const char *name);
+PLOCK_MUST_USE plock_status plock__config_option(plock_config *config, const char *name,
+                                                 const char *value, plock_error *error);
+
+/* The kind of the hosts in a URL, by the scheme. */
+typedef enum plock_hosts { PLOCK__OF_SERVER, PLOCK__OF_SENTINELS, PLOCK__OF_CLUSTER } plock_hosts;
+
+/* Prepares for sentinels with the same defaults. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__config_expect_sentinels(plock_config *config,
+                                                           plock_error *error);
+
+/* Reads the URL, and changes its text. */
+PLOCK_MUST_USE plock_status plock__config_parse(plock_config *config, char *url,
+                                                plock_error *error);
 
 #endif

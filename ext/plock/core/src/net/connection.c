@@ -3,8 +3,9 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "net/judge.h"
 
-#include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +24,53 @@ plock_connection *plock__connection_new(const plock_config *config, plock_transp
     return connection;
 }
 
+plock_status plock__connection_enlarge(plock_connection *connection) {
+    plock_reader *large = plock__reader_new_large();
+    if (!large) return PLOCK_NO_MEMORY;
+    plock__reader_free(connection->reader);
+    connection->reader = large;
+    return PLOCK_OK;
+}
+
+/* --- trails --- */
+
+static atomic_uint trails; /* of all connections */
+
+bool plock__connections_trail(void) {
+    return atomic_load_explicit(&trails, memory_order_relaxed) > 0;
+}
+
+void plock__connections_forget_trails(void) { atomic_store(&trails, 0); }
+
+bool plock__connection_trails(const plock_connection *connection, plock_text key) {
+    return connection->trail && connection->trail->key.length == key.length &&
+           !memcmp(connection->trail->key.bytes, key.bytes, key.length);
+}
+
+static void set_trail(plock_connection *connection, plock_trail *trail) {
+    plock__enter();
+    connection->trail = trail;
+    plock__leave();
+}
+
+void plock__connection_leave_trail(plock_connection *connection, plock_trail *trail) {
+    (void)atomic_fetch_add(&trails, 1);
+    set_trail(connection, trail);
+}
+
+/* Not with the lock held. The trail may ask for another connection. */
+static void end_trail(plock_connection *connection, const plock_value *reply) {
+    plock_trail *trail = connection->trail;
+    if (!trail) return;
+    set_trail(connection, NULL);
+    if (connection->generation == plock__generation()) (void)atomic_fetch_sub(&trails, 1);
+    trail->ends(trail, reply);
+}
+
+/* --- its life --- */
+
 void plock__connection_free(plock_connection *connection) {
+    end_trail(connection, NULL);
     connection->transport->does->destroy(connection->transport);
     plock__reader_free(connection->reader);
     plock__commands_clear(&connection->commands);
@@ -121,10 +168,10 @@ static bool holds_bytes(const plock_connection *connection) {
 
 bool plock__connection_expects(const plock_connection *connection, plock_interest *interest) {
     if (!plock__connection_flushed(connection) || holds_bytes(connection)) return false;
-    const int fd = connection->transport->does->descriptor(connection->transport);
-    if (fd < 0) return false;
-    interest->fd = fd;
-    interest->events = POLLIN;
+    plock_interest expected = *interest;
+    connection->transport->does->expect(connection->transport, &expected);
+    if (expected.fd < 0) return false;
+    *interest = expected;
     return true;
 }
 
@@ -142,14 +189,15 @@ plock_status plock__connection_hear(plock_connection *connection, bool reads,
 
 bool plock__connection_at_rest(const plock_connection *connection) {
     return connection->state == PLOCK__READY && connection->generation == plock__generation() &&
-           connection->awaited == 0 && plock__connection_flushed(connection) &&
-           plock__reader_empty(connection->reader) && !holds_bytes(connection);
+           connection->awaited == (connection->trail ? 1 : 0) &&
+           plock__connection_flushed(connection) && plock__reader_empty(connection->reader) &&
+           !holds_bytes(connection);
 }
 
 /* --- receiving --- */
 
-plock_status plock__connection_receive(plock_connection *connection, const plock_value **value,
-                                       plock_interest *interest, plock_error *error) {
+static plock_status receive(plock_connection *connection, const plock_value **value,
+                            plock_interest *interest, plock_error *error) {
     plock_status status = check_usable(connection, error);
     if (status) return status;
     plock_interest for_writing;
@@ -169,6 +217,7 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
     if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) {
         interest->fd = for_writing.fd;
         interest->events = for_writing.events;
+        interest->read_ahead = NULL;
     }
     if (status) return die(connection, status);
     if (connection->awaited == 0)
@@ -178,13 +227,28 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
     return PLOCK_OK;
 }
 
+plock_status plock__connection_catch_up(plock_connection *connection, plock_interest *interest,
+                                        plock_error *error) {
+    if (!connection->trail) return PLOCK_OK;
+    const plock_value *value;
+    const plock_status status = receive(connection, &value, interest, error);
+    if (!status) end_trail(connection, value);
+    return status;
+}
+
+plock_status plock__connection_receive(plock_connection *connection, const plock_value **value,
+                                       plock_interest *interest, plock_error *error) {
+    const plock_status status = plock__connection_catch_up(connection, interest, error);
+    return status ? status : receive(connection, value, interest, error);
+}
+
 /* --- the greeting ---
  *
- * AUTH, HELLO, SELECT and CLIENT SETNAME leave in one write. A server that refuses us may close the
- * connection at once: a second write would fail, and hide the server's message.
+ * AUTH, HELLO, SELECT, CLIENT SETNAME and ROLE leave in one write. A server that refuses us may
+ * close the connection at once: a second write would fail, and hide the server's message.
  */
 
-enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8 };
+enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8, ROLE = 16 };
 
 static plock_text word(const char *text) { return plock__text(text, strlen(text)); }
 
@@ -217,24 +281,12 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
                                (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
         connection->greeting |= SETNAME;
     }
-    return status;
-}
-
-static bool says(const plock_value *value, const char *text) {
-    return value->type == PLOCK__STRING && value->length == strlen(text) &&
-           !memcmp(value->text, text, value->length);
-}
-
-/* The answer to HELLO is a list of names and values. A server that names no mode is accepted. */
-static plock_status judge_server(const plock_value *answer, plock_error *error) {
-    for (size_t i = 0; answer->type == PLOCK__ARRAY && i + 1 < answer->length; i += 2) {
-        const plock_value *name = plock__element(answer, i, PLOCK__STRING);
-        const plock_value *mode =
-            name && says(name, "mode") ? plock__element(answer, i + 1, PLOCK__STRING) : NULL;
-        if (mode && says(mode, "cluster")) return plock__fail_plainly(error, PLOCK_CLUSTER);
-        if (mode && says(mode, "sentinel")) return plock__fail_plainly(error, PLOCK_SENTINEL);
+    if (!status && config->sentinels) {
+        /* a sentinel may name a server that is no primary any more, or not yet */
+        status = queue_command(connection, 1, (plock_text[]){word("ROLE")}, error);
+        connection->greeting |= ROLE;
     }
-    return PLOCK_OK;
+    return status;
 }
 
 /* The client works without these two: SETNAME only names it in CLIENT LIST, and not every proxy
@@ -252,34 +304,22 @@ static plock_status take_refusal(plock_connection *connection, plock_error *erro
     return error->status;
 }
 
-static bool has(const plock_value *value, const char *words) {
-    char text[PLOCK_MESSAGE_MAX];
-    const size_t length = value->length < sizeof text ? value->length : sizeof text - 1;
-    memcpy(text, value->text, length);
-    text[length] = 0;
-    return strstr(text, words);
-}
-
-/* The message of Redis before version 6, and the message since. */
-static bool has_no_password(const plock_value *value) {
-    return has(value, "Client sent AUTH, but no password is set") ||
-           has(value, "called without any password configured");
-}
-
 static plock_status judge_greeting(plock_connection *connection, const plock_value *value,
                                    plock_error *error) {
     /* the lowest bit: replies come in order */
     const unsigned answered = connection->greeting & -connection->greeting;
     connection->greeting &= ~answered;
     if (value->type != PLOCK__ERROR) {
-        const plock_status status = answered == HELLO ? judge_server(value, error) : PLOCK_OK;
+        plock_status status = PLOCK_OK;
+        if (answered == HELLO) status = plock__judge_server(connection->config, value, error);
+        if (answered == ROLE) status = plock__judge_role(value, error);
         return status ? status : answered == AUTH ? PLOCK_OK : take_refusal(connection, error);
     }
     const plock_status status = plock__server_error(value, error);
     if (answered == AUTH) {
         /* not the server's words: some servers repeat an unknown command, here with the password */
         const char *why =
-            has_no_password(value)
+            plock__judge_no_password(value)
                 ? "the server has no password set: remove it from the URL, or set requirepass"
                 : plock_status_text(status);
         (void)plock__fail(error, status, "%s (to AUTH)", why);

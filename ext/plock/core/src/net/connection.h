@@ -8,6 +8,25 @@
 #include "net/transport.h"
 
 typedef struct plock_connection plock_connection;
+typedef struct plock_trail plock_trail;
+
+/* A request that has left on a connection, while no caller waits for its reply. The next user of
+ * the connection reads that reply before its own. */
+struct plock_trail {
+    /* Called once, without the lock: with the reply, or with NULL if the connection is closed
+     * before the reply has come. */
+    void (*ends)(plock_trail *, const plock_value *reply);
+    plock_text key; /* a request about it must not leave on another connection */
+};
+
+/* Returns true if the connection has a trail about this key. With the lock held. */
+bool plock__connection_trails(const plock_connection *connection, plock_text key);
+/* Returns false if no connection of this process has a trail. */
+bool plock__connections_trail(void);
+/* In a forked child: the trails are the parent's. */
+void plock__connections_forget_trails(void);
+/* Sets the trail of a request that has just left. */
+void plock__connection_leave_trail(plock_connection *connection, plock_trail *trail);
 
 struct plock_connection {
     plock_connection *next_idle, *next, *previous; /* of the pool's lists */
@@ -23,7 +42,10 @@ struct plock_connection {
     plock_commands commands;
     char *out; /* the bytes that the socket has not taken yet */
     size_t out_length, out_sent, out_room;
-    unsigned awaited;    /* the number of replies still to come */
+    unsigned awaited; /* the number of replies still to come */
+    /* the first of these replies is for it; NULL: for the caller. Its user changes it with the lock
+     * held */
+    plock_trail *trail;
     unsigned greeting;   /* a bit for each command of the greeting without a reply yet */
     plock_error refusal; /* the error reply to AUTH, kept until the reply to HELLO */
 };
@@ -32,6 +54,10 @@ struct plock_connection {
  * transport is destroyed. */
 plock_connection *plock__connection_new(const plock_config *config, plock_transport *transport);
 void plock__connection_free(plock_connection *connection);
+
+/* Prepares a connection that has received nothing yet for large replies. Returns PLOCK_OK or
+ * PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__connection_enlarge(plock_connection *connection);
 
 /* Connects, authenticates, selects the database. Returns PLOCK_OK when ready, PLOCK_AGAIN with
  * interest, or the failure. */
@@ -65,8 +91,14 @@ bool plock__connection_expects(const plock_connection *connection, plock_interes
 /* Has all output left for the server? */
 bool plock__connection_flushed(const plock_connection *connection);
 
-/* Is the connection ready and this process's own, with nothing under way in either direction, not
- * even unexpected bytes? */
+/* Reads the reply that a trail waits for, if it has come. Returns PLOCK_OK if no trail is left,
+ * PLOCK_AGAIN, or the connection's failure. */
+PLOCK_MUST_USE plock_status plock__connection_catch_up(plock_connection *connection,
+                                                       plock_interest *interest,
+                                                       plock_error *error);
+
+/* Is the connection ready and this process's own, with nothing under way in either direction but
+ * the reply for a trail, and no unexpected bytes? */
 bool plock__connection_at_rest(const plock_connection *connection);
 
 /* In a forked child: closes the descriptor, and sends nothing. */

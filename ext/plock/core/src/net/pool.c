@@ -57,6 +57,7 @@ static void append_turn(plock_pool *pool, plock_turn *turn) {
     *(queue->last ? &queue->last->next : &queue->first) = turn;
     queue->last = turn;
     pool->waiting++;
+    pool->waits++;
 }
 
 static void remove_turn(plock_pool *pool, plock_turn *turn) {
@@ -96,19 +97,91 @@ static void discard(plock_pool *pool, plock_connection *connection) {
     plock__connection_free(connection);
 }
 
-static plock_connection *pop_idle(plock_pool *pool, bool careful) {
+/* Does the connection still stand, as far as can be told without a request? */
+static bool stands(plock_connection *connection) {
+    plock_interest interest;
+    plock_error error;
+    const plock_status status = plock__connection_catch_up(connection, &interest, &error);
+    if (status) return status == PLOCK_AGAIN;
+    return connection->transport->does->alive(connection->transport);
+}
+
+bool plock__pool_take_this(plock_pool *pool, plock_connection *connection) {
+    plock_connection **link = &pool->idle;
+    while (*link && *link != connection) link = &(*link)->next_idle;
+    if (!*link) return false;
+    *link = connection->next_idle;
+    connection->next_idle = NULL;
+    return true;
+}
+
+/* follows: the connection may have a trail. */
+static plock_connection *take_idle(plock_pool *pool, bool careful, bool follows) {
     for (;;) {
         plock__enter();
         plock_connection *connection = pool->idle;
-        if (connection) pool->idle = connection->next_idle;
+        while (connection && connection->trail && !follows) connection = connection->next_idle;
+        if (connection) (void)plock__pool_take_this(pool, connection);
+        const bool stale = connection && connection->epoch != pool->epoch;
         plock__leave();
         if (!connection) return NULL;
-        connection->next_idle = NULL;
         const bool look = careful || plock_now() - connection->idle_since >= RESTED;
-        if (connection->generation == plock__generation() &&
-            (!look || connection->transport->does->alive(connection->transport)))
+        if (!stale && connection->generation == plock__generation() &&
+            (!look || stands(connection)))
             return connection;
         discard(pool, connection);
+    }
+}
+
+plock_connection *plock__pool_take_idle(plock_pool *pool) { return take_idle(pool, false, false); }
+
+static bool trails(const plock_connection *connection, const plock_turn *turn) {
+    if (connection->generation != plock__generation()) return false; /* the parent's */
+    for (unsigned key = 0; key < turn->key_count; key++)
+        if (plock__connection_trails(connection, turn->keys[key])) return true;
+    return false;
+}
+
+/* Returns how many connections have a trail about one of these keys. *idle: one of them, taken, or
+ * NULL if all are in use. */
+static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_connection **idle) {
+    unsigned count = 0;
+    *idle = NULL;
+    if (!turn->key_count || !plock__connections_trail()) return 0;
+    plock__enter();
+    for (plock_connection *each = pool->all; each; each = each->next) {
+        if (each->epoch != pool->epoch || !trails(each, turn)) continue;
+        count++;
+        if (!*idle && plock__pool_take_this(pool, each)) *idle = each;
+    }
+    plock__leave();
+    return count;
+}
+
+/* The user of a connection with such a trail usually reads its answer within a round trip. */
+static const plock_ns TRAIL_PAUSE = PLOCK_MILLISECOND, TRAIL_PATIENCE = 20 * PLOCK_MILLISECOND;
+
+/* Returns PLOCK_OK with the only connection that has such a trail, PLOCK_AGAIN if it is in use or
+ * there are several, or PLOCK_REFUSED: there is none, or it was waited for long enough. */
+static plock_status follow_trail(plock_pool *pool, plock_connection **connection, plock_turn *turn,
+                                 plock_interest *interest) {
+    for (;;) {
+        plock_connection *idle;
+        const unsigned count = take_trail(pool, turn, &idle);
+        if (!count) return PLOCK_REFUSED;
+        const bool usable = idle && stands(idle); /* this may read the answer */
+        if (usable && count == 1) {
+            *connection = idle;
+            return PLOCK_OK;
+        }
+        const bool ended = idle && !idle->trail;
+        if (idle) plock__pool_give(pool, idle, usable);
+        if (ended || (idle && !usable)) continue; /* there is a trail less */
+        const plock_ns now = plock_now();
+        if (!turn->follows_until) turn->follows_until = plock_after(now, TRAIL_PATIENCE);
+        if (now >= turn->follows_until) return PLOCK_REFUSED;
+        *interest = (plock_interest){.fd = -1, .deadline = plock_after(now, TRAIL_PAUSE)};
+        return PLOCK_AGAIN;
     }
 }
 
@@ -162,7 +235,12 @@ static plock_status look(plock_connection **connection, plock_turn *turn,
 plock_status plock__pool_take(plock_pool *pool, plock_connection **connection, plock_turn *turn,
                               plock_interest *interest) {
     while (!turn->waits) {
-        *connection = pop_idle(pool, turn->careful);
+        const plock_status status = follow_trail(pool, connection, turn, interest);
+        if (status != PLOCK_REFUSED) {
+            if (turn->waker) put_waker_away(turn);
+            return status;
+        }
+        *connection = take_idle(pool, turn->careful, true);
         if (*connection || take_room(pool)) {
             if (turn->waker) put_waker_away(turn);
             return PLOCK_OK;
@@ -231,6 +309,24 @@ void plock__pool_distrust(plock_pool *pool) {
     }
 }
 
+/* A connection with a trail is in use, in a way. */
+static plock_connection *take_unused(plock_pool *pool, plock_ns before,
+                                     const plock_connection *spared) {
+    plock__enter();
+    plock_connection *connection = pool->idle;
+    while (connection &&
+           (connection == spared || connection->trail || connection->idle_since >= before))
+        connection = connection->next_idle;
+    if (connection) (void)plock__pool_take_this(pool, connection);
+    plock__leave();
+    return connection;
+}
+
+void plock__pool_trim(plock_pool *pool, plock_ns before, const plock_connection *spared) {
+    for (plock_connection *unused; (unused = take_unused(pool, before, spared));)
+        discard(pool, unused);
+}
+
 void plock__pool_close(plock_pool *pool) {
     atomic_store(&pool->closed, true);
     plock__pool_distrust(pool);
@@ -241,6 +337,13 @@ bool plock__pool_closed(const plock_pool *pool) { return atomic_load(&pool->clos
 void plock__pool_use(plock_pool *pool) {
     if (atomic_load_explicit(&pool->closed, memory_order_relaxed))
         atomic_store(&pool->closed, false);
+}
+
+unsigned plock__pool_idle(const plock_pool *pool) {
+    unsigned count = 0;
+    for (const plock_connection *idle = pool->idle; idle; idle = idle->next_idle)
+        if (idle->generation == plock__generation()) count++;
+    return count;
 }
 
 /* In a forked child: empties the queue, because its callers are threads of the parent. */
@@ -256,10 +359,12 @@ static void forget(plock_turns *queue) {
 /* The child closes the descriptors of all connections, and keeps the structures. plock__pool_take
  * frees the idle ones. Those in use remain, because their threads do not exist in the child. */
 void plock__pools_in_child(void) {
+    plock__connections_forget_trails();
     for (plock_pool *pool = pools; pool; pool = pool->next) {
         for (plock_connection *connection = pool->all; connection; connection = connection->next)
             plock__connection_abandon(connection);
         pool->open = pool->waiting = 0;
+        pool->waits = 0;
         forget(&pool->urgent);
         forget(&pool->ordinary);
     }

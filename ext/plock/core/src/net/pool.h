@@ -23,9 +23,13 @@ typedef struct plock_turn {
     bool served; /* under the lock */
     /* goes before the callers that are not urgent; set it before plock__pool_take */
     bool urgent;
-    bool careful;                 /* check a connection even if it was idle only briefly; set it
-                                   * before plock__pool_take */
-    unsigned generation;          /* of the process of the caller */
+    bool careful; /* check a connection even if it was idle only briefly; set it
+                   * before plock__pool_take */
+    /* the keys that the caller's request acquires; set them before plock__pool_take. NULL: none */
+    const plock_text *keys;
+    unsigned key_count;
+    plock_ns follows_until; /* it waits for trails about its keys until then; 0: it has met none */
+    unsigned generation;    /* of the process of the caller */
     plock_connection *connection; /* if served; NULL: there is room for a new connection */
     plock_job *job;               /* the job that queues, in the worker thread; NULL: … */
     /* … another thread queues, and this wakes it; NULL: no memory, so the thread polls */
@@ -40,6 +44,7 @@ struct plock_pool {
     plock_pool *next, *previous; /* all pools of the process, for a forked child */
     plock_connection *idle, *all;
     unsigned limit, open, waiting;
+    uint64_t waits;     /* how many turns have been in the queue */
     unsigned epoch;     /* grows when no earlier connection is trusted any more */
     atomic_bool closed; /* the pool keeps no connection until its next use */
     plock_turns urgent, ordinary;
@@ -51,9 +56,16 @@ void plock__pool_clear(plock_pool *pool); /* no connection may be in use */
 /* Returns PLOCK_OK with a ready *connection, or with NULL: there is room for a new one. Then the
  * caller makes one and calls plock__pool_add, or gives the room back. Returns PLOCK_AGAIN if all
  * are in use and the turn is in the queue: call again as interest says, or call plock__pool_leave.
- */
+ *
+ * If a connection has a trail about one of the turn's keys, this takes no other one, so that the
+ * server executes the two requests in their order. It waits for several such connections, and for
+ * one that is in use, but not for long: the user of that one may be waiting for the caller. */
 PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection **connection,
                                              plock_turn *turn, plock_interest *interest);
+/* Returns an idle connection without a trail, on which a request can leave at once, or NULL. */
+plock_connection *plock__pool_take_idle(plock_pool *pool);
+/* Takes this connection if it is idle. With the lock held. */
+bool plock__pool_take_this(plock_pool *pool, plock_connection *connection);
 void plock__pool_add(plock_pool *pool, plock_connection *connection);
 void plock__pool_give_room(plock_pool *pool);
 /* Adds a connection beyond the limit. It is never idle: when it is given back, it is closed. */
@@ -75,6 +87,12 @@ void plock__pool_use(plock_pool *pool);
 /* Makes sure that no present connection is used again: idle ones are closed now, and those in use
  * when they are given back. */
 void plock__pool_distrust(plock_pool *pool);
+
+/* Closes the connections that have been idle since before this moment, except one. */
+void plock__pool_trim(plock_pool *pool, plock_ns before, const plock_connection *spared);
+
+/* Returns how many connections are idle, without those of a parent process. With the lock held. */
+unsigned plock__pool_idle(const plock_pool *pool);
 
 void plock__pools_in_child(void);
 

@@ -13,8 +13,9 @@ struct plock_reader {
     const char *refused;   /* why a value was refused; NULL: none was */
     bool no_memory, whole; /* whole: the reader has returned the values as a reply */
     size_t count, text_used;
-    plock_value values[PLOCK__REPLY_VALUES_MAX];
-    char text[PLOCK__REPLY_BYTES_MAX];
+    size_t values_max, bytes_max;
+    char *text; /* stored behind the values */
+    plock_value values[];
 };
 
 /* --- the callbacks of hiredis ---
@@ -36,7 +37,7 @@ static plock_value *add(const redisReadTask *task, plock_type type) {
         reader->refused = NOT_RESP2;
     else if (depth > PLOCK__REPLY_DEPTH_MAX)
         reader->refused = "arrays nested too deeply";
-    else if (reader->count == PLOCK__REPLY_VALUES_MAX)
+    else if (reader->count == reader->values_max)
         reader->refused = "too many values";
     if (reader->refused) return NULL;
     plock_value *value = &reader->values[reader->count++];
@@ -50,7 +51,7 @@ static void *add_text(const redisReadTask *task, char *text, size_t length) {
                                    : task->type == REDIS_REPLY_STATUS ? PLOCK__DONE
                                                                       : PLOCK__STRING);
     if (!value) return NULL;
-    if (length > sizeof reader->text - reader->text_used) {
+    if (length > reader->bytes_max - reader->text_used) {
         reader->refused = "too many bytes";
         return NULL;
     }
@@ -76,7 +77,7 @@ typedef int array_length;
 
 static void *add_array(const redisReadTask *task, array_length length) {
     plock_reader *reader = task->privdata;
-    if ((size_t)length > PLOCK__REPLY_VALUES_MAX) { /* a negative int is huge as a size_t */
+    if ((size_t)length > reader->values_max) { /* a negative int is huge as a size_t */
         reader->refused = "an array longer than any answer of ours";
         return NULL;
     }
@@ -116,9 +117,13 @@ static redisReplyObjectFunctions functions = {
 
 /* --- the reader --- */
 
-plock_reader *plock__reader_new(void) {
-    plock_reader *reader = plock__allocate(sizeof *reader);
+static plock_reader *new_reader(size_t values_max, size_t bytes_max) {
+    plock_reader *reader =
+        plock__allocate(sizeof *reader + values_max * sizeof(plock_value) + bytes_max);
     if (!reader) return NULL;
+    reader->values_max = values_max;
+    reader->bytes_max = bytes_max;
+    reader->text = (char *)(reader->values + values_max);
     reader->hiredis = redisReaderCreateWithFunctions(&functions);
     if (!reader->hiredis) {
         plock__free(reader);
@@ -131,6 +136,14 @@ plock_reader *plock__reader_new(void) {
     return reader;
 }
 
+plock_reader *plock__reader_new(void) {
+    return new_reader(PLOCK__REPLY_VALUES_MAX, PLOCK__REPLY_BYTES_MAX);
+}
+
+plock_reader *plock__reader_new_large(void) {
+    return new_reader(PLOCK__LARGE_REPLY_VALUES_MAX, PLOCK__LARGE_REPLY_BYTES_MAX);
+}
+
 void plock__reader_free(plock_reader *reader) {
     if (!reader) return;
     redisReaderFree(reader->hiredis);
@@ -140,9 +153,9 @@ void plock__reader_free(plock_reader *reader) {
 plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t length,
                                 plock_error *error) {
     reader->fed += length;
-    if (reader->fed > PLOCK__REPLY_BYTES_MAX)
-        return plock__fail(error, PLOCK_PROTOCOL, "an answer of more than %d bytes",
-                           PLOCK__REPLY_BYTES_MAX);
+    if (reader->fed > reader->bytes_max)
+        return plock__fail(error, PLOCK_PROTOCOL, "an answer of more than %zu bytes",
+                           reader->bytes_max);
     if (redisReaderFeed(reader->hiredis, bytes, length) == REDIS_OK) return PLOCK_OK;
     return plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
@@ -156,13 +169,14 @@ plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t 
 /* Has a bulk string begun that is longer than a reply may be? hiredis reports a bulk string only
  * when all of it has arrived, but this need not wait for that. The task's type is known as soon as
  * hiredis has read the '$'; then the length follows. */
-static bool announces_too_much(const redisReader *hiredis) {
+static bool announces_too_much(const plock_reader *reader) {
+    const redisReader *hiredis = reader->hiredis;
     if (hiredis->ridx < 0 || TASK(hiredis)->type != REDIS_REPLY_STRING) return false;
     size_t announced = 0;
     for (size_t i = hiredis->pos;
          i < hiredis->len && hiredis->buf[i] >= '0' && hiredis->buf[i] <= '9'; i++) {
         announced = announced * 10 + (size_t)(hiredis->buf[i] - '0');
-        if (announced > PLOCK__REPLY_BYTES_MAX) return true;
+        if (announced > reader->bytes_max) return true;
     }
     return false;
 }
@@ -192,9 +206,9 @@ plock_status plock__reader_next(plock_reader *reader, const plock_value **values
         if (awaits_beyond_resp2(reader->hiredis))
             return plock__fail(error, PLOCK_PROTOCOL, "an answer that is none of ours: %s",
                                NOT_RESP2);
-        if (announces_too_much(reader->hiredis))
-            return plock__fail(error, PLOCK_PROTOCOL, "an answer that announces more than %d bytes",
-                               PLOCK__REPLY_BYTES_MAX);
+        if (announces_too_much(reader))
+            return plock__fail(error, PLOCK_PROTOCOL,
+                               "an answer that announces more than %zu bytes", reader->bytes_max);
         return PLOCK_AGAIN;
     }
     reader->fed = reader->hiredis->len - reader->hiredis->pos;
@@ -210,6 +224,29 @@ const plock_value *plock__element(const plock_value *array, size_t i, plock_type
     for (size_t before = 0; before <= i; before++) /* an array shifts what follows it */
         if (array[1 + before].type == PLOCK__ARRAY) return NULL;
     return array[1 + i].type == type ? &array[1 + i] : NULL;
+}
+
+const plock_value *plock__value_after(const plock_value *value) {
+    for (size_t left = 1; left > 0; left--, value++)
+        if (value->type == PLOCK__ARRAY) left += value->length;
+    return value;
+}
+
+plock_value *plock__value_copy(const plock_value *value) {
+    const size_t count = value->type == PLOCK__ARRAY ? 1 + value->length : 1;
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        if (value[i].text) bytes += value[i].length;
+    plock_value *copy = plock__allocate(count * sizeof *copy + bytes);
+    if (!copy) return NULL;
+    char *text = (char *)(copy + count);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = value[i];
+        if (!value[i].text) continue;
+        copy[i].text = memcpy(text, value[i].text, value[i].length);
+        text += value[i].length;
+    }
+    return copy;
 }
 
 /* --- errors of the server --- */
@@ -232,6 +269,7 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"CLUSTERDOWN", PLOCK_CLUSTERDOWN},
         {"TRYAGAIN", PLOCK_CLUSTERDOWN},
         {"NOSCRIPT", PLOCK_NOSCRIPT},
+        {"ERR Function not found", PLOCK_NOSCRIPT},
         {"BUSY", PLOCK_BUSY},
         {"DENIED", PLOCK_NOAUTH},
         {"MISCONF", PLOCK_MISCONF},
@@ -249,6 +287,7 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"ERR DB index", PLOCK_BAD_CONFIG},
         {"ERR invalid DB index", PLOCK_BAD_CONFIG},
         {"ERR SELECT is not allowed in cluster", PLOCK_MOVED},
+        {"ERR This instance has cluster support disabled", PLOCK_BAD_CONFIG},
     };
     char text[PLOCK_MESSAGE_MAX];
     const size_t length = value->length < sizeof text ? value->length : sizeof text - 1;
@@ -265,7 +304,8 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
     const char *inner = wrapped ? strstr(text, ": -") : NULL, *start = inner ? inner + 3 : text;
     plock_status status = wrapped && strstr(text, ": The user executing the script can't ")
                               ? PLOCK_NOPERM
-                              : PLOCK_SERVER;
+                          : strstr(text, "access a non local key") ? PLOCK_MIGRATING
+                                                                   : PLOCK_SERVER;
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS && status == PLOCK_SERVER; i++) {
         const size_t word = strlen(WORDS[i].word);
         /* a single word must not be the beginning of a longer one */

@@ -12,7 +12,10 @@ enum {
     /* bytes in one reply, headers included */
     PLOCK__REPLY_BYTES_MAX = 16 * 1024,
     PLOCK__REPLY_VALUES_MAX = 256, /* values in one reply */
-    PLOCK__REPLY_DEPTH_MAX = 4,    /* arrays in arrays */
+    /* the same for the map of a cluster: about 5000 ranges of slots */
+    PLOCK__LARGE_REPLY_BYTES_MAX = 1536 * 1024,
+    PLOCK__LARGE_REPLY_VALUES_MAX = 64 * 1024,
+    PLOCK__REPLY_DEPTH_MAX = 4, /* arrays in arrays */
 };
 
 typedef enum plock_type {
@@ -37,6 +40,8 @@ typedef struct plock_reader plock_reader;
 
 /* Returns NULL if there is no memory. */
 plock_reader *plock__reader_new(void);
+/* The same with room for a large reply. */
+plock_reader *plock__reader_new_large(void);
 void plock__reader_free(plock_reader *reader); /* NULL is allowed */
 
 /* Returns PLOCK_OK, PLOCK_PROTOCOL (the reply has too many bytes) or PLOCK_NO_MEMORY. */
@@ -54,6 +59,14 @@ bool plock__reader_empty(const plock_reader *reader);
 /* Returns the i-th element of an array of plain values, counted from 0. Returns NULL if there is
  * none, or if it is not of this type. */
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type);
+
+/* Returns what follows a value and all values within it. For an array, the first element is the
+ * next value of the list. */
+const plock_value *plock__value_after(const plock_value *value);
+
+/* Returns a copy of a reply of plain values, or of one array of them, which plock__free frees.
+ * NULL: there is no memory. */
+plock_value *plock__value_copy(const plock_value *value);
 
 /* Returns the status for an error reply, and copies the server's words into error. */
 plock_status plock__server_error(const plock_value *value, plock_error *error);

@@ -16,18 +16,24 @@
 typedef int name_service(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static name_service *service = getaddrinfo;
 
-/* One call of getaddrinfo. The resolver thread and all callers that wait for it share the lookup.
- * They change it, and count their references, under the lock. */
+/* One call of getaddrinfo, or of a finder. The resolver thread and all callers that wait for it
+ * share the lookup. They change it, and count their references, under the lock. */
 struct plock_lookup {
+    plock_lookup *next; /* in the list of those that run */
     unsigned references, generation;
     bool done;
-    int failure,
-        error_number; /* failure: of getaddrinfo; error_number: errno, if failure is EAI_SYSTEM */
+    plock_error error; /* of status PLOCK_OK if the addresses were found */
     plock_addresses found;
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
-    plock_resolver *resolver; /* in which the thread clears `running`; NULL: the store is gone */
-    char *host, *port;
+    plock_resolver *resolver; /* whose finder runs; NULL: it has none, or its store is gone */
+    char *host, *port;        /* NULL if a finder runs */
+    plock__finder *find;
+    plock_config *config; /* for `find` */
 };
+
+/* Those that run. At most one for each name, so that names that hang cost a thread each, however
+ * often they are asked for. Under the lock. */
+static plock_lookup *running;
 
 static void release(plock_lookup *lookup) {
     plock__enter();
@@ -37,10 +43,11 @@ static void release(plock_lookup *lookup) {
     plock_waker_give(lookup->waker);
     plock__free(lookup->host);
     plock__free(lookup->port);
+    plock_config_free(lookup->config);
     plock__free(lookup);
 }
 
-static bool read_literal(const char *host, const char *port, plock_addresses *found) {
+bool plock__read_literal(const char *host, const char *port, plock_addresses *found) {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
     plock_address *address = &found->list[0];
@@ -58,12 +65,21 @@ static bool read_literal(const char *host, const char *port, plock_addresses *fo
     return true;
 }
 
-static int look_up(const char *host, const char *port, plock_addresses *found) {
+static plock_status unresolved(const char *host, int failure, int error_number,
+                               plock_error *error) {
+    if (failure == EAI_SYSTEM)
+        return plock__fail_errno(error, PLOCK_RESOLVE, "resolving the host name", error_number);
+    return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved: %s", host,
+                       gai_strerror(failure));
+}
+
+static plock_status look_up(const char *host, const char *port, plock_addresses *found,
+                            plock_error *error) {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     const int failure = service(host, port, &hints, &list);
-    if (failure) return failure;
+    if (failure) return unresolved(host, failure, errno, error);
     for (const struct addrinfo *item = list; item && found->count < PLOCK__ADDRESSES_MAX;
          item = item->ai_next) {
         plock_address *address = &found->list[found->count];
@@ -73,17 +89,46 @@ static int look_up(const char *host, const char *port, plock_addresses *found) {
         found->count++;
     }
     freeaddrinfo(list);
-    return found->count ? 0 : EAI_NONAME;
+    return found->count ? PLOCK_OK : unresolved(host, EAI_NONAME, 0, error);
 }
 
-static void finish(plock_lookup *lookup, int failure, int error_number,
-                   const plock_addresses *found) {
+static bool same_address(const plock_address *one, const plock_address *other) {
+    if (one->storage.ss_family != other->storage.ss_family) return false;
+    if (one->storage.ss_family == AF_INET) {
+        const struct sockaddr_in *a = (const struct sockaddr_in *)(const void *)&one->storage;
+        const struct sockaddr_in *b = (const struct sockaddr_in *)(const void *)&other->storage;
+        return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
+    }
+    const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)(const void *)&one->storage;
+    const struct sockaddr_in6 *b = (const struct sockaddr_in6 *)(const void *)&other->storage;
+    return a->sin6_port == b->sin6_port && a->sin6_scope_id == b->sin6_scope_id &&
+           !memcmp(&a->sin6_addr, &b->sin6_addr, sizeof a->sin6_addr);
+}
+
+bool plock__same_server(const plock_addresses *one, const plock_addresses *other) {
+    if (!strcmp(one->host, other->host) && !strcmp(one->port, other->port)) return true;
+    for (unsigned i = 0; i < one->count; i++)
+        for (unsigned j = 0; j < other->count; j++)
+            if (same_address(&one->list[i], &other->list[j])) return true;
+    return false;
+}
+
+/* With the lock held. */
+static void note(plock_resolver *resolver, const plock_addresses *found) {
+    const bool moved = *resolver->found.host && !plock__same_server(&resolver->found, found);
+    resolver->found = *found;
+    if (moved && resolver->moved) resolver->moved(resolver->of);
+}
+
+static void finish(plock_lookup *lookup, const plock_error *error, const plock_addresses *found) {
     plock__enter();
     lookup->found = *found;
-    lookup->failure = failure;
-    lookup->error_number = error_number;
+    lookup->error = *error;
     lookup->done = true;
-    if (lookup->resolver && lookup->resolver->running == lookup) lookup->resolver->running = NULL;
+    if (lookup->resolver && !error->status) note(lookup->resolver, found);
+    plock_lookup **link = &running;
+    while (*link && *link != lookup) link = &(*link)->next;
+    if (*link) *link = lookup->next;
     plock__leave();
     plock_waker_wake(lookup->waker);
     release(lookup);
@@ -92,9 +137,12 @@ static void finish(plock_lookup *lookup, int failure, int error_number,
 static void *run(void *argument) {
     plock_lookup *lookup = argument;
     plock_addresses found = {0};
+    plock_error error = {.status = PLOCK_OK};
     plock__name_thread("plock-resolver");
-    const int failure = look_up(lookup->host, lookup->port, &found);
-    finish(lookup, failure, errno, &found);
+    const plock_status status = lookup->find ? lookup->find(lookup->config, &found, &error)
+                                             : look_up(lookup->host, lookup->port, &found, &error);
+    error.status = status;
+    finish(lookup, &error, &found);
     return NULL;
 }
 
@@ -104,11 +152,16 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     if (lookup) {
         lookup->references = 1;
         lookup->generation = plock__generation();
-        lookup->resolver = resolver;
-        lookup->host = plock__copy(resolver->host, strlen(resolver->host));
-        lookup->port = plock__copy(resolver->port, strlen(resolver->port));
+        lookup->find = resolver->find;
+        if (resolver->find) {
+            lookup->resolver = resolver;
+            lookup->config = plock__config_retain(resolver->config);
+        } else {
+            lookup->host = plock__copy(resolver->host, strlen(resolver->host));
+            lookup->port = plock__copy(resolver->port, strlen(resolver->port));
+        }
     }
-    if (!lookup || !lookup->host || !lookup->port) {
+    if (!lookup || (!lookup->find && (!lookup->host || !lookup->port))) {
         (void)plock__fail_plainly(error, PLOCK_NO_MEMORY);
         if (lookup) release(lookup);
         return NULL;
@@ -122,32 +175,38 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     return lookup;
 }
 
-static plock_lookup *join(plock_resolver *resolver) {
-    plock_lookup *lookup = resolver->running;
-    /* its thread exists only in the parent, so in this child it never ends, and is forgotten */
-    if (lookup && lookup->generation != plock__generation()) {
-        resolver->running = NULL;
-        lookup = NULL;
-    }
-    if (lookup) lookup->references++;
-    return lookup;
+/* In a child the threads of its parent do not exist, so their lookups never end, and are forgotten.
+ * With the lock held. */
+static plock_lookup *running_here(void) {
+    if (running && running->generation != plock__generation()) running = NULL;
+    return running;
 }
 
-/* Returns the lookup that runs for this endpoint, and sets *joins to true. If none runs, publishes
+static bool is_for(const plock_lookup *lookup, const plock_resolver *resolver) {
+    if (resolver->find || lookup->find) return lookup->resolver == resolver;
+    return !strcmp(lookup->host, resolver->host) && !strcmp(lookup->port, resolver->port);
+}
+
+/* Returns the lookup that runs for the same, and sets *joins to true. If none runs, publishes
  * `made` and returns it. */
-static plock_lookup *join_or_publish(plock_resolver *resolver, plock_lookup *made, bool *joins) {
+static plock_lookup *join_or_publish(const plock_resolver *resolver, plock_lookup *made,
+                                     bool *joins) {
     plock__enter();
-    plock_lookup *lookup = join(resolver);
+    plock_lookup *lookup = running_here();
+    while (lookup && !is_for(lookup, resolver)) lookup = lookup->next;
     *joins = lookup;
     if (!lookup && made) {
-        lookup = resolver->running = made;
+        lookup = made;
+        made->next = running;
+        running = made;
         made->references++; /* the thread's */
     }
+    if (*joins) lookup->references++;
     plock__leave();
     return lookup;
 }
 
-/* Joins the lookup that runs for this endpoint, or starts one. Returns NULL and the error if that
+/* Joins the lookup that runs for the same, or starts one. Returns NULL and the error if that
  * fails. */
 static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
     bool joins;
@@ -162,26 +221,21 @@ static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
     }
     pthread_t thread;
     const int failed = plock__start_thread(&thread, run, lookup);
-    if (failed)
-        finish(lookup, EAI_SYSTEM, failed, &(plock_addresses){0});
-    else
+    plock_error unstarted;
+    if (!failed) {
         (void)pthread_detach(thread);
+    } else {
+        (void)plock__fail_errno(&unstarted, PLOCK_RESOLVE, "starting a thread", failed);
+        finish(lookup, &unstarted, &(plock_addresses){0});
+    }
     return lookup;
-}
-
-static plock_status report(int failure, int error_number, const plock_resolver *resolver,
-                           plock_error *error) {
-    if (!failure) return PLOCK_OK;
-    if (failure == EAI_SYSTEM)
-        return plock__fail_errno(error, PLOCK_RESOLVE, "resolving the host name", error_number);
-    return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved: %s",
-                       resolver->host, gai_strerror(failure));
 }
 
 plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plock_addresses *found,
                             plock_interest *interest, plock_error *error) {
     if (!*lookup) {
-        if (read_literal(resolver->host, resolver->port, found)) return PLOCK_OK;
+        if (!resolver->find && plock__read_literal(resolver->host, resolver->port, found))
+            return PLOCK_OK;
         *lookup = begin(resolver, error);
         if (!*lookup) return error->status;
     }
@@ -194,9 +248,10 @@ plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plo
         return PLOCK_AGAIN;
     }
     *found = (*lookup)->found;
-    const int failure = (*lookup)->failure, error_number = (*lookup)->error_number;
+    const plock_status status = (*lookup)->error.status;
+    if (status && error) *error = (*lookup)->error;
     plock__abandon_lookup(lookup);
-    return report(failure, error_number, resolver, error);
+    return status;
 }
 
 void plock__abandon_lookup(plock_lookup **lookup) {
@@ -204,11 +259,33 @@ void plock__abandon_lookup(plock_lookup **lookup) {
     *lookup = NULL;
 }
 
+plock_status plock__resolve_by(plock_ns deadline, const char *host, const char *port,
+                               plock_addresses *found, plock_error *error) {
+    plock_resolver resolver = {.host = host, .port = port};
+    plock_lookup *lookup = NULL;
+    for (;;) {
+        plock_interest interest = {.fd = -1};
+        plock__begin_step();
+        const plock_status status = plock__resolve(&resolver, &lookup, found, &interest, error);
+        plock__end_step();
+        if (status != PLOCK_AGAIN) return status;
+        const plock_ns now = plock_now();
+        if (now >= deadline) break;
+        struct pollfd polled = {.fd = interest.fd, .events = interest.events};
+        /* rounded up: a timeout of 0 would spin until the deadline */
+        (void)poll(&polled, 1, (int)((deadline - now) / PLOCK_MILLISECOND) + 1);
+    }
+    plock__begin_step();
+    plock__abandon_lookup(&lookup);
+    plock__end_step();
+    return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved in time",
+                       host);
+}
+
 void plock__resolver_clear(plock_resolver *resolver) {
     plock__enter();
-    if (resolver->running && resolver->running->generation == plock__generation())
-        resolver->running->resolver = NULL;
-    resolver->running = NULL;
+    for (plock_lookup *lookup = running_here(); lookup; lookup = lookup->next)
+        if (lookup->resolver == resolver) lookup->resolver = NULL;
     plock__leave();
 }
 

@@ -1,14 +1,19 @@
-/* Resolves host names. getaddrinfo(3) has no deadline, so it runs on a thread of its own. At the
- * caller's deadline that thread is abandoned. All callers of one resolver share one such thread. */
+/* Finds the addresses of a server: it resolves a host name, or asks sentinels. getaddrinfo(3) has
+ * no deadline, so it runs on a thread of its own. At the caller's deadline that thread is
+ * abandoned. All callers in a process that ask for the same name and port share one such thread,
+ * and so do all callers of one resolver with a finder. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
+#include "net/config.h"
 #include "plock/interest.h"
-#include "plock/status.h"
 
 #include <sys/socket.h>
 
-enum { PLOCK__ADDRESSES_MAX = 16 };
+enum {
+    PLOCK__ADDRESSES_MAX = 16,
+    PLOCK__HOST_MAX = 256, /* bytes of a host name, with its NUL */
+};
 
 typedef struct plock_address {
     struct sockaddr_storage storage;
@@ -18,19 +23,38 @@ typedef struct plock_address {
 typedef struct plock_addresses {
     unsigned count;
     plock_address list[PLOCK__ADDRESSES_MAX];
+    /* the name and port that a sentinel gave; "": the resolver's own */
+    char host[PLOCK__HOST_MAX], port[6];
 } plock_addresses;
+
+/* Finds the addresses by other means than the host's name. It runs on the resolver's thread, and
+ * may block for as long as the config's connect_timeout. */
+typedef plock_status plock__finder(const plock_config *config, plock_addresses *found,
+                                   plock_error *error);
 
 typedef struct plock_lookup plock_lookup;
 
-/* The name of one endpoint. Lives as long as its store. Both texts must outlive the resolver. */
+/* The name of one endpoint. The strings and the config must outlive it. */
 typedef struct plock_resolver {
-    const char *host, *port;
-    plock_lookup *running;
+    const char *host, *port; /* NULL if there is a finder */
+    plock__finder *find;     /* NULL: the host is resolved */
+    plock_config *config;    /* for `find` */
+    /* Called with the lock held when the finder has found another address than before; NULL: none
+     */
+    void (*moved)(void *of);
+    void *of;              /* for `moved` */
+    plock_addresses found; /* by the finder, lately; under the lock */
 } plock_resolver;
 
+/* Do both have the same host and port, as a finder names them, or an address in common? */
+bool plock__same_server(const plock_addresses *one, const plock_addresses *other);
+
+/* Reads an address literal. Returns false if the host is a name. */
+bool plock__read_literal(const char *host, const char *port, plock_addresses *found);
+
 /* *lookup is NULL at the first call. After PLOCK_AGAIN, call again as interest says. An address
- * literal needs no lookup. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS or
- * PLOCK_NO_MEMORY; except after PLOCK_AGAIN, *lookup is NULL then. */
+ * literal needs no lookup. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS,
+ * PLOCK_NO_MEMORY or a failure of the finder; except after PLOCK_AGAIN, *lookup is NULL then. */
 PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup,
                                            plock_addresses *found, plock_interest *interest,
                                            plock_error *error);
@@ -38,7 +62,14 @@ PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_looku
 /* For a caller that no longer waits. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);
 
+/* Ends the resolver: a lookup that runs for it forgets it. One without a finder may also be left as
+ * it is. */
 void plock__resolver_clear(plock_resolver *resolver);
+
+/* Resolves a name, and waits until the deadline, for a finder. Returns PLOCK_OK, PLOCK_RESOLVE,
+ * PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__resolve_by(plock_ns deadline, const char *host, const char *port,
+                                              plock_addresses *found, plock_error *error);
 
 #ifdef PLOCK_TESTING
 struct addrinfo;

@@ -19,8 +19,8 @@ typedef struct plock_transport_operations {
                          plock_error *);
     plock_status (*write)(plock_transport *, const char *, size_t, size_t *sent, plock_interest *,
                           plock_error *);
-    /* A descriptor that is readable when there are bytes to read; -1: there is none. */
-    int (*descriptor)(const plock_transport *);
+    /* Fills the interest in bytes to read. */
+    void (*expect)(plock_transport *, plock_interest *);
     /* The number of bytes that the transport has read from the descriptor but not returned yet.
      * poll(2) does not report them, so read before you wait. NULL: there are never any. */
     size_t (*pending)(const plock_transport *);
@@ -53,5 +53,17 @@ void plock__tls_context_free(struct ssl_ctx_st *context);
 /* For the TLS transport, which reads and writes on the socket of the transport below it. Returns -1
  * if no socket is open. */
 int plock__socket_descriptor(const plock_transport *socket);
+
+/* Reads as recv(2) does, and never blocks. */
+ssize_t plock__socket_read(plock_transport *socket, char *buffer, size_t size);
+
+/* The number of bytes that were read ahead and not returned yet. */
+size_t plock__socket_pending(const plock_transport *socket);
+
+/* Fills the interest in bytes on the socket. */
+void plock__socket_expect(plock_transport *socket, plock_interest *interest);
+
+/* The name of the host that it is connected to. */
+const char *plock__socket_host(const plock_transport *socket);
 
 #endif

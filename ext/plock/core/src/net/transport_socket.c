@@ -7,18 +7,24 @@
 #include "base/platform.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 /* A listening Unix socket with a full backlog refuses with EAGAIN, and does not report when there
  * is room. */
 static const plock_ns BACKLOG_PAUSE = 2 * PLOCK_MILLISECOND;
+
+/* How long a read ahead may sleep, in milliseconds, and how much it reads: more than the answer of
+ * a lock. */
+enum { READ_AHEAD_MS = 10, AHEAD_ROOM = 256 };
 
 typedef struct socket_transport {
     plock_transport base;
@@ -30,6 +36,13 @@ typedef struct socket_transport {
     unsigned next; /* the index of the address to try */
     int fd;        /* -1: no socket is open */
     plock_ns address_deadline;
+    /* While it connects, the socket never blocks. After that, recv(2) sleeps in it for
+     * READ_AHEAD_MS at most; all other calls say that they do not wait. */
+    bool blocks;
+    bool slow;        /* nothing came in that time, so the rest of the wait is a poll */
+    int ahead_failed; /* errno of the last read ahead; 0: it did not fail */
+    unsigned ahead_from, ahead_to;
+    char ahead[AHEAD_ROOM]; /* bytes that were read and not returned yet */
 } socket_transport;
 
 static socket_transport *of(plock_transport *transport) {
@@ -38,6 +51,11 @@ static socket_transport *of(plock_transport *transport) {
 
 int plock__socket_descriptor(const plock_transport *transport) {
     return ((const socket_transport *)(const void *)transport)->fd;
+}
+
+const char *plock__socket_host(const plock_transport *transport) {
+    const socket_transport *s = (const socket_transport *)(const void *)transport;
+    return *s->addresses.host ? s->addresses.host : s->resolver->host;
 }
 
 static void hang_up(socket_transport *s) {
@@ -93,16 +111,37 @@ static plock_status open_socket(socket_transport *s, int family, plock_error *er
     return PLOCK_OK;
 }
 
+/* Writes the address with its port, or the path, into a message. */
+static void describe(const socket_transport *s, const plock_address *address, char *to,
+                     size_t room) {
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    const struct sockaddr *const name = (const struct sockaddr *)&address->storage;
+    if (s->config->scheme == PLOCK_UNIX)
+        (void)snprintf(to, room, "connecting to %s", s->config->path);
+    else if (getnameinfo(name, address->length, host, sizeof host, port, sizeof port,
+                         NI_NUMERICHOST | NI_NUMERICSERV))
+        (void)snprintf(to, room, "connecting");
+    else
+        (void)snprintf(
+            to, room, name->sa_family == AF_INET6 ? "connecting to [%s]:%s" : "connecting to %s:%s",
+            host, port);
+}
+
 /* Records why this address failed, in case no other one works. */
 static plock_status refused(const socket_transport *s, const plock_address *address,
                             const char *why, int code, plock_error *error) {
-    char place[NI_MAXHOST] = "", doing[NI_MAXHOST + 32];
-    if (s->config->scheme != PLOCK_UNIX)
-        (void)getnameinfo((const struct sockaddr *)&address->storage, address->length, place,
-                          sizeof place, NULL, 0, NI_NUMERICHOST);
-    (void)snprintf(doing, sizeof doing, "connecting%s%s", *place ? " to " : "", place);
+    char doing[160];
+    describe(s, address, doing, sizeof doing);
     if (code) return plock__fail_errno(error, PLOCK_CONNECT, doing, code);
-    return plock__fail(error, PLOCK_CONNECT, "%.128s: %s", doing, why);
+    return plock__fail(error, PLOCK_CONNECT, "%s: %s", doing, why);
+}
+
+/* Returns false if it cannot be had: then the socket does not block, as before. */
+static bool let_block(int fd) {
+    const struct timeval most = {.tv_usec = READ_AHEAD_MS * 1000};
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0 &&
+           fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
 /* Tries one address after another; each gets an equal share of the time left. */
@@ -112,8 +151,11 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
     if (!s->resolved) {
         const plock_status status = find_addresses(s, interest, error);
         if (status == PLOCK_AGAIN && plock_now() >= deadline)
-            return plock__fail(error, PLOCK_RESOLVE,
-                               "the host name %s could not be resolved in time", s->config->host);
+            return s->resolver->find
+                       ? plock__fail(error, PLOCK_RESOLVE, "the sentinels named no primary in time")
+                       : plock__fail(error, PLOCK_RESOLVE,
+                                     "the host name %s could not be resolved in time",
+                                     s->resolver->host);
         if (status) return status;
         s->resolved = true;
     }
@@ -131,8 +173,10 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
             s->address_deadline = now + (deadline - now) / (plock_ns)(s->addresses.count - s->next);
         }
         if (connect(s->fd, (const struct sockaddr *)&address->storage, address->length) == 0 ||
-            errno == EISCONN)
+            errno == EISCONN) {
+            s->blocks = let_block(s->fd);
             return PLOCK_OK;
+        }
         const int code = errno;
         const bool pending = code == EINPROGRESS || code == EALREADY || code == EINTR,
                    full = code == EAGAIN;
@@ -151,24 +195,70 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
     return failure;
 }
 
-/* Returns the status of a failed send or recv. */
-static plock_status broken(socket_transport *s, short events, int code, plock_interest *interest,
-                           plock_error *error) {
-    if (code == EAGAIN || code == EWOULDBLOCK) {
-        interest->fd = s->fd;
-        interest->events = events;
+/* --- reading and writing --- */
+
+static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+/* Keeps what it reads, and an error, for the next read. */
+static plock_status read_ahead(const plock_interest *interest) {
+    socket_transport *s = interest->source;
+    if (interest->fd != s->fd ||
+        plock_after(plock_now(), READ_AHEAD_MS * PLOCK_MILLISECOND) > interest->deadline)
         return PLOCK_AGAIN;
+    if (s->ahead_from < s->ahead_to || s->ahead_failed) return PLOCK_OK;
+    const ssize_t n = recv(s->fd, s->ahead, sizeof s->ahead, 0);
+    if (n < 0 && errno == EINTR) return PLOCK_INTERRUPTED;
+    s->slow = n < 0 && would_block();
+    if (n < 0 && !s->slow) s->ahead_failed = errno;
+    s->ahead_from = 0;
+    s->ahead_to = n > 0 ? (unsigned)n : 0;
+    return PLOCK_OK;
+}
+
+void plock__socket_expect(plock_transport *socket, plock_interest *interest) {
+    socket_transport *s = of(socket);
+    interest->fd = s->fd;
+    interest->events = POLLIN;
+    interest->read_ahead = s->blocks && !s->slow ? read_ahead : NULL;
+    interest->source = s;
+}
+
+size_t plock__socket_pending(const plock_transport *socket) {
+    const socket_transport *s = (const socket_transport *)(const void *)socket;
+    return s->ahead_to - s->ahead_from;
+}
+
+ssize_t plock__socket_read(plock_transport *socket, char *buffer, size_t size) {
+    socket_transport *s = of(socket);
+    const size_t ahead = plock__socket_pending(socket), count = ahead < size ? ahead : size;
+    if (count) {
+        memcpy(buffer, s->ahead + s->ahead_from, count);
+        s->ahead_from += (unsigned)count;
+        return (ssize_t)count;
     }
-    return plock__fail_errno(error, PLOCK_DISCONNECTED, "the connection broke", code);
+    if (s->ahead_failed) {
+        errno = s->ahead_failed;
+        return -1;
+    }
+    ssize_t n;
+    do n = recv(s->fd, buffer, size, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n > 0) s->slow = false;
+    return n;
+}
+
+static plock_status broken(plock_error *error) {
+    return plock__fail_errno(error, PLOCK_DISCONNECTED, "the connection broke", errno);
 }
 
 static plock_status read_some(plock_transport *transport, char *buffer, size_t size, size_t *got,
                               plock_interest *interest, plock_error *error) {
-    socket_transport *s = of(transport);
-    ssize_t n;
-    do n = recv(s->fd, buffer, size, 0);
-    while (n < 0 && errno == EINTR);
-    if (n < 0) return broken(s, POLLIN, errno, interest, error);
+    const ssize_t n = plock__socket_read(transport, buffer, size);
+    if (n < 0 && !would_block()) return broken(error);
+    if (n < 0) {
+        plock__socket_expect(transport, interest);
+        return PLOCK_AGAIN;
+    }
     if (n == 0) return plock__fail_plainly(error, PLOCK_DISCONNECTED);
     *got = (size_t)n;
     return PLOCK_OK;
@@ -180,15 +270,22 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     ssize_t n;
     do n = send(s->fd, bytes, size, PLOCK__SEND_FLAGS);
     while (n < 0 && errno == EINTR);
-    if (n < 0) return broken(s, POLLOUT, errno, interest, error);
+    if (n < 0 && !would_block()) return broken(error);
+    if (n < 0) {
+        interest->fd = s->fd;
+        interest->events = POLLOUT;
+        interest->read_ahead = NULL;
+        return PLOCK_AGAIN;
+    }
     *sent = (size_t)n;
     return PLOCK_OK;
 }
 
 static bool alive(plock_transport *transport) {
+    const socket_transport *s = of(transport);
     char byte;
-    return recv(of(transport)->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-           (errno == EAGAIN || errno == EWOULDBLOCK);
+    return !plock__socket_pending(transport) && !s->ahead_failed &&
+           recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && would_block();
 }
 
 static void abandon(plock_transport *transport) { hang_up(of(transport)); }
@@ -202,8 +299,8 @@ static void destroy(plock_transport *transport) {
 
 plock_transport *plock__socket_transport(const plock_config *config, plock_resolver *resolver) {
     static const plock_transport_operations OPERATIONS = {
-        connect_step, read_some, write_some, plock__socket_descriptor,
-        NULL,         alive,     abandon,    destroy};
+        connect_step,          read_some, write_some, plock__socket_expect,
+        plock__socket_pending, alive,     abandon,    destroy};
     socket_transport *s = plock__allocate(sizeof *s);
     if (!s) return NULL;
     s->base.does = &OPERATIONS;

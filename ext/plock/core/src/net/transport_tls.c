@@ -62,7 +62,7 @@ static int bio_write(BIO *bio, const char *bytes, int size) {
 
 static int bio_read(BIO *bio, char *buffer, int size) {
     BIO_clear_retry_flags(bio);
-    const ssize_t n = recv(plock__socket_descriptor(BIO_get_data(bio)), buffer, (size_t)size, 0);
+    const ssize_t n = plock__socket_read(BIO_get_data(bio), buffer, (size_t)size);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         BIO_set_retry_read(bio);
     return (int)n;
@@ -177,8 +177,7 @@ void plock__tls_context_free(SSL_CTX *context) { SSL_CTX_free(context); }
 
 /* Sets the name that the certificate must have. An IP address is compared with the certificate's
  * addresses, and not sent as SNI (RFC 6066). */
-static bool set_name(SSL *ssl, const plock_config *config) {
-    const char *name = config->server_name ? config->server_name : config->host;
+static bool set_name(SSL *ssl, const char *name) {
     unsigned char address[sizeof(struct in6_addr)];
     if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
@@ -193,7 +192,8 @@ static plock_status start(tls_transport *t, plock_error *error) {
     if (!bio) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     SSL_set_bio(t->ssl, bio, bio); /* SSL now owns it */
     SSL_set_connect_state(t->ssl);
-    if (!set_name(t->ssl, t->config))
+    const char *name = t->config->server_name;
+    if (!set_name(t->ssl, name ? name : plock__socket_host(t->socket)))
         return plock__fail(error, PLOCK_BAD_CONFIG,
                            "server_name: not a name that a certificate can have");
     return PLOCK_OK;
@@ -208,8 +208,10 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
                           plock_error *error) {
     const int system = errno, kind = SSL_get_error(t->ssl, result);
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
-        interest->fd = plock__socket_descriptor(t->socket);
-        interest->events = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+        plock__socket_expect(t->socket, interest);
+        if (kind == SSL_ERROR_WANT_READ) return PLOCK_AGAIN;
+        interest->events = POLLOUT;
+        interest->read_ahead = NULL;
         return PLOCK_AGAIN;
     }
     if (!t->handshaken) {
@@ -284,14 +286,15 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     return leave(PLOCK_TLS);
 }
 
-static int descriptor(const plock_transport *transport) {
-    return plock__socket_descriptor(((const tls_transport *)(const void *)transport)->socket);
+static void expect(plock_transport *transport, plock_interest *interest) {
+    plock__socket_expect(of(transport)->socket, interest);
 }
 
 /* The unread rest of a record. OpenSSL reads whole records from the socket, one at a time. */
 static size_t pending(const plock_transport *transport) {
-    const int bytes = SSL_pending(((const tls_transport *)(const void *)transport)->ssl);
-    return bytes > 0 ? (size_t)bytes : 0;
+    const tls_transport *t = (const tls_transport *)(const void *)transport;
+    const int bytes = SSL_pending(t->ssl);
+    return plock__socket_pending(t->socket) + (bytes > 0 ? (size_t)bytes : 0);
 }
 
 /* Bytes on the socket may be a session ticket, or an alert that the server closes the connection.
@@ -301,8 +304,7 @@ static bool alive(plock_transport *transport) {
     char byte;
     size_t got;
     if (SSL_pending(t->ssl) || SSL_get_shutdown(t->ssl)) return false;
-    const ssize_t n = recv(plock__socket_descriptor(t->socket), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (n <= 0) return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    if (t->socket->does->alive(t->socket)) return true;
     ERR_clear_error();
     const int result = SSL_peek_ex(t->ssl, &byte, 1, &got);
     const bool rests = result != 1 && SSL_get_error(t->ssl, result) == SSL_ERROR_WANT_READ;
@@ -327,7 +329,7 @@ static void destroy(plock_transport *transport) {
 plock_transport *plock__tls_transport(const plock_config *config, plock_resolver *resolver,
                                       SSL_CTX *context) {
     static const plock_transport_operations OPERATIONS = {
-        connect_step, read_some, write_some, descriptor, pending, alive, abandon, destroy};
+        connect_step, read_some, write_some, expect, pending, alive, abandon, destroy};
     tls_transport *t = plock__allocate(sizeof *t);
     if (!t) return NULL;
     t->socket = plock__socket_transport(config, resolver);

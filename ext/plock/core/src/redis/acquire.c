@@ -1,52 +1,25 @@
 /* Acquiring: makes attempts until the lock is held or the patience ends. An attempt asks the
  * server. If the server refuses and patience is left, the lease joins the wait queue (waiter.h) and
  * rests there. After a failure there is a pause. */
-#include "redis/redis_lease.h"
+#include "redis/outage.h"
 
 #include "base/expiry.h"
 #include "base/failure.h"
 #include "base/pause.h"
-#include "base/process.h"
-
-#include <string.h>
-
-/* Each request gets at least this much time, even beyond the patience: to cut it off would cost the
- * connection and a release in the background. */
-static const plock_ns LAST_ATTEMPT = 30 * PLOCK_MILLISECOND;
 
 /* When its patience is over, a waiter waits this long at most to be removed from the queue, so that
  * later readers do not find it there. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
-/* --- other requests of this process for the same key --- */
-
-/* Most keys are digests, so their bytes are close to random. */
-static uint64_t hash(plock_text key) {
-    /* with the generation, so that the parent's marks do not count in a forked child */
-    uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;
-    for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
-        uint64_t word;
-        memcpy(&word, key.bytes + key.length - sizeof word - at, sizeof word);
-        value = (value ^ word) * 0xff51afd7ed558ccdu;
-        value ^= value >> 32;
-    }
-    return value | 1;
-}
-
-/* Returns false if another request of this process for the same key has no answer yet: a second one
- * would only need another connection, and might overtake the first. Shares can be held together, so
- * they always ask. */
+/* Returns false if another request of this process asks for the same key. Shares can be held
+ * together, so they always ask. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
-    const uint64_t key = hash(lease->subject.key);
-    _Atomic uint64_t *slot = &lease->store->looking[key >> 32 & (PLOCK__LOOKING_SLOTS - 1)];
-    uint64_t other = 0;
-    if (atomic_compare_exchange_strong(slot, &other, key)) lease->looking = slot;
-    return other != key;
+    return plock__looking_begin(lease->store->looking, lease->subject.key, &lease->looking);
 }
 
 static void stop_looking(plock_redis_lease *lease) {
-    if (lease->looking) atomic_store(lease->looking, 0);
+    plock__looking_end(lease->looking);
     lease->looking = NULL;
 }
 
@@ -70,52 +43,6 @@ void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
     }
 }
 
-/* --- a server that cannot be reached --- */
-
-/* The time at which a lease that does not endure an outage gives up: unavailable_timeout after the
- * server began to owe an answer, or after the last answered request left. But the first attempt has
- * its full time. */
-static plock_ns gives_up_at(const plock_redis_lease *lease) {
-    const plock_config *config = lease->store->config;
-    const plock_ns first = plock_after(lease->began_at, config->attempt_timeout);
-    if (lease->endures || !lease->unanswered_since) return PLOCK_NEVER;
-    const plock_ns reached = atomic_load_explicit(&lease->node->reached_at, memory_order_relaxed);
-    const plock_ns since = reached > lease->unanswered_since ? reached : lease->unanswered_since;
-    const plock_ns at = plock_after(since, config->unavailable_timeout);
-    return at > first ? at : first;
-}
-
-/* Adds unavailable_timeout to the message, and cuts a long message. */
-static plock_status given_up(plock_redis_lease *lease, plock_status status) {
-    const plock_ns span = lease->store->config->unavailable_timeout;
-    const plock_error cause = lease->base.error;
-    return plock__fail(&lease->base.error, status,
-                       "%.200s (gave up after %g s: unavailable_timeout)", cause.message,
-                       (double)span / (double)PLOCK_SECOND);
-}
-
-/* Keeps the message of an earlier failed attempt, because it says more. */
-static plock_status fall_silent(plock_redis_lease *lease) {
-    if (lease->outage) return lease->base.error.status = lease->outage;
-    return plock__fail(&lease->base.error, PLOCK_SILENT, "%.80s: %s",
-                       plock_config_display(lease->store->config), plock_status_text(PLOCK_SILENT));
-}
-
-static void answered(plock_redis_lease *lease) {
-    lease->unanswered_since = 0;
-    lease->outage = PLOCK_OK;
-}
-
-/* Has the wait for the server lasted too long? A request that has just begun gets LAST_ATTEMPT. */
-static bool waits_too_long(const plock_redis_lease *lease, plock_interest *interest) {
-    plock_ns at = gives_up_at(lease);
-    if (at == PLOCK_NEVER) return false;
-    const plock_ns least = plock_after(lease->tried_at, LAST_ATTEMPT);
-    if (at < least) at = least;
-    if (interest->deadline > at) interest->deadline = at;
-    return plock_now() >= at;
-}
-
 /* --- attempts --- */
 
 /* A token that may have reached the server in an unanswered request is never used again. The server
@@ -137,7 +64,7 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
         lease->waiter ? plock__waiter_request(lease->waiter)
                       : plock__acquire_request(&lease->subject, lease->new_ttl,
                                                lease->subject.owner.brought && lease->doubt);
-    const plock_ns least = now + LAST_ATTEMPT;
+    const plock_ns least = now + PLOCK__LAST_ATTEMPT;
     lease->phase = ASKING;
     lease->tried_at = now;
     if (!lease->unanswered_since) lease->unanswered_since = now;
@@ -148,13 +75,16 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
 /* Joins the wait queue if necessary. *asks: this thread must ask at once (plock__waiter_join). */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
+    lease->node = plock__store_node(lease->store, lease->subject.key);
     const plock_wait_request wait_request = {.subject = &lease->subject,
                                              .ttl = lease->new_ttl,
                                              .ticket = lease->ticket,
                                              .shares = lease->shares,
                                              .watch = lease->watch,
                                              .renewed_for = lease->max_hold,
-                                             .follows = follows};
+                                             .follows = follows,
+                                             .reports = lease->endures};
+    lease->failures_told = 0;
     return plock__waiter_join(&lease->waiter, lease->node, &wait_request, place, asks,
                               &lease->base.error);
 }
@@ -166,6 +96,7 @@ plock_status plock__acquire_prepare(plock_redis_lease *lease) {
 
 static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     bool asks = true;
+    lease->node = plock__store_node(lease->store, lease->subject.key);
     plock_status status = plock__acquire_prepare(lease);
     if (!status && lease->patient) status = join(lease, NULL, false, &asks);
     if (!status && lease->patient && !lease->waiter && !looks_first(lease))
@@ -204,11 +135,13 @@ plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant 
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-/* For a server that went away while the lease rested: returns since when it has owed an answer, or
- * now if that is not known. */
-static plock_ns unanswered_in_line(const plock_redis_lease *lease, plock_ns now) {
-    const plock_ns since = lease->waiter ? plock__waiter_unanswered_since(lease->waiter) : 0;
-    return since ? since : now;
+/* A request of a waiter could not reach the server: the waiter rests until the server can be
+ * reached again. */
+static plock_status unreached(plock_redis_lease *lease) {
+    plock__call_cancel(&lease->call, NULL);
+    lease->phase = RESTING;
+    if (!plock__waiter_rest_unreached(lease->waiter, &lease->base.error)) ask(lease, plock_now());
+    return PLOCK_AGAIN;
 }
 
 /* Handles a failed attempt. Returns PLOCK_AGAIN to continue at once, PLOCK_TRY_FAILED to report the
@@ -218,15 +151,23 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
                        plock_status_leaves_doubt(status);
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
+    const bool too_few = status == PLOCK_UNREPLICATED;
     /* If the server closed an idle connection, that is no failure. */
     const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED &&
                             lease->call.reused && !lease->reconnected && now < lease->deadline;
-    if (!lease->unanswered_since) lease->unanswered_since = unanswered_in_line(lease, now);
+    if (too_few)
+        plock__outage_end(lease);
+    else
+        plock__outage_note(lease, now);
     lease->doubt = lease->doubt || doubt;
+    if (lease->waiter && lease->phase == ASKING)
+        plock__waiter_tell_of_silence(lease->waiter, &lease->base.error, lease->tried_at);
     plock__lease_drop_watch(lease); /* the next attempt may have another token */
     /* all attempts have the same brought owner, so an earlier one may hold the lock */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
+    /* behind those that wait meanwhile: others may not need a confirmation */
+    if (too_few) lease->ticket = 0;
     if (reconnects) {
         lease->reconnected = true;
         lease->phase = TO_TRY;
@@ -238,9 +179,10 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late)
         return plock__lease_finish(lease, status);
-    const plock_ns at = gives_up_at(lease);
+    const plock_ns at = plock__outage_limit(lease);
     lease->outage = plock_status_unreachable(status) ? status : PLOCK_OK;
-    if (lease->outage && now >= at) return plock__lease_finish(lease, given_up(lease, status));
+    if (lease->outage && now >= at)
+        return plock__lease_finish(lease, plock__outage_give_up(lease, status));
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
     if (now < at && at < lease->resume_at) lease->resume_at = at; /* in time for the last one */
@@ -302,14 +244,18 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
 static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *interest) {
     const plock_value *answer;
     plock_status status = plock__call_step(&lease->call, &answer, interest, &lease->base.error);
-    const bool asks = lease->call.state != PLOCK__TAKING; /* else it waits for the pool */
-    if (status == PLOCK_AGAIN && asks && waits_too_long(lease, interest))
-        status = fall_silent(lease);
+    /* else it waits for the pool, or for replicas */
+    const bool asks = lease->call.state != PLOCK__TAKING && lease->call.state != PLOCK__CONFIRMING;
+    if (lease->call.state == PLOCK__CONFIRMING) plock__outage_end(lease);
+    if (status == PLOCK_AGAIN && asks && plock__outage_too_long(lease, interest))
+        status = plock__outage_silence(lease);
     lease->waits = status == PLOCK_AGAIN;
     if (lease->waits) return PLOCK_AGAIN;
+    if (lease->waiter && plock_status_unreachable(status) && !plock__call_left(&lease->call))
+        return unreached(lease);
     plock_grant grant = {.asked_at = lease->call.left_at};
     plock_place place = {.ticket = lease->ticket, .free_in = PLOCK_NEVER};
-    if (!status) answered(lease);
+    if (!status) plock__outage_end(lease);
     if (!status) status = plock__read_acquired(answer, &grant, &place, &lease->base.error);
     if (status == PLOCK_OK || status == PLOCK_REFUSED) plock__call_finish(&lease->call);
     if (status == PLOCK_OK) stop_looking(lease);
@@ -320,25 +266,23 @@ static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
+/* The server has granted the lease, but the replicas are late. The waiter's job takes it back. */
+static plock_status unconfirmed(plock_redis_lease *lease) {
+    plock__lease_drop_watch(lease);
+    return end_of_patience(
+        lease, plock__fail(&lease->base.error, PLOCK_UNREPLICATED,
+                           "%.80s: fewer than %u replicas confirmed the lease in time",
+                           plock_config_display(lease->store->config), lease->subject.replicas));
+}
+
 static plock_status out_of_patience(plock_redis_lease *lease) {
-    const plock_ns span = lease->store->config->attempt_timeout;
-    const bool unanswered =
-        lease->phase == RESTING && plock__waiter_unanswered(lease->waiter, span);
-    if (unanswered) (void)fall_silent(lease);
+    if (lease->phase == RESTING && plock__waiter_confirms(lease->waiter)) return unconfirmed(lease);
+    const bool unanswered = lease->phase == RESTING && plock__outage_of_server(lease);
+    if (unanswered) (void)plock__outage_silence(lease);
     if (!lease->base.error.status) (void)plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
     if (!unanswered) return part(lease, plock_now());
     plock__lease_drop_watch(lease);
     return end_of_patience(lease, PLOCK_TIMED_OUT);
-}
-
-/* Has the server owed the waiter an answer for so long that it gives up? */
-static bool rests_too_long(plock_redis_lease *lease, plock_interest *interest) {
-    const plock_ns since = plock__waiter_unanswered_since(lease->waiter);
-    if (!since)
-        answered(lease);
-    else if (!lease->unanswered_since || plock__waiter_known(lease->waiter))
-        lease->unanswered_since = since;
-    return waits_too_long(lease, interest);
 }
 
 static plock_status rest(plock_redis_lease *lease, plock_interest *interest) {
@@ -347,11 +291,13 @@ static plock_status rest(plock_redis_lease *lease, plock_interest *interest) {
     plock_status status = plock__waiter_look(lease->waiter, &grant, interest, &error);
     if (status == PLOCK_AGAIN) {
         interest->deadline = lease->patience_ends;
-        if (rests_too_long(lease, interest)) return failed(lease, fall_silent(lease));
+        if (plock__outage_too_long_in_queue(lease, interest))
+            return failed(lease, plock__outage_silence(lease));
+        if (plock__outage_is_news(lease)) return PLOCK_TRY_FAILED;
         lease->waits = plock_now() < lease->patience_ends;
         return lease->waits ? PLOCK_AGAIN : out_of_patience(lease);
     }
-    if (!status) answered(lease);
+    if (!status) plock__outage_end(lease);
     if (status)
         lease->base.error = error;
     else

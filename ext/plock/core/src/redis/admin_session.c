@@ -3,8 +3,10 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
-#include "redis/store.h"
+#include "net/dial.h"
+#include "redis/routes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(PLOCK_QUESTION_WORDS == PLOCK__WORDS_MAX, "a question is one command");
@@ -12,6 +14,9 @@ _Static_assert(PLOCK_QUESTION_WORDS == PLOCK__WORDS_MAX, "a question is one comm
 struct plock_admin_session {
     plock_node *node;
     plock_connection *connection;
+    plock_resolver sentinel; /* whose host is NULL if it asks the server */
+    plock_load *load;        /* the map of the cluster that it waits for; NULL: none */
+    struct ssl_ctx_st *tls;  /* for a sentinel */
     enum { SILENT, CONNECTING, ASKING, LISTENING } state;
     plock_ns deadline;
     unsigned count;
@@ -29,18 +34,44 @@ plock_status plock_admin_session_new(plock_admin_session **out, plock_store *sto
     return PLOCK_OK;
 }
 
+plock_status plock_admin_session_to_sentinel(plock_admin_session **out, plock_store *store,
+                                             unsigned number) {
+    const char *host, *port;
+    *out = NULL;
+    if (!plock_config_sentinel(store->config, number, &host, &port)) return PLOCK_MISUSE;
+    const plock_status status = plock_admin_session_new(out, store);
+    if (!status) (*out)->sentinel = (plock_resolver){.host = host, .port = port};
+    return status;
+}
+
+plock_status plock_admin_session_to_node(plock_admin_session **out, plock_store *store,
+                                         const char *host, const char *port) {
+    plock_node_name name;
+    *out = NULL;
+    const bool fits = store->routes && plock__name_node(&name, plock__text(host, strlen(host)),
+                                                        strtol(port, NULL, 10));
+    plock_node *node = fits ? plock__routes_node(store, &name) : NULL;
+    if (!node) return fits ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
+    const plock_status status = plock_admin_session_new(out, store);
+    if (!status) (*out)->node = node; /* a reference to the store is one to each of its nodes */
+    return status;
+}
+
 /* Closes the connection, because a late answer would be taken for that to the next question. */
 static void hang_up(plock_admin_session *admin_session) {
     if (admin_session->connection)
         plock__pool_give(&admin_session->node->pool, admin_session->connection, false);
     admin_session->connection = NULL;
     admin_session->state = SILENT;
+    plock__routes_abandon(&admin_session->load);
+    if (admin_session->sentinel.host) plock__resolver_clear(&admin_session->sentinel);
 }
 
 void plock_admin_session_free(plock_admin_session *admin_session) {
     if (!admin_session) return;
     plock__begin_step();
     hang_up(admin_session);
+    plock__tls_context_free(admin_session->tls);
     plock__node_release(admin_session->node);
     plock__free(admin_session);
     plock__end_step();
@@ -98,11 +129,32 @@ static void keep(plock_admin_session *admin_session, const plock_value *value) {
 
 /* --- steps --- */
 
+static plock_status connect_to(plock_admin_session *admin_session, plock_error *error) {
+    plock_node *node = admin_session->node;
+    return admin_session->sentinel.host
+               ? plock__dial(&admin_session->connection, node->config->sentinels->config,
+                             &admin_session->sentinel, &admin_session->tls, &node->pool, error)
+               : plock__node_connect_beside(node, &admin_session->connection, error);
+}
+
+/* A session with a cluster asks the first primary, once it is known. */
+static plock_status find_primary(plock_admin_session *admin_session, plock_interest *interest,
+                                 plock_error *error) {
+    plock_store *store = admin_session->node->store;
+    const plock_status status = plock__routes_await(store, &admin_session->load, interest, error);
+    if (status) return status;
+    plock_node *node = plock__routes_primary(store, 0);
+    if (!node) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
+    admin_session->node = node; /* as plock_admin_session_to_node does */
+    return PLOCK_OK;
+}
+
 static plock_status open_connection(plock_admin_session *admin_session, plock_interest *interest) {
     plock_error *error = &admin_session->error;
     plock_status status = PLOCK_OK;
-    if (!admin_session->connection)
-        status = plock__node_connect_beside(admin_session->node, &admin_session->connection, error);
+    if (plock__is_no_server(admin_session->node))
+        status = find_primary(admin_session, interest, error);
+    if (!status && !admin_session->connection) status = connect_to(admin_session, error);
     if (!status)
         status = plock__connection_open(admin_session->connection, admin_session->deadline,
                                         interest, error);

@@ -1,17 +1,23 @@
 #include "redis/call.h"
 
 #include "base/failure.h"
+#include "base/memory.h"
 #include "base/process.h"
+#include "redis/confirm.h"
+#include "redis/routes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,
                        plock_ns deadline) {
     *call = (plock_call){.state = PLOCK__TAKING,
                          .node = node,
                          .request = *request,
+                         .functions = atomic_load_explicit(&node->functions, memory_order_relaxed),
                          .deadline = deadline,
                          .generation = plock__generation()};
+    if (node->store->routes) plock__redirect_begin(call);
 }
 
 static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
@@ -23,40 +29,70 @@ static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
 static plock_status name_the_store(plock_call *call, plock_status status, plock_error *error) {
     if (error->status != status) (void)plock__fail_plainly(error, status);
     const plock_error cause = *error;
-    return plock__fail(error, status, "%.80s: %.170s", plock_config_display(call->node->config),
+    return plock__fail(error, status, "%.80s: %.170s", plock__node_display(call->node),
                        cause.message);
 }
 
-static void let_go(plock_call *call, bool usable) {
+void plock__call_let_go(plock_call *call, bool usable) {
     plock__pool_leave(&call->node->pool, &call->turn);
     if (call->connection) plock__pool_give(&call->node->pool, call->connection, usable);
     call->connection = NULL;
+    plock__free(call->granted);
+    call->granted = NULL;
+    plock__routes_abandon(&call->load);
     call->state = PLOCK__CALL_NONE;
 }
 
-enum how { BY_NAME, BY_TEXT };
+enum how { BY_NAME, BY_TEXT, BY_FUNCTION };
+
+static const plock_script *script_of(const plock_connection *connection, plock_script_id id) {
+    return plock__script_for(id, connection->config->cluster);
+}
 
 static plock_status send_script(plock_connection *connection, const plock_request *request,
                                 enum how how, plock_error *error) {
-    const plock_script *script = plock__script(request->script);
+    const plock_script *script = script_of(connection, request->script);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
     plock_text words[PLOCK__LIST_MAX];
     const plock_text *texts = request->list ? request->list : request->texts;
     char keys[4];
     unsigned count = 0;
-    words[count++] = how == BY_NAME ? plock__text("EVALSHA", 7) : plock__text("EVAL", 4);
-    words[count++] = how == BY_NAME ? plock__text(script->sha1, PLOCK__SHA1_HEX)
-                                    : plock__text(script->text, script->length);
+    switch (how) {
+    case BY_NAME:
+        words[count++] = plock__text("EVALSHA", 7);
+        words[count++] = plock__text(script->sha1, PLOCK__SHA1_HEX);
+        break;
+    case BY_TEXT:
+        words[count++] = plock__text("EVAL", 4);
+        words[count++] = plock__text(script->text, script->length);
+        break;
+    default:
+        words[count++] = plock__text("FCALL", 5);
+        words[count++] = plock__text(script->function, strlen(script->function));
+    }
     words[count++] =
         request->list ? plock__text(keys, (size_t)snprintf(keys, sizeof keys, "%u", request->keys))
-                      : plock__text(&"0123"[request->keys], 1);
+                      : plock__text(&"01"[request->keys], 1);
     for (unsigned i = 0; i < request->keys + request->arguments; i++) words[count++] = texts[i];
     return plock__connection_send(connection, count, words, error);
 }
 
+plock_status plock__call_send(const plock_node *node, plock_connection *connection,
+                              const plock_request *request, plock_error *error) {
+    const bool functions = atomic_load_explicit(&node->functions, memory_order_relaxed);
+    return send_script(connection, request, functions ? BY_FUNCTION : BY_NAME, error);
+}
+
+static plock_status load_functions(plock_connection *connection, plock_error *error) {
+    const plock_text words[] = {plock__text("FUNCTION", 8), plock__text("LOAD", 4),
+                                plock__text("REPLACE", 7),
+                                plock__script_library(connection->config->cluster)};
+    return plock__connection_send(connection, 4, words, error);
+}
+
 static plock_status load_script(plock_connection *connection, plock_script_id id,
                                 plock_error *error) {
-    const plock_script *script = plock__script(id);
+    const plock_script *script = script_of(connection, id);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
     const plock_text words[] = {plock__text("SCRIPT", 6), plock__text("LOAD", 4),
                                 plock__text(script->text, script->length)};
@@ -83,11 +119,18 @@ static bool is_urgent(const plock_request *request) {
     }
 }
 
+static bool acquires(const plock_request *request) {
+    return request->script == PLOCK__ACQUIRE || request->script == PLOCK__SHARED_ACQUIRE ||
+           request->script == PLOCK__ACQUIRE_ALL;
+}
+
 static plock_status take_connection(plock_call *call, plock_interest *interest,
                                     plock_error *error) {
     if (!call->turn.waits) {
         call->turn.urgent = is_urgent(&call->request);
         call->turn.careful = call->request.irreplaceable;
+        call->turn.keys = call->request.list ? call->request.list : call->request.texts;
+        call->turn.key_count = acquires(&call->request) ? call->request.keys : 0;
     }
     plock_pool *pool = &call->node->pool;
     plock_status status = plock__pool_take(pool, &call->connection, &call->turn, interest);
@@ -127,20 +170,38 @@ static plock_status ask(plock_call *call, plock_error *error) {
     call->deadline = sooner(call->deadline, call->left_at, call->node->config->command_timeout);
     call->state = PLOCK__LISTENING;
     if (call->leaves) call->leaves(call->context, call->left_at);
-    return send_script(call->connection, &call->request, BY_NAME, error);
+    const plock_status status =
+        call->asking ? plock__redirect_ask(call->connection, error) : PLOCK_OK;
+    if (status) return status;
+    return send_script(call->connection, &call->request, call->functions ? BY_FUNCTION : BY_NAME,
+                       error);
 }
 
 /* The server does not know the script, so SCRIPT LOAD and the request are sent together. */
 static plock_status ask_again(plock_call *call, plock_error *error) {
     call->loads = true;
-    const plock_status status = load_script(call->connection, call->request.script, error);
+    const plock_status status = call->functions
+                                    ? load_functions(call->connection, error)
+                                    : load_script(call->connection, call->request.script, error);
     return status ? status : ask(call, error);
+}
+
+/* Does the server refuse the command itself: to this user, or because it does not know it? */
+static bool refuses(const plock_error *said, const char *command) {
+    return (said->status == PLOCK_NOPERM || said->status == PLOCK_SERVER) &&
+           strcasestr(said->message, command);
+}
+
+/* The user may not call scripts. From Redis 7 on, functions are another way. */
+static plock_status ask_by_function(plock_call *call, plock_error *error) {
+    call->functions = true;
+    return ask(call, error);
 }
 
 /* The server's message names only the line of the script that has the forbidden command. This adds
  * the commands of that line. */
 static void name_the_command(const plock_call *call, plock_error *error) {
-    const plock_script *script = plock__script(call->request.script);
+    const plock_script *script = script_of(call->connection, call->request.script);
     char commands[PLOCK__COMMANDS_MAX] = "";
     if (script) plock__script_commands(script, error->message, commands);
     const plock_error said = *error;
@@ -159,6 +220,9 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
          * unknown, the call ends with this error */
         const bool last = call->connection->awaited == 0;
         if ((*value)->type != PLOCK__ERROR) {
+            if (last) plock__node_knows(call->node, call->request.script, true);
+            if (last && call->functions)
+                atomic_store_explicit(&call->node->functions, true, memory_order_relaxed);
             if (last) return PLOCK_OK;
             continue;
         }
@@ -166,30 +230,99 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
         status = plock__server_error(*value, &said);
         if (status == PLOCK_NOSCRIPT && call->loading_failed)
             return error->status = call->loading_failed;
+        if (last && !call->functions && refuses(&said, "evalsha")) {
+            status = ask_by_function(call, error);
+            if (status) return status;
+            continue;
+        }
+        if (call->functions && refuses(&said, "fcall"))
+            return plock__fail(error, PLOCK_NOPERM, "%s: EVALSHA (or FCALL, from Redis 7 on)",
+                               plock_status_text(PLOCK_NOPERM));
         if (status == PLOCK_NOPERM) name_the_command(call, &said);
+        if (status == PLOCK_MOVED) call->redirection = plock__redirection(*value);
         *error = said;
         if (!last) {
             call->loading_failed = status;
             continue;
         }
+        if (status == PLOCK_NOSCRIPT) plock__node_knows(call->node, call->request.script, false);
         if (status == PLOCK_NOSCRIPT && !call->loads) status = ask_again(call, error);
         if (status) return status;
     }
 }
 
-plock_status plock__call_step(plock_call *call, const plock_value **value, plock_interest *interest,
-                              plock_error *error) {
+static plock_status hear(plock_call *call, const plock_value **value, plock_interest *interest,
+                         plock_error *error) {
+    if (call->state == PLOCK__CONFIRMING) return plock__confirm_hear(call, value, interest, error);
+    plock_status status = read_answer(call, value, interest, error);
+    if (status || !call->request.replicas || !plock__grants(call->request.script, *value))
+        return status;
+    status = plock__confirm_ask(call, *value, error);
+    if (!status && plock__connection_expects(call->connection, interest)) return PLOCK_AGAIN;
+    return status ? status : plock__confirm_hear(call, value, interest, error);
+}
+
+/* The callers that have the connections may be many, or may be waiting for a silent server. */
+static plock_status saturated(const plock_call *call, plock_error *error) {
+    const plock_ns quiet = plock_now() - atomic_load(&call->node->reached_at);
+    if (quiet < call->node->config->command_timeout)
+        return plock__fail_plainly(error, PLOCK_SATURATED);
+    return plock__fail(error, PLOCK_SATURATED,
+                       "%s, and the server has answered nothing that was asked in the last %g s",
+                       plock_status_text(PLOCK_SATURATED),
+                       (double)call->node->config->command_timeout / (double)PLOCK_SECOND);
+}
+
+/* The time is over. */
+static plock_status overdue(plock_call *call, plock_error *error) {
+    if (call->state == PLOCK__TAKING) return saturated(call, error);
+    if (call->state == PLOCK__PAUSING) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
+    if (call->state == PLOCK__ROUTING)
+        return plock__fail(
+            error, PLOCK_SILENT, "no node of the cluster told its slots in time%s",
+            call->node->config->scheme == PLOCK_TLS_OVER_TCP ? ": do its nodes speak TLS?" : "");
+    /* The transport itself reports a failure to connect. So here it is connected, and the server,
+     * or the TLS in front of it, does not answer. */
+    if (call->state != PLOCK__CONFIRMING) return plock__connection_silent(call->connection, error);
+    return plock__confirm_late(call, error);
+}
+
+/* The server is no primary any more. */
+static void note_moved(plock_node *node) {
+    plock__enter();
+    plock__node_moved(node);
+    plock__leave();
+}
+
+/* Is the connection waiting for nothing any more? */
+static bool is_free_after(const plock_call *call, plock_status status) {
+    return plock_status_keeps_connection(status) && !call->unfit &&
+           (!call->connection || call->connection->awaited == 0);
+}
+
+static plock_status advance(plock_call *call, const plock_value **value, plock_interest *interest,
+                            plock_error *error) {
     *interest = (plock_interest){.fd = -1, .deadline = call->deadline};
     error->status = PLOCK_OK;
     plock_status status = PLOCK_OK;
-    if (call->state == PLOCK__TAKING) status = take_connection(call, interest, error);
+    if (call->state < PLOCK__TAKING) status = plock__redirect_step(call, interest, error);
+    if (!status && call->state == PLOCK__TAKING) status = take_connection(call, interest, error);
     if (!status && call->state == PLOCK__OPENING) status = open_connection(call, interest, error);
     if (!status && call->state == PLOCK__ASKING) {
         status = ask(call, error);
         /* The answer cannot have arrived yet, so a read would only cost a system call. */
         if (!status && plock__connection_expects(call->connection, interest)) status = PLOCK_AGAIN;
     }
-    if (!status) status = read_answer(call, value, interest, error);
+    return status ? status : hear(call, value, interest, error);
+}
+
+plock_status plock__call_step(plock_call *call, const plock_value **value, plock_interest *interest,
+                              plock_error *error) {
+    plock_status status;
+    do {
+        status = advance(call, value, interest, error);
+    } while (status && status != PLOCK_AGAIN && call->node->store->routes &&
+             plock__redirect_follow(call, status));
     if (status == PLOCK_OK) {
         error->status = PLOCK_OK; /* forget that the script was unknown */
         *error->message = 0;
@@ -199,34 +332,39 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
         const plock_ns deadline = current_deadline(call);
         if (interest->deadline > deadline) interest->deadline = deadline;
         if (plock_now() < deadline) return PLOCK_AGAIN;
-        /* The transport itself reports a failure to connect. So here it is connected, and the
-         * server, or the TLS in front of it, does not answer. */
-        status = call->state == PLOCK__TAKING ? plock__fail_plainly(error, PLOCK_SATURATED)
-                                              : plock__connection_silent(call->connection, error);
+        status = overdue(call, error);
     }
+    if (call->node->store->routes) status = plock__redirect_failed(call, status, error);
     status = name_the_store(call, status, error);
     /* If the server went away, fell silent or became a replica, the other idle connections are
      * useless, too. */
     const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
-    if (status == PLOCK_READONLY || (gone && call->reused)) plock__pool_distrust(&call->node->pool);
+    const bool elsewhere = status == PLOCK_READONLY || call->unfit;
+    if (elsewhere) note_moved(call->node);
+    if (elsewhere || (gone && call->reused)) plock__pool_distrust(&call->node->pool);
     /* after a silence, the caller cancels and may send an undo */
-    if (status != PLOCK_SILENT) let_go(call, plock_status_keeps_connection(status));
+    if (status != PLOCK_SILENT) plock__call_let_go(call, is_free_after(call, status));
     return status;
 }
 
-void plock__call_finish(plock_call *call) { let_go(call, true); }
+void plock__call_finish(plock_call *call) { plock__call_let_go(call, true); }
 
 void plock__call_cancel(plock_call *call, const plock_request *undo) {
     if (call->state == PLOCK__CALL_NONE) return;
     plock_connection *connection = call->connection;
+    /* behind WAIT the server would not execute it once the connection is closed */
     if (undo && call->state == PLOCK__LISTENING && connection &&
         call->generation == plock__generation() && plock__connection_flushed(connection)) {
         plock_error ignored;
         /* By text, because nothing reads the reply, which might be that the script is unknown. If
          * this fails, the release on another connection does the work. */
-        (void)send_script(connection, undo, BY_TEXT, &ignored);
+        const bool sent = !call->asking || !plock__redirect_ask(connection, &ignored);
+        if (sent)
+            (void)send_script(connection, undo, call->functions ? BY_FUNCTION : BY_TEXT, &ignored);
     }
-    let_go(call, false);
+    plock__call_let_go(call, false);
 }
+
+bool plock__call_unanswered(const plock_call *call) { return call->state >= PLOCK__LISTENING; }
 
 bool plock__call_left(const plock_call *call) { return call->left_at != 0; }

@@ -1,16 +1,35 @@
 /* A call: runs one script once on one connection of the pool. If necessary, the call waits for a
- * connection, opens one, or loads the script. */
+ * connection, opens one, or loads the script.
+ *
+ * If replicas must confirm what the request grants, the call then sends WAIT. It does so on the
+ * same connection, because WAIT tells of the writes of its own connection, and is refused in a
+ * script. If too few confirm, the call ends with PLOCK_UNREPLICATED, and the caller takes back the
+ * grant. */
 #ifndef PLOCK__CALL_H
 #define PLOCK__CALL_H
 
 #include "redis/request.h"
 #include "redis/node.h"
+#include "redis/redirect.h"
 
 /* Called each time right before the request is sent, with the time. */
 typedef void plock__leaver(void *context, plock_ns at);
 
 typedef struct plock_call {
-    enum { PLOCK__CALL_NONE, PLOCK__TAKING, PLOCK__OPENING, PLOCK__ASKING, PLOCK__LISTENING } state;
+    /* PAUSING: the cluster does not serve the key at the moment; ROUTING: the store waits for the
+     * map of the cluster; CONFIRMING: the script has granted the lease, and replicas must confirm
+     * it
+     */
+    enum {
+        PLOCK__CALL_NONE,
+        PLOCK__PAUSING,
+        PLOCK__ROUTING,
+        PLOCK__TAKING,
+        PLOCK__OPENING,
+        PLOCK__ASKING,
+        PLOCK__LISTENING,
+        PLOCK__CONFIRMING
+    } state;
     plock_node *node;
     plock_connection *connection;
     plock_request request;
@@ -24,10 +43,23 @@ typedef struct plock_call {
     bool halves; /* once it has a connection, it may use only half of the time that is left */
     /* the connection was used before, so the server may have closed it since */
     bool reused;
-    bool loads;                  /* SCRIPT LOAD was sent before the request */
-    plock_status loading_failed; /* the error in the reply to SCRIPT LOAD, if any */
+    bool unfit;                  /* the server cannot ask replicas, so it may be none any more */
+    bool functions;              /* it calls a function, because the user may not call scripts */
+    bool loads;                  /* SCRIPT LOAD or FUNCTION LOAD was sent before the request */
+    plock_status loading_failed; /* the error in the reply to that, if any */
+    plock_value *granted;        /* a copy of the script's answer, while CONFIRMING; else NULL */
+
+    /* On a cluster. */
+    plock_load *load; /* the map that it waits for, while ROUTING; else NULL */
+    plock_redirection redirection;
+    unsigned hops, pauses; /* how often it was sent elsewhere since the last pause, and paused */
+    bool asking;           /* the node has the key only for those that say ASKING before */
+    plock_ns resume_at;    /* while PAUSING */
 } plock_call;
 
+/* On a cluster, the call goes to the node that serves the key, whichever `node` is. If that sends
+ * the request elsewhere, the call follows, and while the cluster does not serve the key, it tries
+ * again until its time is over. */
 void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,
                        plock_ns deadline);
 
@@ -37,6 +69,14 @@ void plock__call_begin(plock_call *call, plock_node *node, const plock_request *
 PLOCK_MUST_USE plock_status plock__call_step(plock_call *call, const plock_value **value,
                                              plock_interest *interest, plock_error *error);
 
+/* Sends a request on a connection of the node, as a call does. Returns PLOCK_OK (even if some bytes
+ * remain), DISCONNECTED, TLS, NO_MEMORY or CRYPTO. */
+PLOCK_MUST_USE plock_status plock__call_send(const plock_node *node, plock_connection *connection,
+                                             const plock_request *request, plock_error *error);
+
+/* Gives its connection or its place in the pool's queue back, and ends. */
+void plock__call_let_go(plock_call *call, bool usable);
+
 /* Returns the connection to the pool, after the answer has been read. */
 void plock__call_finish(plock_call *call);
 
@@ -44,6 +84,9 @@ void plock__call_finish(plock_call *call);
  * request has left and undo is not NULL, first sends undo behind the request on the same
  * connection. If the server executes the request later, undo then follows at once. */
 void plock__call_cancel(plock_call *call, const plock_request *undo);
+
+/* Returns true if the server owes an answer, to the request or to WAIT. */
+bool plock__call_unanswered(const plock_call *call);
 
 /* Returns true if the server may have executed the request. Valid when the call is over, or before
  * it is cancelled. */

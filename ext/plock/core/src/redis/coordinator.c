@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "base/pause.h"
 #include "base/process.h"
+#include "redis/reroute.h"
+#include "redis/routes.h"
 
 /* For how long an idle coordinator stays. It costs a connection and a sleeping thread, but other
  * waiters may come soon. */
@@ -13,34 +15,48 @@ static plock_coordinator *coordinators; /* of this process; under the lock */
 
 /* --- the wait queues, with the lock held --- */
 
-static plock_waiter *find(const plock_coordinator *coordinator, const plock_message *message) {
-    return plock__wait_queue_waiter(plock__wait_queue_find(coordinator->queues, message->key),
-                                    message->value);
-}
-
 /* All waiters ask again, because the server removes a waiter from the queue if it cannot be called.
  * This may also have happened to a waiter whose refusal is still under way. */
 static void channel_opened(plock_coordinator *coordinator) {
     coordinator->open = true;
-    for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next)
+    for (plock_wait_queue *queue = coordinator->queues.first; queue; queue = queue->next)
         plock__wait_queue_shake(queue, NULL);
     plock__watch_doubt(coordinator->watches);
 }
 
+/* Comes to the queues that are due or have changed. Returns a waiter that must ask, if there is
+ * one. Otherwise lowers *at to the time of the next look. */
 static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, plock_ns *at) {
-    for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next) {
-        plock_waiter *waiter = plock__wait_queue_next(queue, coordinator->open, now, at);
-        if (!waiter) continue;
-        plock__wait_queue_looks(queue, now);
-        if (plock__waiter_call(waiter, false)) return waiter;
+    for (plock_wait_queue *queue; (queue = plock__wait_queues_due(&coordinator->queues, now));) {
+        plock_ns next = PLOCK_NEVER;
+        plock_waiter *waiter = plock__wait_queue_next(queue, coordinator->open, now, &next);
+        if (waiter) plock__wait_queue_looks(queue, now);
+        const bool asks = waiter && plock__waiter_call(waiter, false);
+        if (asks) return waiter; /* the call has changed the queue, so this comes to it again */
+        /* if the waiter does not ask yet, the end of its job changes the queue */
+        plock__wait_queue_come_at(queue, next);
     }
+    const plock_ns first = plock__heap_at(&coordinator->queues.looks);
+    if (first < *at) *at = first;
     return NULL;
 }
 
 static void fail_all(plock_coordinator *coordinator, const plock_error *error) {
-    for (plock_wait_queue *queue = coordinator->queues; queue; queue = queue->next)
+    for (plock_wait_queue *queue = coordinator->queues.first; queue; queue = queue->next)
         for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next)
             if (plock__waiter_rests(waiter)) plock__waiter_fail(waiter, error);
+}
+
+/* The channel cannot be opened. The waiters rest until it can, or until they give up. But what does
+ * not pass by itself is a failure. */
+static void meet_failure(plock_coordinator *coordinator, const plock_error *error) {
+    if (!plock_status_unreachable(error->status)) {
+        fail_all(coordinator, error);
+        return;
+    }
+    const plock_ns now = plock_now();
+    for (plock_wait_queue *queue = coordinator->queues.first; queue; queue = queue->next)
+        plock__wait_queue_failed(queue, error, now, now);
 }
 
 /* --- steps --- */
@@ -48,33 +64,35 @@ static void fail_all(plock_coordinator *coordinator, const plock_error *error) {
 static void understand(plock_coordinator *coordinator, const plock_message *message) {
     plock__enter();
     if (!message->kind) channel_opened(coordinator);
-    plock_waiter *waiter = message->kind ? find(coordinator, message) : NULL;
+    bool elsewhere = false; /* the waiter is known, or its key belongs, elsewhere */
+    plock_waiter *waiter =
+        message->kind ? plock__reroute_find(coordinator, message, &elsewhere) : NULL;
     const bool shared = message->kind == '+', turn = shared || message->kind == '=';
     const bool employ = turn && waiter && plock__waiter_call(waiter, true);
     if (message->kind == '~' && waiter)
         plock__wait_queue_told(waiter->queue,
                                plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND);
-    if (message->kind == '!')
-        plock__watch_broken(coordinator->watches, message->key, message->value);
+    if (message->kind == '!') plock__reroute_break(coordinator, message);
     plock__leave();
     if (employ) plock__worker_submit(&waiter->job);
-    if (turn && !waiter)
+    if (turn && !waiter && !elsewhere)
         plock__waiter_pass_on(coordinator->node, message->key, message->value, shared);
 }
 
 static void channel_failed(plock_coordinator *coordinator, const plock_error *error) {
     coordinator->retry_at = plock_now() + plock__pause_before_trying(coordinator->failures++);
+    if (coordinator->node->store->routes) plock__routes_doubt(coordinator->node->store);
     plock__enter();
     /* If the channel was open, it will be opened again, and the tickets keep the places in the
      * queue: so the waiters go on. */
-    if (!coordinator->open) fail_all(coordinator, error);
+    if (!coordinator->open) meet_failure(coordinator, error);
     coordinator->open = false;
     plock__leave();
 }
 
 /* With the lock held. */
 static bool needed(const plock_coordinator *coordinator) {
-    return coordinator->queues || coordinator->watches;
+    return coordinator->queues.first || coordinator->watches;
 }
 
 static bool is_needed(const plock_coordinator *coordinator) {
@@ -84,7 +102,38 @@ static bool is_needed(const plock_coordinator *coordinator) {
     return yes;
 }
 
+/* Sentinels have named another primary, or a server said that it is none: leaves the old one. */
+static void leave_stale_server(plock_coordinator *coordinator) {
+    plock_channel *channel = &coordinator->channel;
+    if (!coordinator->failover || !channel->connection) return;
+    plock__enter();
+    const bool stale = plock__node_left(coordinator->node, channel->connection);
+    if (stale) coordinator->open = false;
+    plock__leave();
+    if (stale) plock__channel_close(channel, coordinator->node);
+}
+
+/* The node is no server: waits for the map, by which everything then moves away. */
+static void await_map(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
+    plock_error error = {.status = PLOCK_OK};
+    if (!is_needed(coordinator)) return;
+    interest->deadline = coordinator->retry_at;
+    if (now < coordinator->retry_at) return;
+    interest->deadline = PLOCK_NEVER;
+    const plock_status status =
+        plock__routes_await(coordinator->node->store, &coordinator->load, interest, &error);
+    if (status == PLOCK_AGAIN) return;
+    if (!status) (void)plock__fail(&error, PLOCK_CLUSTERDOWN, "no node of the cluster serves it");
+    channel_failed(coordinator, &error);
+    *interest = (plock_interest){.fd = -1, .deadline = coordinator->retry_at};
+}
+
 static void attend(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
+    if (plock__is_no_server(coordinator->node)) {
+        await_map(coordinator, now, interest);
+        return;
+    }
+    leave_stale_server(coordinator);
     if (coordinator->channel.state == PLOCK__CHANNEL_CLOSED) {
         if (!is_needed(coordinator)) return; /* the next waiter or watch schedules it */
         if (now < coordinator->retry_at) {
@@ -122,27 +171,38 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
     }
 }
 
-/* May the job wait without a step? Without waiters and watches no message matters. */
+/* May the job wait without a step? Without waiters and watches no message matters. Only a channel
+ * that is being opened needs steps. */
 static bool idle(const plock_job *job) {
     const plock_coordinator *coordinator = (const plock_coordinator *)(const void *)job;
-    return !needed(coordinator) && coordinator->channel.state == PLOCK__CHANNEL_OPEN;
+    const bool rests = coordinator->channel.state == PLOCK__CHANNEL_OPEN ||
+                       coordinator->channel.state == PLOCK__CHANNEL_CLOSED;
+    return !needed(coordinator) && rests;
 }
 
-/* Has no waiter and no watch needed the coordinator for a while? Then it ends. */
+/* Must the failovers of the node be told of, because its connections have been used lately? */
+static bool attends_failovers(const plock_coordinator *coordinator, plock_ns now) {
+    return coordinator->failover && now - atomic_load(&coordinator->node->reached_at) < IDLE;
+}
+
+/* Has no waiter, no watch and no connection to a primary needed the coordinator for a while? Then
+ * it ends. The connections are made again after that, because no failover is told of meanwhile. */
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
+    const bool attends = attends_failovers(coordinator, now);
     plock__enter();
-    const bool unneeded = !needed(coordinator);
-    const bool unused =
-        plock__node_used_once(coordinator->node) || plock__pool_closed(&coordinator->node->pool);
-    if (!unneeded)
+    const bool unneeded = !needed(coordinator), rests = unneeded && !attends;
+    const bool unused = plock__store_unused(coordinator->node->store) ||
+                        plock__pool_closed(&coordinator->node->pool);
+    if (!rests)
         coordinator->idle_since = PLOCK_NEVER;
     else if (coordinator->idle_since == PLOCK_NEVER)
         coordinator->idle_since = now;
-    const bool over = unneeded && (unused || now >= coordinator->idle_since + IDLE);
+    const bool over = unneeded && (unused || (rests && now >= coordinator->idle_since + IDLE));
     if (over) atomic_store(&coordinator->node->coordinator, NULL);
     plock__leave();
+    if (over && coordinator->failover) plock__pool_distrust(&coordinator->node->pool);
     /* nothing schedules the job when the last waiter or watch leaves, so set a deadline */
-    const plock_ns again = (unneeded ? coordinator->idle_since : now) + IDLE;
+    const plock_ns again = (rests ? coordinator->idle_since : now) + IDLE;
     if (again < interest->deadline) interest->deadline = again;
     return over;
 }
@@ -152,8 +212,10 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     const plock_ns now = plock_now();
     *interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
     coordinator->begun = true;
+    const plock_ns reroutes_at = plock__reroute(coordinator, now);
     attend(coordinator, now, interest);
     send_to_look(coordinator, now, interest);
+    if (reroutes_at < interest->deadline) interest->deadline = reroutes_at;
     return retires(coordinator, now, interest) ? PLOCK_OK : PLOCK_AGAIN;
 }
 
@@ -189,16 +251,19 @@ static void destroy(plock_job *job) {
                                          "no thread or file descriptor is left to wait with"};
     plock__enter();
     unlink_coordinator(coordinator);
-    plock_wait_queue *queues = coordinator->queues;
+    plock_wait_queue *queues = coordinator->queues.first;
     if (coordinator->generation == plock__generation()) {
         fail_all(coordinator, coordinator->begun ? &ended : &never_begun);
+        plock__watch_forsake(coordinator->watches);
         for (plock_wait_queue *queue = queues; queue; queue = queue->next)
             while (queue->first) plock__wait_queue_remove(queue->first);
     }
     plock__leave();
     free_queues(queues);
     plock__channel_close(&coordinator->channel, coordinator->node);
-    plock__node_release(coordinator->node);
+    plock__failover_end(coordinator->failover);
+    plock__routes_abandon(&coordinator->load);
+    plock__store_unattend(coordinator->node);
     plock__free(coordinator);
 }
 
@@ -217,12 +282,14 @@ static plock_coordinator *new_coordinator(plock_node *node, plock_error *error) 
     coordinator->job.lingers = true;
     coordinator->generation = plock__generation();
     coordinator->idle_since = coordinator->looks_at = PLOCK_NEVER;
-    coordinator->node = plock__node_retain(node);
+    coordinator->node = plock__store_attend(node);
+    coordinator->failover = plock__failover_new(node);
     return coordinator;
 }
 
 static void free_unused(plock_coordinator *coordinator) {
-    if (coordinator) plock__node_release(coordinator->node);
+    if (coordinator) plock__failover_end(coordinator->failover);
+    if (coordinator) plock__store_unattend(coordinator->node);
     plock__free(coordinator);
 }
 
@@ -243,6 +310,7 @@ plock_status plock__coordinator_find(plock_node *node, plock_coordinator **found
         return plock__coordinator_find(node, found, start, error);
     }
     *found = *start = made;
+    plock__reroute_name(made);
     atomic_store(&node->coordinator, made);
     made->next = coordinators;
     coordinators = made;
@@ -250,6 +318,7 @@ plock_status plock__coordinator_find(plock_node *node, plock_coordinator **found
 }
 
 void plock__coordinator_start(plock_coordinator *coordinator) {
+    plock__failover_start(coordinator->failover);
     plock__worker_submit(&coordinator->job);
 }
 

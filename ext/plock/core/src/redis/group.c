@@ -315,7 +315,7 @@ static plock_status release_step(plock_group *group, plock_interest *interest) {
 static void give_up(plock_group *group) {
     const bool own = group->generation == plock__generation();
     if (group->doing == ALL_ACQUIRING) {
-        give_back(group, own && group->call.state == PLOCK__LISTENING);
+        give_back(group, own && plock__call_unanswered(&group->call));
         end_all(group, PLOCK_OK);
     }
     if (group->doing == ALL_RELEASING) {

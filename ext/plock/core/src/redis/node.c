@@ -1,19 +1,72 @@
 #include "redis/store.h"
 
 #include "base/failure.h"
+#include "base/memory.h"
 #include "base/process.h"
+#include "net/sentinel.h"
+#include "redis/coordinator.h"
+#include "redis/trim.h"
 
-void plock__node_start(plock_node *node, plock_store *store, const plock_config *config) {
+#include <stdio.h>
+#include <string.h>
+
+void plock__node_moved(plock_node *node) {
+    node->moved_in = ++node->pool.epoch;
+    plock__coordinator_review(node);
+}
+
+static void moved(void *node) { plock__node_moved(node); }
+
+bool plock__node_left(const plock_node *node, const plock_connection *connection) {
+    /* the epochs may wrap around */
+    return (int)(node->moved_in - connection->epoch) > 0;
+}
+
+void plock__node_start(plock_node *node, plock_store *store, plock_config *config) {
     node->store = store;
     node->config = config;
-    node->resolver = (plock_resolver){.host = config->host, .port = config->port};
+    node->resolver = (plock_resolver){.host = config->server.host,
+                                      .port = config->server.port,
+                                      .find = config->sentinels ? plock__find_primary : NULL,
+                                      .config = config,
+                                      .moved = moved,
+                                      .of = node};
     plock__pool_start(&node->pool, config->pool_size);
+}
+
+static void name_display(plock_node *node) {
+    const plock_node_name *name = &node->name;
+    const char *scheme =
+        node->config->scheme == PLOCK_TCP ? "redis+cluster://" : "rediss+cluster://";
+    const bool v6 = strchr(name->host, ':');
+    char text[sizeof *name + 32];
+    const int length = snprintf(text, sizeof text, "%s%s%s%s:%s", scheme, v6 ? "[" : "", name->host,
+                                v6 ? "]" : "", name->port);
+    node->display = length > 0 ? plock__copy(text, (size_t)length) : NULL;
+}
+
+void plock__node_start_at(plock_node *node, plock_store *store, plock_config *config,
+                          const plock_node_name *name) {
+    node->store = store;
+    node->config = config;
+    node->name = *name;
+    node->resolver = (plock_resolver){.host = node->name.host, .port = node->name.port};
+    name_display(node);
+#ifdef PLOCK_TESTING
+    node->make_transport = store->node.make_transport;
+#endif
+    plock__pool_start(&node->pool, config->pool_size);
+}
+
+const char *plock__node_display(const plock_node *node) {
+    return node->display ? node->display : plock_config_display(node->config);
 }
 
 void plock__node_clear(plock_node *node) {
     plock__pool_clear(&node->pool);
     plock__resolver_clear(&node->resolver);
     plock__tls_context_free(node->tls);
+    plock__free(node->display);
 }
 
 plock_node *plock__node_retain(plock_node *node) {
@@ -22,8 +75,6 @@ plock_node *plock__node_retain(plock_node *node) {
 }
 
 void plock__node_release(plock_node *node) { plock__store_release(node->store); }
-
-bool plock__node_used_once(const plock_node *node) { return node->store->references == 1; }
 
 /* Processes that poll do so every 35 to 65 ms. If such a process was seen lately, the window is
  * longer than that. */
@@ -42,6 +93,17 @@ void plock__node_reached(plock_node *node, plock_ns moment) {
     static const plock_ns OUTDATED = 10 * PLOCK_MILLISECOND;
     if (moment - atomic_load_explicit(&node->reached_at, memory_order_relaxed) >= OUTDATED)
         atomic_store_explicit(&node->reached_at, moment, memory_order_relaxed);
+}
+
+void plock__node_knows(plock_node *node, unsigned script, bool knows) {
+    if (!knows)
+        atomic_store(&node->known_scripts, 0);
+    else if (!plock__node_knew(node, script))
+        (void)atomic_fetch_or(&node->known_scripts, 1U << script);
+}
+
+bool plock__node_knew(const plock_node *node, unsigned script) {
+    return atomic_load_explicit(&node->known_scripts, memory_order_relaxed) & 1U << script;
 }
 
 void plock__node_saw_older(plock_node *node, plock_ns now) {
@@ -97,13 +159,26 @@ static plock_status make_connection(plock_node *node, plock_connection **connect
     return *connection ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
 
+/* While a primary is used that sentinels have named, the coordinator listens to them. Without
+ * memory it does not, and the next connection tries again. */
+static void attend_failovers(plock_node *node) {
+    plock_coordinator *coordinator, *start;
+    plock_error ignored;
+    if (!node->config->sentinels || atomic_load(&node->coordinator)) return;
+    if (plock__coordinator_find(node, &coordinator, &start, &ignored)) return;
+    plock__leave();
+    if (start) plock__coordinator_start(start);
+}
+
 plock_status plock__node_connect(plock_node *node, plock_connection **connection,
                                  plock_error *error) {
+    attend_failovers(node);
     const plock_status status = make_connection(node, connection, error);
     if (status)
         plock__pool_give_room(&node->pool);
     else
         plock__pool_add(&node->pool, *connection);
+    if (node->store->routes) plock__trim_attend(node->store);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "net/config.h"
 #include "net/pool.h"
 #include "net/resolver.h"
+#include "net/slot_map.h"
 #include "plock/store.h"
 #include "redis/debt.h"
 
@@ -13,6 +14,11 @@ typedef struct plock_coordinator plock_coordinator;
 
 struct plock_node {
     plock_store *store; /* the node is a part of it, so a reference to the store keeps the node */
+    /* for a node of a cluster (routes.h): the next one, its number, and its address */
+    _Atomic(plock_node *) next;
+    unsigned number;
+    plock_node_name name;
+    char *display; /* the URL of a node of a cluster; NULL: that of the store, or no memory */
     const plock_config *config;
     plock_resolver resolver;
     plock_pool pool;
@@ -22,26 +28,47 @@ struct plock_node {
     /* when a lock was last held by a process that does not notify waiters; 0: never */
     _Atomic plock_ns older_seen_at;
     _Atomic plock_ns reached_at; /* about when the last answered request left; 0: never */
+    /* a bit for each script that the server has executed since it last did not know one */
+    atomic_uint known_scripts;
+    atomic_bool functions; /* the user may not call scripts, so functions are called */
+    /* the pool's epoch since the last sign of another server; under the lock */
+    unsigned moved_in;
 #ifdef PLOCK_TESTING
     plock_transport *(*make_transport)(plock_node *); /* NULL: as the config says */
 #endif
 };
 
-void plock__node_start(plock_node *node, plock_store *store, const plock_config *config);
+void plock__node_start(plock_node *node, plock_store *store, plock_config *config);
+/* The same for a node of a cluster. */
+void plock__node_start_at(plock_node *node, plock_store *store, plock_config *config,
+                          const plock_node_name *name);
 void plock__node_clear(plock_node *node);
 
 /* Take a reference to the node's store, and give one back. */
 plock_node *plock__node_retain(plock_node *node);
 void plock__node_release(plock_node *node);
 
-/* Returns whether the node's store has only one reference left. With the lock held. */
-bool plock__node_used_once(const plock_node *node);
+/* The URL of the node, for messages. */
+const char *plock__node_display(const plock_node *node);
 
 /* Returns the window: for how long at the start of each second a lock is left to processes that
  * poll, if the lock is shared with them. The window is longer if such a process has held a lock
  * lately. */
 plock_ns plock__node_window(const plock_node *node, bool shares);
 void plock__node_saw_older(plock_node *node, plock_ns now);
+
+/* Notes whether the server knows a script. If it does not know one, it may know none. */
+void plock__node_knows(plock_node *node, unsigned script, bool knows);
+bool plock__node_knew(const plock_node *node, unsigned script);
+
+/* The sentinels have named another primary: no connection is used any more. The coordinator opens
+ * its channel again, and has every waiter ask again, and every watched lease checked. With the lock
+ * held. */
+void plock__node_moved(plock_node *node);
+
+/* Was this connection made before the last call of plock__node_moved? A connection that breaks or
+ * falls silent is no sign of another server. With the lock held. */
+bool plock__node_left(const plock_node *node, const plock_connection *connection);
 
 /* Notes that the server has answered a request, and that this request left at `moment`. */
 void plock__node_reached(plock_node *node, plock_ns moment);

@@ -10,28 +10,28 @@
 enum { NUMBER_MAX = 24 };
 _Static_assert(PLOCK__IDENTITY_MAX + NUMBER_MAX + PLOCK__CHANNEL_LENGTH + PLOCK_LABEL_MAX + 3 <=
                    PLOCK__SIGNATURE_MAX,
-               "a record has room");
+               "a signature has room");
 
 /* --- the caller's own value --- */
 
 plock_status plock__owner_bring(plock_owner *owner, plock_text value) {
     if (value.length == 0) return PLOCK_MISUSE;
-    char *copy = plock__allocate(value.length + PLOCK__SIGNATURE_MAX + value.length);
+    char *copy = plock__allocate(value.length + PLOCK__SIGNATURE_MAX);
     if (!copy) return PLOCK_NO_MEMORY;
     memcpy(copy, value.bytes, value.length);
     plock__free(owner->brought);
     owner->brought = copy;
     owner->value = plock__text(copy, value.length);
-    owner->record = plock__text(NULL, 0); /* the old record has the old value */
+    owner->signature = plock__text(NULL, 0); /* its bytes were with the old value */
     return PLOCK_OK;
 }
 
 static plock_status copy_brought(plock_owner *copy, const plock_owner *owner) {
     const plock_status status = plock__owner_bring(copy, owner->value);
-    if (status || !owner->record.bytes) return status;
-    char *record = copy->brought + copy->value.length;
-    memcpy(record, owner->record.bytes, owner->record.length);
-    copy->record = plock__text(record, owner->record.length);
+    if (status || !owner->signature.bytes) return status;
+    char *signature = copy->brought + copy->value.length;
+    memcpy(signature, owner->signature.bytes, owner->signature.length);
+    copy->signature = plock__text(signature, owner->signature.length);
     return PLOCK_OK;
 }
 
@@ -41,8 +41,8 @@ static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
     copy->value =
         plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token,
                     owner->value.length);
-    copy->record = plock__text(copy->written, owner->record.length);
-    copy->channel = copy->label = plock__text(NULL, 0); /* the record contains them already */
+    copy->signature = plock__text(copy->written, owner->signature.length);
+    copy->channel = copy->label = plock__text(NULL, 0); /* the signature contains them already */
 }
 
 plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {
@@ -64,34 +64,33 @@ void plock__owner_clear(plock_owner *owner) {
     owner->brought = NULL;
 }
 
-/* --- records --- */
+/* --- signatures --- */
 
-static size_t append(char *record, size_t length, plock_text word) {
-    record[length++] = ' ';
+static size_t append(char *signature, size_t length, plock_text word) {
+    signature[length++] = ' ';
     if (word.length)
-        memcpy(record + length, word.bytes, word.length);
+        memcpy(signature + length, word.bytes, word.length);
     else
-        record[length++] = '-';
+        signature[length++] = '-';
     return length + word.length;
 }
 
-/* The number distinguishes acquires with the same value. 0: the record gets none. */
-static void write_record(plock_owner *owner, char *record, unsigned long number, plock_text channel,
-                         plock_text label) {
+/* The number distinguishes acquires with the same value. 0: the signature gets none. */
+static void sign(plock_owner *owner, char *signature, unsigned long number, plock_text channel,
+                 plock_text label) {
     size_t length;
     const char *identity = plock__identity(&length);
-    memcpy(record, identity, length);
-    if (number) length += (size_t)snprintf(record + length, NUMBER_MAX, ".%lu", number);
-    length = append(record, length, channel);
-    length = append(record, length, label);
-    length = append(record, length, owner->value);
-    owner->record = plock__text(record, length);
+    memcpy(signature, identity, length);
+    if (number) length += (size_t)snprintf(signature + length, NUMBER_MAX, ".%lu", number);
+    length = append(signature, length, channel);
+    length = append(signature, length, label);
+    owner->signature = plock__text(signature, length);
 }
 
 void plock__owner_number(plock_owner *owner) {
     static atomic_ulong number;
-    write_record(owner, owner->brought + owner->value.length, atomic_fetch_add(&number, 1) + 1,
-                 owner->channel, owner->label);
+    sign(owner, owner->brought + owner->value.length, atomic_fetch_add(&number, 1) + 1,
+         owner->channel, owner->label);
 }
 
 /* --- fresh tokens --- */
@@ -118,7 +117,7 @@ plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding) {
 }
 
 void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label) {
-    write_record(owner, owner->written, 0, channel, label);
+    sign(owner, owner->written, 0, channel, label);
 }
 
 plock_text plock__owner_name(const plock_owner *owner) {

@@ -16,36 +16,37 @@ enum {
 
 typedef struct plock_owner {
     plock_text value; /* the value of the key in the store */
-    /* "host pid thread channel label value", for companion and queue; '-' stands for a missing
-     * channel or label */
-    plock_text record;
-    /* for the next record; another object owns their bytes. A label has no blanks, and at most
+    /* "host pid thread channel label"; '-' stands for a missing channel or label. Companion and
+     * queue have a record: the signature, a blank, and the value */
+    plock_text signature;
+    /* for the next signature; another object owns their bytes. A label has no blanks, and at most
      * PLOCK_LABEL_MAX bytes */
     plock_text channel, label;
-    /* a copy of the value that the caller brought, with room for its record; NULL: the owner has
+    /* a copy of the value that the caller brought, with room for its signature; NULL: the owner has
      * fresh tokens */
     char *brought;
-    char token[PLOCK_TOKEN_LENGTH], marshalled[PLOCK__MARSHAL_MAX],
-        written[PLOCK__SIGNATURE_MAX + PLOCK__MARSHAL_MAX];
+    char token[PLOCK_TOKEN_LENGTH], marshalled[PLOCK__MARSHAL_MAX], written[PLOCK__SIGNATURE_MAX];
 } plock_owner;
 
 /* Sets the caller's own value. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty). */
 PLOCK_MUST_USE plock_status plock__owner_bring(plock_owner *owner, plock_text value);
 
-/* Copies value and record. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+/* Copies value and signature. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner);
 
 /* Moves an owner to another place in memory, and leaves the old one empty. */
 void plock__owner_move(plock_owner *to, plock_owner *from);
 
-/* Makes a fresh token and writes its record. Returns PLOCK_OK or PLOCK_CRYPTO. */
+/* Makes a fresh token and writes its signature. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encoding encoding);
 
-/* Writes the record of a value that the caller brought. The caller may bring the same value again,
- * so the record has a number ("host pid thread.number …") that distinguishes the acquires. */
+/* Writes the signature of a value that the caller brought. The caller may bring the same value
+ * again, so the signature has a number ("host pid thread.number …") that distinguishes the
+ * acquires.
+ */
 void plock__owner_number(plock_owner *owner);
 
-/* Writes the record of a fresh token again, with this channel and label. */
+/* Writes the signature of a fresh token again, with this channel and label. */
 void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label);
 
 /* Returns the value as the user knows it: a token that is not marshalled. Returns no bytes if there

@@ -4,8 +4,9 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/retry.h"
-#include "redis/store.h"
+#include "redis/routes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct plock_query {
@@ -19,6 +20,7 @@ struct plock_query {
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
     char note[PLOCK_NOTE_MAX]; /* a copy, which the request refers to */
+    char cursor[24];           /* of a scan of a cluster, as text */
     char names[];
 };
 
@@ -26,7 +28,7 @@ plock_status plock_query_new(plock_query **out, plock_store *store, const char *
                              bool shared) {
     *out = NULL;
     if (length == 0) return PLOCK_MISUSE;
-    plock_query *query = plock__allocate(sizeof *query + plock__names_room(length));
+    plock_query *query = plock__allocate(sizeof *query + length);
     if (!query) return PLOCK_NO_MEMORY;
     plock__subject_name(&query->subject, query->names, plock__text(key, length),
                         store->config->fence_ttl);
@@ -45,6 +47,60 @@ void plock_query_free(plock_query *query) {
     plock__end_step();
 }
 
+/* --- a scan of a cluster ---
+ *
+ * Its cursor is the number of a primary, and then the cursor there. Redis 8 uses 14 bits of that
+ * for a slot. */
+
+enum { CURSOR_BITS = 48 };
+
+static const int64_t CURSOR_MASK = ((int64_t)1 << CURSOR_BITS) - 1;
+
+/* Replaces the cursor of a primary, or the end of its keys, by that of the cluster. */
+static plock_status continue_scan(plock_query *query, plock_error *error) {
+    const plock_node *node = query->retry.call.node;
+    plock_value *part = &query->answer[0];
+    int64_t cursor = 0;
+    if (!query->parts || part->type != PLOCK__STRING) return plock__not_our_answer(error);
+    for (size_t i = 0; i < part->length; i++) {
+        if (part->text[i] < '0' || part->text[i] > '9' || cursor > CURSOR_MASK)
+            return plock__not_our_answer(error);
+        cursor = cursor * 10 + (part->text[i] - '0');
+    }
+    if (cursor > CURSOR_MASK) return plock__not_our_answer(error);
+    const plock_node *next = cursor ? node : plock__routes_primary(node->store, node->number + 1);
+    if (next) cursor |= (int64_t)next->number << CURSOR_BITS;
+    const int length = snprintf(query->cursor, sizeof query->cursor, "%lld", (long long)cursor);
+    part->text = query->cursor;
+    part->length = (size_t)length;
+    return PLOCK_OK;
+}
+
+/* If the primary that the cursor is about serves no slot any more, begins with the next one. */
+static plock_request scan_request(plock_query *query, int64_t cursor) {
+    plock_store *store = query->node->store;
+    if (!store->routes) return plock__scan_request(&query->subject, cursor);
+    const unsigned number = (unsigned)(cursor >> CURSOR_BITS);
+    const plock_node *primary = plock__routes_primary(store, number);
+    const bool there = !primary || primary->number == number;
+    plock_request request = plock__scan_request(&query->subject, there ? cursor & CURSOR_MASK : 0);
+    request.primary = primary ? primary->number : number;
+    return request;
+}
+
+static bool is_break(plock_script_id script) {
+    return script == PLOCK__BREAK || script == PLOCK__SHARED_BREAK;
+}
+
+/* An earlier request for the same break may have taken the lock from its holder. */
+static plock_status read_break(plock_query *query) {
+    plock_value *answer = &query->answer[0];
+    if (!query->parts || answer->type != PLOCK__INTEGER) return PLOCK_OK;
+    if (answer->integer == PLOCK__UNFINISHED) return PLOCK_AGAIN;
+    if (!answer->integer && (query->retry.begun || query->retry.doubt)) answer->integer = 1;
+    return PLOCK_OK;
+}
+
 /* Copies the answer, because the reader's is only valid until the connection is used again. */
 static plock_status keep(void *context, const plock_value *answer, plock_error *error) {
     plock_query *query = context;
@@ -60,7 +116,10 @@ static plock_status keep(void *context, const plock_value *answer, plock_error *
         to += values[i].length;
     }
     query->parts = parts;
-    return PLOCK_OK;
+    if (is_break(query->retry.request.script)) return read_break(query);
+    return query->retry.request.script == PLOCK__SCAN && query->node->store->routes
+               ? continue_scan(query, error)
+               : PLOCK_OK;
 }
 
 /* Cancels a request that is under way, and begins this one. */
@@ -70,7 +129,7 @@ static void ask(plock_query *query, const plock_request *request) {
     query->asks = true;
     query->generation = plock__generation();
     query->parts = 0;
-    plock__pool_use(&query->node->pool);
+    plock__store_use(query->node->store);
     plock__retry_begin(&query->retry, query->node, request,
                        plock_after(plock_now(), query->node->config->command_timeout), false);
     plock__retry_heed(&query->retry, keep, NULL, NULL, query);
@@ -83,12 +142,15 @@ void plock_query_status(plock_query *query, int64_t first) {
 }
 
 void plock_query_scan(plock_query *query, int64_t cursor) {
-    const plock_request request = plock__scan_request(&query->subject, cursor);
+    const plock_request request = scan_request(query, cursor);
     ask(query, &request);
 }
 
-void plock_query_break(plock_query *query) {
-    const plock_request request = plock__break_request(&query->subject);
+void plock_query_break(plock_query *query) { plock_query_break_only(query, "", 0); }
+
+void plock_query_break_only(plock_query *query, const char *fences, size_t length) {
+    const plock_request request =
+        plock__break_request(&query->subject, plock__text(fences, length));
     ask(query, &request);
 }
 

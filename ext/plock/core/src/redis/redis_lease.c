@@ -51,7 +51,7 @@ void plock__lease_drop_watch(plock_redis_lease *lease) {
 static const plock_lease_kind KIND;
 
 plock_redis_lease *plock__lease_make(plock_store *store, plock_text key) {
-    plock_redis_lease *lease = plock__allocate(sizeof *lease + plock__names_room(key.length));
+    plock_redis_lease *lease = plock__allocate(sizeof *lease + key.length);
     if (!lease) return NULL;
     plock__subject_name(&lease->subject, lease->names, key, store->config->fence_ttl);
     lease->base = (plock_lease){.kind = &KIND,
@@ -165,6 +165,10 @@ void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation d
     lease->watched = patience->renews || patience->watched;
     lease->told = patience->watched || !lease->automatic;
     lease->max_hold = patience->max_hold ? patience->max_hold : PLOCK_NEVER;
+    const bool none = patience->replicas == PLOCK_NO_REPLICAS;
+    lease->subject.replicas = none                 ? 0
+                              : patience->replicas ? patience->replicas
+                                                   : lease->store->config->replicas;
     plock__lease_drop_watch(lease);
 }
 
@@ -181,7 +185,7 @@ plock_status plock_lease_acquire(plock_lease *base, const plock_acquire_options 
     if (lease->doing || lease->base.held ||
         !plock__lease_reasonable(patience, lease->subject.owner.brought))
         return PLOCK_MISUSE;
-    plock__pool_use(&lease->node->pool);
+    plock__store_use(lease->store);
     const plock_ns now = plock_now(), least = plock__lease_attempt(lease->store, patience);
     plock__lease_begin_afresh(lease, ACQUIRING, patience);
     lease->phase = TO_TRY;
@@ -292,6 +296,7 @@ static const plock_lease_kind KIND = {
     .hurry = hurry,
     .cancel = cancel,
     .let_go = plock__lease_let_go,
+    .release_trailing = plock__lease_release_trailing,
     .budget = budget,
     .free = free_lease,
     .busy = busy,

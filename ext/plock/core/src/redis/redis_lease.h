@@ -60,7 +60,7 @@ struct plock_redis_lease {
     /* the server may have executed an earlier request of this acquire, whose reply was lost */
     bool doubt;
     bool patient, insists, endures, shares;
-    unsigned pauses;
+    unsigned pauses, failures_told; /* failures of the waiter's attempts that were reported */
     /* why the last attempt could not reach the server; PLOCK_OK: it could */
     plock_status outage;
     plock_ns unanswered_since; /* since then the server owes an answer; 0: it owes none */
@@ -129,6 +129,7 @@ bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status
 PLOCK_MUST_USE plock_status plock__lease_release(plock_lease *base, plock_ns keep);
 PLOCK_MUST_USE plock_status plock__lease_release_step(plock_redis_lease *lease,
                                                       plock_interest *interest);
+PLOCK_MUST_USE plock_status plock__lease_release_trailing(plock_lease *base, plock_ns keep);
 void plock__lease_let_go(plock_lease *base, plock_ns keep);
 
 /* --- redis_lease_change.c --- */

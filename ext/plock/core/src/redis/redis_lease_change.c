@@ -157,7 +157,7 @@ plock_status plock_lease_adopt(plock_lease *base, const char *left, size_t lengt
         return PLOCK_MISUSE;
     plock_status status = keep_left(lease, left, length);
     if (status) return status;
-    plock__pool_use(&lease->node->pool);
+    plock__store_use(lease->store);
     plock__lease_begin_afresh(lease, ADOPTING, patience);
     lease->base.fence = 0;
     lease->taken_until = 0;

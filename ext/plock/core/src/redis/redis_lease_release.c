@@ -1,10 +1,10 @@
 /* Releasing a lease on Redis: by an operation of the lease, and in the background. */
 #include "redis/redis_lease.h"
 
+#include "base/container.h"
 #include "base/expiry.h"
+#include "redis/trailing.h"
 #include "runtime/notice.h"
-
-#include <stddef.h>
 
 plock_request plock__lease_undo_request(plock_redis_lease *lease) {
     return lease->undoes ? plock__undo_request(&lease->subject)
@@ -18,10 +18,15 @@ static plock_request release_request(plock_redis_lease *lease, plock_ns now) {
     return plock__release_request(&lease->subject, window, lease->taken_until - now);
 }
 
+static void keep_taken(plock_redis_lease *lease, plock_ns span) {
+    if (span != PLOCK_KEEP_AT_LEAST)
+        lease->taken_until = span > 0 ? plock_after(plock_now(), span) : 0;
+}
+
 /* --- in the background --- */
 
 static plock_redis_lease *lease_of(plock_debt *debt) {
-    return (plock_redis_lease *)(void *)((char *)debt - offsetof(plock_redis_lease, debt));
+    return PLOCK__CONTAINER(plock_redis_lease, debt, debt);
 }
 
 static plock_request owed_request(plock_debt *debt, plock_ns now) {
@@ -52,9 +57,10 @@ void plock__lease_hand_over(plock_redis_lease *lease) {
     plock__debt_submit(lease->node, &lease->debt);
 }
 
-bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells) {
+/* The copy stands for the lease when the program goes on using that. NULL: there is no memory. */
+static plock_redis_lease *copy_to_release(const plock_redis_lease *lease, bool tells) {
     plock_redis_lease *copy = plock__lease_make(lease->store, lease->base.key);
-    if (!copy) return false;
+    if (!copy) return NULL;
     copy->undoes = lease->undoes;
     copy->shares = lease->shares;
     copy->base.fence = lease->base.fence;
@@ -62,12 +68,35 @@ bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tel
     copy->new_ttl = lease->new_ttl;
     copy->taken_until = lease->taken_until;
     copy->tells = tells;
-    const bool copied = !plock__subject_copy(&copy->subject, copy->names, &lease->subject);
-    if (copied)
-        plock__lease_hand_over(copy);
-    else
-        plock__lease_destroy(copy);
-    return copied;
+    if (!plock__subject_copy(&copy->subject, copy->names, &lease->subject)) return copy;
+    plock__lease_destroy(copy);
+    return NULL;
+}
+
+bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells) {
+    plock_redis_lease *copy = copy_to_release(lease, tells);
+    if (copy) plock__lease_hand_over(copy);
+    return copy;
+}
+
+plock_status plock__lease_release_trailing(plock_lease *base, plock_ns keep) {
+    const plock_status status = plock__lease_free_to_begin(base);
+    if (status) return status;
+    plock_redis_lease *lease = plock__redis_lease(base);
+    if (!plock_lease_valid(base)) return PLOCK_AGAIN; /* the caller must be told of that */
+    const plock_ns taken_until = lease->taken_until;
+    keep_taken(lease, keep);
+    plock_redis_lease *copy = copy_to_release(lease, true);
+    const plock_request request =
+        copy ? release_request(copy, plock_now()) : (plock_request){.keys = 0};
+    if (!copy || plock__trailing_begin(copy, &request)) {
+        if (copy) plock__lease_destroy(copy);
+        lease->taken_until = taken_until;
+        return PLOCK_AGAIN;
+    }
+    lease->base.held = false;
+    plock__lease_drop_watch(lease);
+    return PLOCK_OK;
 }
 
 bool plock__lease_carries_on(const plock_redis_lease *lease, plock_status status) {
@@ -84,11 +113,6 @@ static void begin_release(plock_redis_lease *lease, plock_ns now) {
                        plock_after(now, lease->store->config->release_timeout), true);
 }
 
-static void keep_taken(plock_redis_lease *lease, plock_ns span) {
-    if (span != PLOCK_KEEP_AT_LEAST)
-        lease->taken_until = span > 0 ? plock_after(plock_now(), span) : 0;
-}
-
 plock_status plock__lease_release(plock_lease *base, plock_ns keep) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
@@ -103,7 +127,7 @@ plock_status plock__lease_release(plock_lease *base, plock_ns keep) {
 plock_status plock_lease_release_owned(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
     if (lease->doing || lease->base.held || !lease->subject.owner.brought) return PLOCK_MISUSE;
-    plock__pool_use(&lease->node->pool);
+    plock__store_use(lease->store);
     lease->base.generation = plock__generation();
     lease->undoes = false;
     lease->taken_until = 0;

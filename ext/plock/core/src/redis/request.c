@@ -47,17 +47,17 @@ static plock_text write_fence_ttl(plock_subject *s) { return write_noted_for(s, 
 plock_request plock__acquire_request(plock_subject *s, plock_ns ttl, bool again) {
     if (is_shared(s))
         return (plock_request){.script = PLOCK__SHARED_ACQUIRE,
-                               .keys = 3,
+                               .keys = 1,
                                .arguments = 5,
-                               .texts = {s->key, s->companion, s->queue, s->owner.value,
-                                         write_ttl(s, ttl), s->owner.record, write_fence_ttl(s),
-                                         share_of(s)}};
+                               .replicas = s->replicas,
+                               .texts = {s->key, s->owner.value, write_ttl(s, ttl),
+                                         s->owner.signature, write_fence_ttl(s), share_of(s)}};
     return (plock_request){.script = PLOCK__ACQUIRE,
-                           .keys = 3,
+                           .keys = 1,
                            .arguments = again ? 5 : 4,
-                           .texts = {s->key, s->companion, s->queue, s->owner.value,
-                                     write_ttl(s, ttl), s->owner.record, write_noted_for(s, ttl),
-                                     plock__text("again", 5)}};
+                           .replicas = s->replicas,
+                           .texts = {s->key, s->owner.value, write_ttl(s, ttl), s->owner.signature,
+                                     write_noted_for(s, ttl), plock__text("again", 5)}};
 }
 
 plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket,
@@ -65,29 +65,31 @@ plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticke
     const plock_text number = write_number(s->ticket, sizeof s->ticket, ticket);
     if (is_shared(s))
         return (plock_request){.script = PLOCK__SHARED_ACQUIRE,
-                               .keys = 3,
+                               .keys = 1,
                                .arguments = 6,
+                               .replicas = s->replicas,
                                .irreplaceable = ticket,
-                               .texts = {s->key, s->companion, s->queue, s->owner.value,
-                                         write_ttl(s, ttl), s->owner.record, write_fence_ttl(s),
-                                         share_of(s), number}};
+                               .texts = {s->key, s->owner.value, write_ttl(s, ttl),
+                                         s->owner.signature, write_fence_ttl(s), share_of(s),
+                                         number}};
     return (plock_request){.script = PLOCK__ACQUIRE,
-                           .keys = 3,
+                           .keys = 1,
                            .arguments = 6,
+                           .replicas = s->replicas,
                            .irreplaceable = ticket,
-                           .texts = {s->key, s->companion, s->queue, s->owner.value,
-                                     write_ttl(s, ttl), s->owner.record, write_noted_for(s, ttl),
-                                     number, write_window(s, window)}};
+                           .texts = {s->key, s->owner.value, write_ttl(s, ttl), s->owner.signature,
+                                     write_noted_for(s, ttl), number, write_window(s, window)}};
 }
 
 static plock_request extension(plock_subject *s, plock_ns ttl, plock_text longer,
                                plock_text place) {
     return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_EXTEND : PLOCK__EXTEND,
-                           .keys = 2,
+                           .keys = 1,
+                           .replicas = s->replicas,
                            .arguments = place.length    ? 5
                                         : longer.length ? 4
                                                         : 3,
-                           .texts = {s->key, s->companion, s->owner.value, write_ttl(s, ttl),
+                           .texts = {s->key, s->owner.value, write_ttl(s, ttl),
                                      is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl),
                                      longer, place}};
 }
@@ -98,10 +100,11 @@ plock_request plock__extend_request(plock_subject *s, plock_ns ttl) {
 
 plock_request plock__adopt_request(plock_subject *s, plock_text left, plock_ns ttl) {
     return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_ADOPT : PLOCK__ADOPT,
-                           .keys = 2,
+                           .keys = 1,
+                           .replicas = s->replicas,
                            .arguments = 5,
-                           .texts = {s->key, s->companion, left, write_ttl(s, ttl), s->owner.value,
-                                     s->owner.record,
+                           .texts = {s->key, left, write_ttl(s, ttl), s->owner.value,
+                                     s->owner.signature,
                                      is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl)}};
 }
 
@@ -112,26 +115,29 @@ plock_request plock__renew_request(plock_subject *s, plock_ns ttl, plock_text pl
 plock_request plock__check_request(const plock_subject *s) {
     if (is_shared(s))
         return (plock_request){.script = PLOCK__SHARED_EXTEND,
-                               .keys = 2,
+                               .keys = 1,
                                .arguments = 1,
-                               .texts = {s->key, s->companion, s->owner.value}};
+                               .texts = {s->key, s->owner.value}};
     return (plock_request){
         .script = PLOCK__CHECK, .keys = 1, .arguments = 1, .texts = {s->key, s->owner.value}};
 }
 
 plock_request plock__downgrade_request(plock_subject *s) {
-    return (plock_request){
-        .script = PLOCK__SHARED_DOWNGRADE,
-        .keys = 3,
-        .arguments = 2,
-        .texts = {s->key, s->companion, s->queue, s->owner.value, write_fence_ttl(s)}};
+    return (plock_request){.script = PLOCK__SHARED_DOWNGRADE,
+                           .keys = 1,
+                           .arguments = 2,
+                           .texts = {s->key, s->owner.value, write_fence_ttl(s)}};
 }
 
-plock_request plock__break_request(plock_subject *s) {
-    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_BREAK : PLOCK__BREAK,
-                           .keys = 3,
-                           .arguments = is_shared(s) ? 1 : 0,
-                           .texts = {s->key, s->companion, s->queue, write_fence_ttl(s)}};
+plock_request plock__break_request(plock_subject *s, plock_text only) {
+    const unsigned chosen = only.length ? 1 : 0;
+    if (is_shared(s))
+        return (plock_request){.script = PLOCK__SHARED_BREAK,
+                               .keys = 1,
+                               .arguments = 1 + chosen,
+                               .texts = {s->key, write_fence_ttl(s), only}};
+    return (plock_request){
+        .script = PLOCK__BREAK, .keys = 1, .arguments = chosen, .texts = {s->key, only}};
 }
 
 #define AS_TEXT(number)      #number
@@ -139,10 +145,9 @@ plock_request plock__break_request(plock_subject *s) {
 
 plock_request plock__status_request(plock_subject *s, int64_t first) {
     return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS,
-                           .keys = 3,
+                           .keys = 1,
                            .arguments = 2,
-                           .texts = {s->key, s->companion, s->queue,
-                                     write_number(s->ticket, sizeof s->ticket, first),
+                           .texts = {s->key, write_number(s->ticket, sizeof s->ticket, first),
                                      WAITERS_TOLD(PLOCK_WAITERS_TOLD)}};
 }
 
@@ -163,85 +168,88 @@ plock_request plock__note_request(const plock_subject *s, plock_text note, bool 
 plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns keep) {
     const plock_text span = keep ? write_keep(s, keep) : plock__text("", 0);
     if (is_shared(s))
-        return (plock_request){
-            .script = PLOCK__SHARED_RELEASE,
-            .keys = 3,
-            .arguments = keep ? 3 : 2,
-            .texts = {s->key, s->companion, s->queue, s->owner.value, write_fence_ttl(s), span}};
+        return (plock_request){.script = PLOCK__SHARED_RELEASE,
+                               .keys = 1,
+                               .arguments = keep ? 3 : 2,
+                               .texts = {s->key, s->owner.value, write_fence_ttl(s), span}};
     if (keep)
         return (plock_request){.script = PLOCK__RELEASE,
-                               .keys = 3,
+                               .keys = 1,
                                .arguments = 4,
-                               .texts = {s->key, s->queue, s->companion, s->owner.value,
-                                         write_window(s, window), span,
+                               .texts = {s->key, s->owner.value, write_window(s, window), span,
                                          write_noted_for(s, kept_for(keep))}};
     return (plock_request){.script = PLOCK__RELEASE,
-                           .keys = 2,
+                           .keys = 1,
                            .arguments = window ? 2 : 1,
-                           .texts = {s->key, s->queue, s->owner.value, write_window(s, window)}};
+                           .texts = {s->key, s->owner.value, write_window(s, window)}};
 }
 
 plock_request plock__leave_request(plock_subject *s, bool doubt) {
     const plock_text doubtful = plock__text(doubt ? "1" : "0", 1);
-    const bool queued = s->owner.record.length != 0;
+    const bool queued = s->owner.signature.length != 0;
     if (is_shared(s))
         return (plock_request){.script = PLOCK__SHARED_LEAVE,
-                               .keys = 3,
+                               .keys = 1,
                                .arguments = queued ? 5 : 3,
-                               .texts = {s->key, s->companion, s->queue, s->owner.value, doubtful,
-                                         write_fence_ttl(s), share_of(s), s->owner.record}};
+                               .texts = {s->key, s->owner.value, doubtful, write_fence_ttl(s),
+                                         share_of(s), s->owner.signature}};
     return (plock_request){.script = PLOCK__LEAVE,
-                           .keys = 2,
+                           .keys = 1,
                            .arguments = queued ? 3 : 2,
-                           .texts = {s->key, s->queue, s->owner.value, doubtful, s->owner.record}};
+                           .texts = {s->key, s->owner.value, doubtful, s->owner.signature}};
 }
 
 plock_request plock__undo_request(const plock_subject *s) {
-    return (plock_request){
-        .script = PLOCK__UNDO,
-        .keys = 3,
-        .arguments = 2,
-        .texts = {s->key, s->companion, s->queue, s->owner.value, s->owner.record}};
+    return (plock_request){.script = PLOCK__UNDO,
+                           .keys = 1,
+                           .arguments = 2,
+                           .texts = {s->key, s->owner.value, s->owner.signature}};
 }
 
 /* --- requests for several locks --- */
 
 static plock_text *put_keys(plock_text *to, plock_subject *const *subjects, size_t count) {
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->key;
-    for (size_t i = 0; i < count; i++) *to++ = subjects[i]->queue;
     return to;
 }
 
 plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl,
                                          plock_text *texts) {
     plock_text *to = put_keys(texts, subjects, count);
-    for (size_t i = 0; i < count; i++) *to++ = subjects[i]->companion;
     *to++ = write_ttl(subjects[0], ttl);
     *to++ = write_noted_for(subjects[0], ttl);
     for (size_t i = 0; i < count; i++) {
         *to++ = subjects[i]->owner.value;
-        *to++ = subjects[i]->owner.record;
+        *to++ = subjects[i]->owner.signature;
     }
     return (plock_request){.script = PLOCK__ACQUIRE_ALL,
-                           .keys = 3 * (unsigned)count,
+                           .keys = (unsigned)count,
                            .arguments = 2 + 2 * (unsigned)count,
+                           .replicas = subjects[0]->replicas,
                            .list = texts};
 }
 
 plock_request plock__release_all_request(plock_subject *const *subjects, size_t count,
                                          plock_ns keep, plock_text *texts) {
     plock_text *to = put_keys(texts, subjects, count);
-    for (size_t i = 0; keep > 0 && i < count; i++) *to++ = subjects[i]->companion;
     *to++ = keep > 0 ? write_keep(subjects[0], keep) : plock__text("", 0);
     *to++ = keep > 0 ? write_noted_for(subjects[0], kept_for(keep)) : plock__text("", 0);
     for (size_t i = 0; i < count; i++) *to++ = subjects[i]->owner.value;
     return (plock_request){.script = PLOCK__RELEASE_ALL,
-                           .keys = (keep > 0 ? 3 : 2) * (unsigned)count,
+                           .keys = (unsigned)count,
                            .arguments = 2 + (unsigned)count,
                            .list = texts};
 }
 
 /* --- answers --- */
+
+bool plock__grants(plock_script_id script, const plock_value *answer) {
+    switch (script) {
+    case PLOCK__EXTEND:
+    case PLOCK__SHARED_EXTEND: return answer->type == PLOCK__INTEGER && answer->integer == 1;
+    default: return answer->type == PLOCK__STRING || plock__element(answer, 0, PLOCK__STRING);
+    }
+}
 
 plock_status plock__not_our_answer(plock_error *error) {
     return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");

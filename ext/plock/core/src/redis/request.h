@@ -9,7 +9,7 @@
 #include "redis/subject.h"
 
 /* a command has three words before these; see PLOCK__WORDS_MAX */
-enum { PLOCK__KEYS_MAX = 3, PLOCK__ARGUMENTS_MAX = 6 };
+enum { PLOCK__KEYS_MAX = 1, PLOCK__ARGUMENTS_MAX = 6 };
 
 /* The texts must outlive every call that sends the request. */
 typedef struct plock_request {
@@ -20,6 +20,8 @@ typedef struct plock_request {
     /* If this request is lost, a turn may be lost. So it goes before other requests, and even a
      * connection that was idle only briefly is checked before its use. */
     bool irreplaceable;
+    unsigned replicas; /* how many must confirm a grant; 0: none */
+    unsigned primary; /* without keys, on a cluster: the least number of the node that it goes to */
 } plock_request;
 
 /* A place in the queue of a lock. */
@@ -52,12 +54,13 @@ plock_request plock__extend_request(plock_subject *subject, plock_ns ttl);
  * `left`. */
 plock_request plock__adopt_request(plock_subject *subject, plock_text left, plock_ns ttl);
 /* An extension that never shortens the lease, so it does no harm if it is executed late. place: the
- * owner's new "host pid thread channel" for the record; empty: the record stays. */
+ * owner's new "host pid thread channel" for the signature; empty: the record stays. */
 plock_request plock__renew_request(plock_subject *subject, plock_ns ttl, plock_text place);
 plock_request plock__check_request(const plock_subject *subject);
 /* Turns a write lock into a read lock. */
 plock_request plock__downgrade_request(plock_subject *subject);
-plock_request plock__break_request(plock_subject *subject);
+/* only: the fences, as plock_query_break_only has them; empty: all holders */
+plock_request plock__break_request(plock_subject *subject, plock_text only);
 /* Lists up to PLOCK_WAITERS_TOLD waiters, beginning with rank `first`. */
 plock_request plock__status_request(plock_subject *subject, int64_t first);
 /* The subject's key is the pattern. */
@@ -70,19 +73,23 @@ plock_request plock__release_request(plock_subject *subject, plock_ns window, pl
 plock_request plock__leave_request(plock_subject *subject, bool doubt);
 /* Requests for up to PLOCK_GROUP_MAX locks. They write their words to `texts`, which must outlive
  * them. */
-#define PLOCK__GROUP_TEXTS(count) (5 * (count) + 2) /* the number of words, at most */
+#define PLOCK__GROUP_TEXTS(count) (3 * (count) + 2) /* the number of words, at most */
 plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl,
                                          plock_text *texts);
 plock_request plock__release_all_request(plock_subject *const *subjects, size_t count,
                                          plock_ns keep, plock_text *texts);
 
-/* Releases the lease of the acquire with exactly this record. */
+/* Releases the lease of the acquire with exactly this signature. */
 plock_request plock__undo_request(const plock_subject *subject);
 
 /* Reads the answer to an acquire. Returns PLOCK_OK and the grant (without asked_at), PLOCK_REFUSED
  * and the place, or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant,
                                                  plock_place *place, plock_error *error);
+
+/* Does the answer to the script grant, extend or renew a lease, so that replicas must confirm it?
+ */
+bool plock__grants(plock_script_id script, const plock_value *answer);
 
 /* Reports an answer that none of our scripts gives. Returns PLOCK_PROTOCOL. */
 plock_status plock__not_our_answer(plock_error *error);

@@ -32,9 +32,16 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
     be_heard(retry);
 }
 
+/* The final status after a failed attempt. If its time was too short for an answer, an earlier
+ * attempt to which too few replicas answered says more. */
+static plock_status final(const plock_retry *retry, plock_status status, plock_error *error) {
+    if (status != PLOCK_SILENT || retry->failure != PLOCK_UNREPLICATED) return status;
+    return plock__fail_plainly(error, PLOCK_UNREPLICATED);
+}
+
 /* Handles a failed attempt. Returns PLOCK_AGAIN if another attempt follows, at once or after a
  * pause. Otherwise returns the final status. */
-static plock_status failed(plock_retry *retry, plock_status status) {
+static plock_status failed(plock_retry *retry, plock_status status, plock_error *error) {
     retry->doubt =
         retry->doubt || (plock__call_left(&retry->call) && plock_status_leaves_doubt(status));
     const plock_ns now = plock_now();
@@ -43,7 +50,7 @@ static plock_status failed(plock_retry *retry, plock_status status) {
         status == PLOCK_DISCONNECTED && retry->call.reused && !retry->reconnected;
     if (now >= retry->deadline || !(reconnects || plock_status_retries(status))) {
         plock__retry_cancel(retry);
-        return status;
+        return final(retry, status, error);
     }
     plock__call_cancel(&retry->call, NULL); /* no undo: the next attempt asks for the same */
     if (reconnects) {
@@ -93,7 +100,7 @@ plock_status plock__retry_step(plock_retry *retry, plock_interest *interest, plo
             plock__call_finish(&retry->call);
             return status == PLOCK_NOT_OWNER && !retry->begun ? PLOCK_NOT_OWNER : PLOCK_OK;
         }
-        if ((status = failed(retry, status)) != PLOCK_AGAIN) return status;
+        if ((status = failed(retry, status, error)) != PLOCK_AGAIN) return status;
     }
 }
 

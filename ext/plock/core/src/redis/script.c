@@ -5,57 +5,140 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SCRIPT(id, name) [id] = {plock_script_##name, sizeof plock_script_##name - 1, {0}}
-static plock_script scripts[PLOCK__SCRIPTS] = {
-    SCRIPT(PLOCK__ACQUIRE, acquire),
-    SCRIPT(PLOCK__RELEASE, release),
-    SCRIPT(PLOCK__EXTEND, extend),
-    SCRIPT(PLOCK__ADOPT, adopt),
-    SCRIPT(PLOCK__LEAVE, leave),
-    SCRIPT(PLOCK__UNDO, undo),
-    SCRIPT(PLOCK__BREAK, break),
-    SCRIPT(PLOCK__CHECK, check),
-    SCRIPT(PLOCK__STATUS, status),
-    SCRIPT(PLOCK__SCAN, scan),
-    SCRIPT(PLOCK__NOTE, note),
-    SCRIPT(PLOCK__ACQUIRE_ALL, acquire_all),
-    SCRIPT(PLOCK__RELEASE_ALL, release_all),
-    SCRIPT(PLOCK__SHARED_ACQUIRE, shared_acquire),
-    SCRIPT(PLOCK__SHARED_RELEASE, shared_release),
-    SCRIPT(PLOCK__SHARED_EXTEND, shared_extend),
-    SCRIPT(PLOCK__SHARED_ADOPT, shared_adopt),
-    SCRIPT(PLOCK__SHARED_LEAVE, shared_leave),
-    SCRIPT(PLOCK__SHARED_DOWNGRADE, shared_downgrade),
-    SCRIPT(PLOCK__SHARED_BREAK, shared_break),
-    SCRIPT(PLOCK__SHARED_STATUS, shared_status),
+/* X(id, name, when its function may run) */
+#define SCRIPTS(X)                                                                                 \
+    X(ACQUIRE, acquire, NEEDS_MEMORY)                                                              \
+    X(RELEASE, release, ALWAYS)                                                                    \
+    X(EXTEND, extend, ALWAYS)                                                                      \
+    X(ADOPT, adopt, NEEDS_MEMORY)                                                                  \
+    X(LEAVE, leave, ALWAYS)                                                                        \
+    X(UNDO, undo, ALWAYS)                                                                          \
+    X(BREAK, break, ALWAYS)                                                                        \
+    X(CHECK, check, ALWAYS)                                                                        \
+    X(STATUS, status, ALWAYS)                                                                      \
+    X(SCAN, scan, ALWAYS)                                                                          \
+    X(NOTE, note, NEEDS_MEMORY)                                                                    \
+    X(ACQUIRE_ALL, acquire_all, NEEDS_MEMORY)                                                      \
+    X(RELEASE_ALL, release_all, ALWAYS)                                                            \
+    X(SHARED_ACQUIRE, shared_acquire, NEEDS_MEMORY)                                                \
+    X(SHARED_RELEASE, shared_release, ALWAYS)                                                      \
+    X(SHARED_EXTEND, shared_extend, ALWAYS)                                                        \
+    X(SHARED_ADOPT, shared_adopt, NEEDS_MEMORY)                                                    \
+    X(SHARED_LEAVE, shared_leave, ALWAYS)                                                          \
+    X(SHARED_DOWNGRADE, shared_downgrade, ALWAYS)                                                  \
+    X(SHARED_BREAK, shared_break, ALWAYS)                                                          \
+    X(SHARED_STATUS, shared_status, ALWAYS)
+
+/* Redis lets a function without this flag run only while it has memory. A grant may be refused
+ * then, but not a release. */
+#define ALWAYS       ",flags={'allow-oom'}"
+#define NEEDS_MEMORY ""
+
+/* each for one server, and for a cluster */
+static plock_script scripts[2][PLOCK__SCRIPTS] = {
+#define X(id, name, flags)                                                                         \
+    [PLOCK__##id] = {.text = plock_script_##name, .length = sizeof plock_script_##name - 1},
+    {SCRIPTS(X)},
+#undef X
+#define X(id, name, flags)                                                                         \
+    [PLOCK__##id] = {.text = plock_cluster_script_##name,                                          \
+                     .length = sizeof plock_cluster_script_##name - 1},
+    {SCRIPTS(X)}
+#undef X
 };
-#undef SCRIPT
+
+/* A library of functions: its first line, and each script as the body of a function. The scripts
+ * for a cluster are the longer ones. */
+enum { FRAME = 160 }; /* bytes around each script */
+typedef struct library_room {
+    char first_line[FRAME];
+#define X(id, name, flags) char name##_function[sizeof plock_cluster_script_##name + FRAME];
+    SCRIPTS(X)
+#undef X
+} library_room;
+typedef struct library {
+    char text[sizeof(library_room)];
+    size_t length;
+} library;
+static library libraries[2];
+
 static bool named;
+
+static bool digest(const char *text, size_t length, char hex[PLOCK__SHA1_HEX]) {
+    static const char DIGITS[] = "0123456789abcdef";
+    unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
+    const bool done = EVP_Digest(text, length, bytes, NULL, EVP_sha1(), NULL) == 1;
+    for (int at = 0; at < PLOCK__SHA1_HEX; at++)
+        hex[at] = DIGITS[at % 2 ? bytes[at / 2] & 15 : bytes[at / 2] >> 4];
+    return done;
+}
+
+static void add(library *to, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int added =
+        vsnprintf(to->text + to->length, sizeof to->text - to->length, format, arguments);
+    va_end(arguments);
+    to->length += (size_t)added;
+}
+
+/* The names have a part of the digest of all scripts, so the libraries of two versions of plock can
+ * be on one server. */
+static bool write_library(plock_script *all, library *to) {
+    static const struct {
+        const char *name, *flags;
+    } FUNCTIONS[] = {
+#define X(id, name, flags) [PLOCK__##id] = {#name, flags},
+        SCRIPTS(X)
+#undef X
+    };
+    char version[PLOCK__SHA1_HEX * PLOCK__SCRIPTS], hex[PLOCK__SHA1_HEX];
+    for (int i = 0; i < PLOCK__SCRIPTS; i++)
+        memcpy(version + (size_t)i * PLOCK__SHA1_HEX, all[i].sha1, PLOCK__SHA1_HEX);
+    if (!digest(version, sizeof version, hex)) return false;
+    add(to, "#!lua name=plock_%.8s\n", hex);
+    for (int i = 0; i < PLOCK__SCRIPTS; i++) {
+        (void)snprintf(all[i].function, sizeof all[i].function, "plock_%.8s_%s", hex,
+                       FUNCTIONS[i].name);
+        add(to,
+            "redis.register_function{function_name='%s',callback=function(KEYS,ARGV)\n%send%s}\n",
+            all[i].function, all[i].text, FUNCTIONS[i].flags);
+    }
+    return true;
+}
 
 /* Redis names a script by the SHA-1 of its text (https://redis.io/commands/evalsha). Security does
  * not depend on this SHA-1. */
+static bool name_all(plock_script *all, library *to) {
+    for (int i = 0; i < PLOCK__SCRIPTS; i++)
+        if (!digest(all[i].text, all[i].length, all[i].sha1)) return false;
+    return write_library(all, to);
+}
+
 static void name(void) {
-    static const char DIGITS[] = "0123456789abcdef";
-    named = true;
-    for (int i = 0; i < PLOCK__SCRIPTS; i++) {
-        unsigned char digest[EVP_MAX_MD_SIZE];
-        if (EVP_Digest(scripts[i].text, scripts[i].length, digest, NULL, EVP_sha1(), NULL) != 1)
-            named = false;
-        for (int at = 0; at < PLOCK__SHA1_HEX; at++)
-            scripts[i].sha1[at] = DIGITS[at % 2 ? digest[at / 2] & 15 : digest[at / 2] >> 4];
-    }
+    named =
+        name_all(scripts[false], &libraries[false]) && name_all(scripts[true], &libraries[true]);
     OPENSSL_thread_stop(); /* transport_tls.c says why */
 }
 
-const plock_script *plock__script(plock_script_id id) {
+const plock_script *plock__script_for(plock_script_id id, bool clustered) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, name);
-    return named ? &scripts[id] : NULL;
+    return named ? &scripts[clustered][id] : NULL;
+}
+
+const plock_script *plock__script(plock_script_id id) { return plock__script_for(id, false); }
+
+plock_text plock__script_library(bool clustered) {
+    const library *whole = &libraries[clustered];
+    return plock__script(PLOCK__ACQUIRE) ? plock__text(whole->text, whole->length)
+                                         : plock__text(NULL, 0);
 }
 
 static const char *line_of(const plock_script *script, long number) {

@@ -1,9 +1,13 @@
-/* The Lua scripts, which the build embeds from core/scripts. A call names its script by SHA-1. */
+/* The Lua scripts, which the build embeds from core/scripts. A call names its script by SHA-1.
+ * If the user may only call functions (Redis 7), it names a function, which has the script as its
+ * body. */
 #ifndef PLOCK__SCRIPT_H
 #define PLOCK__SCRIPT_H
 
+#include "base/text.h"
 #include "plock/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum plock_script_id {
@@ -31,12 +35,15 @@ typedef enum plock_script_id {
     PLOCK__SCRIPTS
 } plock_script_id;
 
-enum { PLOCK__SHA1_HEX = 40 };
+_Static_assert((int)PLOCK__SCRIPTS <= 32, "a number has a bit for each script");
+
+enum { PLOCK__SHA1_HEX = 40, PLOCK__FUNCTION_MAX = 40 };
 
 typedef struct plock_script {
     const char *text;
     size_t length;
     char sha1[PLOCK__SHA1_HEX];
+    char function[PLOCK__FUNCTION_MAX]; /* its name */
 } plock_script;
 
 /* The server's message about a missing permission names the line of the script
@@ -46,7 +53,11 @@ enum { PLOCK__COMMANDS_MAX = 48 };
 void plock__script_commands(const plock_script *script, const char *failure,
                             char commands[PLOCK__COMMANDS_MAX]);
 
-/* Returns NULL if OpenSSL does not support SHA-1. */
+/* Returns NULL if OpenSSL does not support SHA-1. `clustered`: for a Redis Cluster. */
 const plock_script *plock__script(plock_script_id id);
+const plock_script *plock__script_for(plock_script_id id, bool clustered);
+
+/* The library of all functions, for FUNCTION LOAD. Empty if plock__script returns NULL. */
+plock_text plock__script_library(bool clustered);
 
 #endif

@@ -5,12 +5,16 @@
 #include "base/process.h"
 #include "plock/process.h"
 #include "redis/coordinator.h"
+#include "redis/routes.h"
+#include "redis/trailing.h"
+#include "redis/trim.h"
 #include "runtime/worker.h"
 
 static void start(void) {
     plock__on_fork(plock__pools_in_child);
     plock__on_fork(plock__coordinators_in_child);
     plock__on_fork(plock__debts_in_child);
+    plock__on_fork(plock__trailing_in_child);
 }
 
 static plock_status initialize(void) {
@@ -25,8 +29,11 @@ plock_status plock_store_open(plock_store **out, plock_config *config, plock_err
     plock_status status = plock__config_check(config, error);
     if (!status) status = initialize();
     plock_store *store = status ? NULL : plock__allocate(sizeof *store);
-    if (!status && !store) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    if (store && config->cluster) store->routes = plock__routes_new();
+    const bool whole = store && (store->routes || !config->cluster);
+    if (!status && !whole) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
     if (status) {
+        plock__free(store);
         plock_config_free(config);
         return status;
     }
@@ -39,11 +46,16 @@ plock_status plock_store_open(plock_store **out, plock_config *config, plock_err
 
 const plock_config *plock_store_config(const plock_store *store) { return store->config; }
 
+/* Answers that have come by now are read, because they may tell of a loss. */
+static const plock_ns LAST_LOOK = 20 * PLOCK_MILLISECOND;
+
 void plock_store_disconnect(plock_store *store) {
+    plock__trailing_settle(store, plock_after(plock_now(), LAST_LOOK));
     plock__begin_step();
-    plock__pool_close(&store->node.pool);
+    for (plock_node *node = NULL; (node = plock__store_nodes(store, node));)
+        plock__pool_close(&node->pool);
     plock__enter();
-    plock__coordinator_review(&store->node);
+    plock__store_review(store);
     plock__leave();
     plock__end_step();
 }
@@ -52,9 +64,59 @@ bool plock_store_disconnected(const plock_store *store) {
     return plock__pool_closed(&store->node.pool);
 }
 
-plock_node *plock__store_node(plock_store *store, plock_text key) {
-    (void)key;
-    return &store->node;
+plock_node *plock__store_nodes(plock_store *store, const plock_node *after) {
+    if (!after) return &store->node;
+    if (after != &store->node) return atomic_load(&after->next);
+    return store->routes ? atomic_load(&store->routes->first) : NULL;
+}
+
+/* Each node of a cluster has a pool. */
+plock_pool_status plock_store_pool_status(plock_store *store) {
+    plock_pool_status status = {.size = store->config->pool_size};
+    plock__enter();
+    if (store->routes && store->routes->count) status.size *= store->routes->count;
+    for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {
+        const unsigned idle = plock__pool_idle(&node->pool);
+        status.used += node->pool.open - idle;
+        status.idle += idle;
+        status.waiting += node->pool.waiting;
+        status.waits += node->pool.waits;
+    }
+    plock__leave();
+    return status;
+}
+
+/* The store's own node stands for all. */
+void plock__store_use(plock_store *store) {
+    if (store->routes && plock__pool_closed(&store->node.pool))
+        for (plock_node *node = NULL; (node = plock__store_nodes(store, node));)
+            plock__pool_use(&node->pool);
+    plock__pool_use(&store->node.pool);
+}
+
+void plock__store_review(plock_store *store) {
+    for (plock_node *node = NULL; (node = plock__store_nodes(store, node));)
+        plock__coordinator_review(node);
+    if (store->routes) plock__trim_review(store);
+}
+
+plock_node *plock__store_attend(plock_node *node) {
+    plock__enter();
+    node->store->references++;
+    node->store->attendants++;
+    plock__leave();
+    return node;
+}
+
+void plock__store_unattend(plock_node *node) {
+    plock__enter();
+    node->store->attendants--;
+    plock__leave();
+    plock__store_release(node->store);
+}
+
+bool plock__store_unused(const plock_store *store) {
+    return store->references == store->attendants;
 }
 
 plock_store *plock__store_retain(plock_store *store) {
@@ -67,9 +129,10 @@ plock_store *plock__store_retain(plock_store *store) {
 void plock__store_release(plock_store *store) {
     plock__enter();
     const bool last = --store->references == 0;
-    if (store->references == 1) plock__coordinator_review(&store->node);
+    if (plock__store_unused(store)) plock__store_review(store);
     plock__leave();
     if (!last) return;
+    plock__routes_free(store);
     plock__node_clear(&store->node);
     plock_config_free(store->config);
     plock__free(store);
@@ -83,11 +146,13 @@ void plock_store_close(plock_store *store) {
 }
 
 void plock_settle(plock_ns deadline) {
+    plock__trailing_settle(NULL, deadline);
     plock__debts_hurry();
     plock__worker_await(deadline);
 }
 
 void plock_drain(plock_ns deadline) {
+    plock__trailing_settle(NULL, deadline);
     plock__debts_hurry();
     plock__worker_drain(deadline);
 }

@@ -1,9 +1,23 @@
 #include "redis/wait_queue.h"
 
+#include "base/container.h"
 #include "base/memory.h"
 #include "base/pause.h"
 
 #include <string.h>
+
+#ifdef PLOCK_TESTING
+static unsigned long visited; /* under the lock */
+
+unsigned long plock__wait_queue_visited(void) {
+    const unsigned long before = visited;
+    visited = 0;
+    return before;
+}
+#define VISIT() ((void)visited++)
+#else
+#define VISIT() ((void)0)
+#endif
 
 plock_wait_queue *plock__wait_queue_new(plock_text key) {
     plock_wait_queue *queue = plock__allocate(sizeof *queue + key.length);
@@ -18,9 +32,43 @@ static bool same(plock_text text, const char *bytes, size_t length) {
     return text.length == length && !memcmp(text.bytes, bytes, length);
 }
 
-plock_wait_queue *plock__wait_queue_find(plock_wait_queue *queues, plock_text key) {
-    for (plock_wait_queue *queue = queues; queue; queue = queue->next)
+void plock__wait_queues_add(plock_wait_queues *queues, plock_wait_queue *queue) {
+    queue->among = queues;
+    queue->previous = NULL;
+    queue->next = queues->first;
+    if (queue->next) queue->next->previous = queue;
+    queues->first = queue;
+    plock__index_add(&queues->by_key, &queue->by_key, plock__text(queue->key, queue->length));
+    plock__heap_insert(&queues->looks, &queue->look, 0);
+}
+
+void plock__wait_queues_remove(plock_wait_queue *queue) {
+    plock_wait_queues *queues = queue->among;
+    if (queue->next) queue->next->previous = queue->previous;
+    *(queue->previous ? &queue->previous->next : &queues->first) = queue->next;
+    plock__index_remove(&queue->by_key);
+    plock__heap_remove(&queues->looks, &queue->look);
+    queue->among = NULL;
+}
+
+void plock__wait_queue_come_at(plock_wait_queue *queue, plock_ns at) {
+    if (queue->among) plock__heap_move(&queue->among->looks, &queue->look, at);
+}
+
+static void changed(plock_wait_queue *queue) { plock__wait_queue_come_at(queue, 0); }
+
+plock_wait_queue *plock__wait_queues_due(const plock_wait_queues *queues, plock_ns now) {
+    plock__heap_entry *first = queues->looks.first;
+    if (!first || now < first->at) return NULL;
+    return PLOCK__CONTAINER(plock_wait_queue, look, first);
+}
+
+plock_wait_queue *plock__wait_queue_find(const plock_wait_queues *queues, plock_text key) {
+    for (plock__index_entry *entry = plock__index_first(&queues->by_key, key); entry;
+         entry = plock__index_next(entry)) {
+        plock_wait_queue *queue = PLOCK__CONTAINER(plock_wait_queue, by_key, entry);
         if (same(key, queue->key, queue->length)) return queue;
+    }
     return NULL;
 }
 
@@ -29,6 +77,31 @@ plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text
         if (same(value, waiter->subject.owner.value.bytes, waiter->subject.owner.value.length))
             return waiter;
     return NULL;
+}
+
+/* The place of a waiter among those that are due: by ticket. Those without a ticket come after
+ * them, in the order in which they joined, and then those that follow. */
+static plock_ns order(const plock_waiter *waiter) {
+    static const plock_ns NO_TICKET = (plock_ns)1 << 61, FOLLOWS = (plock_ns)1 << 62;
+    if (waiter->place.ticket) return waiter->place.ticket;
+    return (waiter->follows ? FOLLOWS : NO_TICKET) + waiter->joined;
+}
+
+static void count(unsigned *number, bool *counted, bool counts) {
+    *number += counts;
+    *number -= *counted;
+    *counted = counts;
+}
+
+static void note(plock_waiter *waiter, bool asking, bool unplaced, bool due) {
+    plock_wait_queue *queue = waiter->queue;
+    count(&queue->asking, &waiter->noted_asking, asking);
+    count(&queue->unplaced, &waiter->noted_unplaced, unplaced);
+    if (due)
+        plock__heap_move(&queue->due, &waiter->due_entry, order(waiter));
+    else
+        plock__heap_remove(&queue->due, &waiter->due_entry);
+    changed(queue);
 }
 
 void plock__wait_queue_insert(plock_wait_queue *queue, plock_waiter *waiter) {
@@ -43,31 +116,48 @@ void plock__wait_queue_insert(plock_wait_queue *queue, plock_waiter *waiter) {
     waiter->next = before ? before->next : queue->first;
     *(before ? &before->next : &queue->first) = waiter;
     *(waiter->next ? &waiter->next->previous : &queue->last) = waiter;
+    waiter->joined = queue->joined++;
+    plock__wait_queue_note(waiter);
 }
 
 void plock__wait_queue_remove(plock_waiter *waiter) {
     plock_wait_queue *queue = waiter->queue;
     *(waiter->previous ? &waiter->previous->next : &queue->first) = waiter->next;
     *(waiter->next ? &waiter->next->previous : &queue->last) = waiter->previous;
-    waiter->queue = NULL;
     waiter->next = waiter->previous = NULL;
+    note(waiter, false, false, false);
+    waiter->queue = NULL;
 }
 
-bool plock__wait_queue_unplaced(const plock_wait_queue *queue) {
-    for (const plock_waiter *waiter = queue->first; waiter; waiter = waiter->next)
-        if (waiter->due || (plock__waiter_asks(waiter) && !waiter->place.ticket)) return true;
-    return false;
+void plock__wait_queue_note(plock_waiter *waiter) {
+    if (!waiter->queue) return;
+    note(waiter, plock__waiter_asked(waiter),
+         waiter->due || (plock__waiter_asks(waiter) && !waiter->place.ticket),
+         waiter->due && plock__waiter_rests(waiter));
+}
+
+bool plock__wait_queue_unplaced(const plock_wait_queue *queue) { return queue->unplaced > 0; }
+
+/* The server answers, or the channel to it is open. */
+static void resume(plock_wait_queue *queue) {
+    queue->failures = 0;
+    queue->resume_at = 0;
 }
 
 void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen) {
+    resume(queue);
     for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) {
         if (waiter == seen) continue;
-        waiter->shaken = true;
-        if (plock__waiter_rests(waiter))
-            waiter->due = true;
-        else
-            plock__waiter_call_later(waiter);
+        waiter->shaken = waiter->due = true;
+        if (!plock__waiter_rests(waiter)) plock__waiter_call_later(waiter);
+        plock__wait_queue_note(waiter);
     }
+}
+
+void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *error,
+                                 plock_ns since) {
+    for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next)
+        if (plock__waiter_rests(waiter)) plock__waiter_unreached(waiter, error, since);
 }
 
 /* One waiter of each process and key looks at least this often, whatever the server has said. For
@@ -81,6 +171,7 @@ static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
     plock_ns span = LOOK_EVERY;
+    resume(queue);
     if (!place->free_in) {
         span = 0;
     } else if (place->notified) {
@@ -89,7 +180,19 @@ void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *plac
     } else {
         span = plock__pause_before_looking(queue->looks++, place->free_in, PLOCK_NEVER) + 10 * rank;
     }
-    queue->look_at = now + (span < LOOK_EVERY ? span : LOOK_EVERY);
+    plock__wait_queue_look_at(queue, now + (span < LOOK_EVERY ? span : LOOK_EVERY));
+}
+
+void plock__wait_queue_failed(plock_wait_queue *queue, const plock_error *error, plock_ns since,
+                              plock_ns now) {
+    plock__wait_queue_unreached(queue, error, since);
+    queue->resume_at = now + plock__pause_before_trying(queue->failures++);
+    plock__wait_queue_look_at(queue, queue->resume_at);
+}
+
+void plock__wait_queue_look_at(plock_wait_queue *queue, plock_ns at) {
+    queue->look_at = at;
+    changed(queue);
 }
 
 static plock_ns when(const plock_wait_queue *queue) {
@@ -98,6 +201,7 @@ static plock_ns when(const plock_wait_queue *queue) {
 
 void plock__wait_queue_told(plock_wait_queue *queue, plock_ns at) {
     if (at < queue->told_at) queue->told_at = at;
+    changed(queue);
 }
 
 void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now) {
@@ -108,15 +212,17 @@ void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now) {
 
 plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
                                      plock_ns *at) {
-    bool asking = false;
-    plock_waiter *first = NULL, *due = NULL;
-    for (plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) {
-        if (plock__waiter_asked(waiter)) asking = true;
-        if (!plock__waiter_rests(waiter)) continue;
-        if (!first) first = waiter;
-        if (waiter->due && !due) due = waiter;
+    if (now < queue->resume_at) {
+        if (queue->resume_at < *at) *at = queue->resume_at;
+        return NULL;
     }
-    if (open && due && !asking) return due;
+    if (open && queue->due.first && !queue->asking) {
+        VISIT();
+        return PLOCK__CONTAINER(plock_waiter, due_entry, queue->due.first);
+    }
+    plock_waiter *first = queue->first;
+    /* as a rule the first one rests, or the second if the first one asks */
+    for (; first && !plock__waiter_rests(first); first = first->next) VISIT();
     if (!first) return NULL;
     if (now >= when(queue)) return first;
     if (when(queue) < *at) *at = when(queue);

@@ -17,7 +17,7 @@ const plock_error PLOCK__WAITING_ENDED = {.status = PLOCK_DISCONNECTED,
 /* --- life --- */
 
 plock_waiter *plock__waiter_new(plock_node *node, size_t key_length) {
-    plock_waiter *waiter = plock__allocate(sizeof *waiter + plock__names_room(key_length));
+    plock_waiter *waiter = plock__allocate(sizeof *waiter + key_length);
     if (!waiter) return NULL;
     waiter->job.step = plock__waiter_step;
     waiter->job.destroy = plock__waiter_put_down;
@@ -72,6 +72,7 @@ void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state) {
     assert(may_become(waiter->state, state));
 #endif
     waiter->state = state;
+    plock__wait_queue_note(waiter);
 }
 
 /* --- in the wait queue, with the lock held --- */
@@ -83,18 +84,16 @@ bool plock__waiter_inherited(const plock_waiter *waiter) {
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
     plock_wait_queue *queue = waiter->queue;
     if (!queue) return NULL;
-    plock_coordinator *coordinator = plock__coordinator_of(waiter->node);
+    plock_coordinator *coordinator = plock__coordinator_among(queue);
     plock__wait_queue_remove(waiter);
     if (!queue->first) {
-        plock_wait_queue **link = &coordinator->queues;
-        while (*link != queue) link = &(*link)->next;
-        *link = queue->next;
-        if (!coordinator->queues && plock__pool_closed(&waiter->node->pool))
+        plock__wait_queues_remove(queue);
+        if (!coordinator->queues.first && plock__pool_closed(&waiter->node->pool))
             plock__coordinator_schedule(coordinator);
         return queue;
     }
     if (queue->look_at == PLOCK_NEVER) { /* this waiter may have been looking */
-        queue->look_at = plock_now();
+        plock__wait_queue_look_at(queue, plock_now());
         plock__coordinator_tell(coordinator, queue->look_at);
     }
     return NULL;
@@ -111,7 +110,7 @@ static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
     const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at;
     plock__wait_queue_schedule(queue, place, plock_now());
     if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at)
-        queue->look_at = before;
+        plock__wait_queue_look_at(queue, before);
 }
 
 /* The waiter holds the lock. The other waiters need not look until its lease expires, or that of
@@ -124,7 +123,7 @@ plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *
         /* the server sent this date for the turn of this waiter, or of an earlier one */
         if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER;
         schedule(waiter->queue, waiter, &place);
-        if (!waiter->turn) waiter->queue->look_at = PLOCK_NEVER;
+        if (!waiter->turn) plock__wait_queue_look_at(waiter->queue, PLOCK_NEVER);
     }
     return plock__waiter_leave_queue(waiter);
 }
@@ -132,21 +131,41 @@ plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
     const bool was_lost = waiter->queues && place->lost && waiter->known && !waiter->checks;
     waiter->place = *place;
-    waiter->due = !waiter->queues;
+    waiter->due = !waiter->queues || waiter->shaken; /* the answer may be older than the loss */
     waiter->known = waiter->known || waiter->queues;
     waiter->turn =
         waiter->state == PLOCK__WAITER_ASKS_CALLED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
     waiter->unanswered_since = 0;
+    waiter->error.status = PLOCK_OK;
+    plock__wait_queue_note(waiter);
     if (waiter->queues && !place->notified && waiter->shares)
         plock__node_saw_older(waiter->node, plock_now());
     if (!waiter->queue) return;
     schedule(waiter->queue, waiter, place);
-    plock_coordinator *coordinator = plock__coordinator_of(waiter->node);
+    plock_coordinator *coordinator = plock__coordinator_among(waiter->queue);
     if (was_lost) {
         plock__wait_queue_shake(waiter->queue, waiter);
         plock__coordinator_schedule(coordinator);
     }
     plock__coordinator_tell(coordinator, waiter->queue->look_at);
+}
+
+void plock__waiter_unreached(plock_waiter *waiter, const plock_error *error, plock_ns since) {
+    const bool wakes = !waiter->error.status || waiter->reports;
+    waiter->error = *error;
+    waiter->failures++;
+    waiter->due = true;
+    if (!waiter->unanswered_since) waiter->unanswered_since = since;
+    plock__wait_queue_note(waiter);
+    if (wakes && waiter->waker) plock_waker_wake(waiter->waker);
+}
+
+void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *error,
+                               plock_ns since) {
+    plock_wait_queue *queue = waiter->queue;
+    if (!queue || error->status != PLOCK_SILENT) return;
+    plock__wait_queue_unreached(queue, error, since); /* this waiter asks, so it does not rest */
+    plock__coordinator_schedule(plock__coordinator_among(queue));
 }
 
 void plock__waiter_checks_if_shaken(plock_waiter *waiter) {
@@ -166,6 +185,7 @@ static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_nod
     if (status) return plock__fail_plainly(error, status);
     waiter->ttl = wait_request->ttl;
     waiter->shares = wait_request->shares;
+    waiter->reports = wait_request->reports;
     waiter->place.ticket = wait_request->ticket;
     waiter->placed = wait_request->ticket != 0;
     if (wait_request->watch) {
@@ -178,19 +198,18 @@ static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_nod
 /* Does the first request ask without queueing? It does if the channel is not open and no waiter of
  * this process is before it. */
 static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
-    return !coordinator->open && !plock__wait_queue_find(coordinator->queues, key);
+    return !coordinator->open && !plock__wait_queue_find(&coordinator->queues, key);
 }
 
 /* With the lock held. `spare` becomes the wait queue if there is none yet. */
 static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
                          plock_coordinator *coordinator, const plock_wait_request *wait_request,
                          const plock_place *place) {
-    plock_wait_queue *queue = plock__wait_queue_find(coordinator->queues, waiter->subject.key);
+    plock_wait_queue *queue = plock__wait_queue_find(&coordinator->queues, waiter->subject.key);
     if (!queue) {
         queue = *spare;
         *spare = NULL;
-        queue->next = coordinator->queues;
-        coordinator->queues = queue;
+        plock__wait_queues_add(&coordinator->queues, queue);
     }
     plock__owner_sign(&waiter->subject.owner,
                       plock__text(coordinator->channel.id, PLOCK__CHANNEL_LENGTH),
@@ -204,6 +223,7 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     waiter->follows = !place && !wait_request->ticket;
     if (place) plock__wait_queue_schedule(queue, place, plock_now());
     plock__wait_queue_insert(queue, waiter);
+    plock__coordinator_places(coordinator, waiter->subject.key);
     if (waiter->due) plock__coordinator_schedule(coordinator);
 }
 
@@ -241,10 +261,8 @@ plock_request plock__waiter_request(plock_waiter *waiter) {
     return plock__acquire_request(&waiter->subject, waiter->ttl, false);
 }
 
-bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
-    plock__enter();
-    waiter->placed = true;
-    plock__waiter_refused(waiter, place);
+/* Its own thread has asked in vain. Returns false if the waiter was called in the meantime. */
+static bool rest(plock_waiter *waiter) {
     const bool again = waiter->queue && waiter->state == PLOCK__WAITER_ASKS_CALLED;
     if (again) {
         plock__waiter_checks_if_shaken(waiter);
@@ -254,8 +272,36 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
     } else { /* the coordinator has ended, so nothing would call the waiter */
         plock__waiter_fail(waiter, &PLOCK__WAITING_ENDED);
     }
-    plock__leave();
     return !again;
+}
+
+bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
+    plock__enter();
+    waiter->placed = true;
+    plock__waiter_refused(waiter, place);
+    const bool rests = rest(waiter);
+    plock__leave();
+    return rests;
+}
+
+bool plock__waiter_rest_unreached(plock_waiter *waiter, const plock_error *error) {
+    plock__enter();
+    const plock_ns now = plock_now();
+    plock__waiter_unreached(waiter, error, now); /* it does not rest yet */
+    if (waiter->queue) {
+        plock__wait_queue_failed(waiter->queue, error, now, now);
+        plock__coordinator_tell(plock__coordinator_among(waiter->queue), waiter->queue->look_at);
+    }
+    const bool rests = rest(waiter);
+    plock__leave();
+    return rests;
+}
+
+void plock__waiter_tell_of_silence(const plock_waiter *waiter, const plock_error *error,
+                                   plock_ns since) {
+    plock__enter();
+    plock__waiter_met_silence(waiter, error, since);
+    plock__leave();
 }
 
 static plock_status outcome(plock_waiter *waiter, plock_grant *grant, plock_error *error) {
@@ -290,11 +336,12 @@ plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant, plock_
     return status;
 }
 
-plock_ns plock__waiter_unanswered_since(const plock_waiter *waiter) {
+plock_owing plock__waiter_owing(const plock_waiter *waiter) {
     plock__enter();
-    const plock_ns since = waiter->unanswered_since;
+    const plock_owing owing = {
+        .since = waiter->unanswered_since, .failures = waiter->failures, .why = waiter->error};
     plock__leave();
-    return since;
+    return owing;
 }
 
 bool plock__waiter_known(const plock_waiter *waiter) {
@@ -304,9 +351,11 @@ bool plock__waiter_known(const plock_waiter *waiter) {
     return known;
 }
 
-bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span) {
-    const plock_ns since = plock__waiter_unanswered_since(waiter);
-    return since && plock_now() - since >= span;
+bool plock__waiter_confirms(const plock_waiter *waiter) {
+    plock__enter();
+    const bool confirms = waiter->confirms;
+    plock__leave();
+    return confirms;
 }
 
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant) {

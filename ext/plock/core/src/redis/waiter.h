@@ -24,7 +24,15 @@ typedef struct plock_wait_request {
     bool follows;
     struct plock_watch *watch; /* starts as soon as the waiter holds the lock; NULL: none */
     plock_ns renewed_for;      /* for how long the watch renews the lease */
+    bool reports;              /* the caller wants to know of each failure to reach the server */
 } plock_wait_request;
+
+/* What the server owes a waiter. */
+typedef struct plock_owing {
+    plock_ns since;    /* since when it has owed an answer; 0: it owes none */
+    unsigned failures; /* attempts to reach it that have failed, ever */
+    plock_error why;   /* it cannot be reached; PLOCK_OK: it can, as far as is known */
+} plock_owing;
 
 /* The states of a waiter, and the events that change them. "Called" means that the waiter must ask
  * again: its turn has come, it is time to look, or it may have lost its place in the queue. In a
@@ -42,6 +50,7 @@ typedef struct plock_wait_request {
  *                                   ASKS_CALLED                ASKS             asks again
  *                                   ASKED                      ANSWERED
  *                                   ASKED_CALLED               ASKED            asks again
+ * the server cannot be reached      as refused, but the others rest, too, for a pause
  * refused without a coordinator     ASKS, ASKS_CALLED          FAILED           wakes its thread
  * granted                           ASKS, ASKS_CALLED          HOLDS            frees the waiter
  *                                   ASKED, ASKED_CALLED        HOLDS            wakes its thread
@@ -76,6 +85,10 @@ struct plock_waiter {
     plock_job job;                  /* asks in the worker thread; first: both are one address */
     plock_waiter *next, *previous;  /* in the wait queue */
     struct plock_wait_queue *queue; /* NULL: it is in no wait queue */
+    /* The wait queue's account of this waiter (plock__wait_queue_note). */
+    plock__heap_entry due_entry;
+    bool noted_asking, noted_unplaced;
+    unsigned joined; /* how many joined the wait queue before it */
     plock_node *node;
     unsigned references, generation;
 
@@ -94,16 +107,19 @@ struct plock_waiter {
     bool checks;  /* … and asks now for that reason; if it is lost, that shakes no others */
     plock_place place;
     plock_grant grant;
-    plock_error error;
-    plock_waker *waker;        /* woken when the waiter holds, has failed, or has parted */
+    plock_error error;  /* why it failed, or why the server cannot be reached; OK: neither */
+    plock_waker *waker; /* woken when the waiter holds, has failed, or has parted, and when the
+                         * server cannot be reached: each time, if its caller wants reports */
+    bool confirms;      /* the server has granted it, and replicas must confirm that */
     plock_ns unanswered_since; /* when the server began to owe an answer; 0: it owes none */
+    unsigned failures;         /* to reach the server */
 
     /* Only for the thread that has the request under way. */
     plock_call call;
     plock_debt leaving;
     plock_ns ttl;
-    bool shares; /* as in plock_wait_request */
-    bool queues; /* the request asks the server for a place in the queue, too */
+    bool shares, reports; /* as in plock_wait_request */
+    bool queues;          /* the request asks the server for a place in the queue, too */
     struct plock_watch *watch;
     plock_ns renewed_for;
     plock_subject subject;
@@ -142,21 +158,27 @@ plock_request plock__waiter_request(plock_waiter *waiter);
  * the thread asks again. */
 bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place);
 
+/* Handles a request of its own thread that could not reach the server: the waiter keeps its place
+ * and its token, because no request may be carried out late. Returns as plock__waiter_rest does. */
+bool plock__waiter_rest_unreached(plock_waiter *waiter, const plock_error *error);
+
+/* The server has been silent to a request of its own thread since then. */
+void plock__waiter_tell_of_silence(const plock_waiter *waiter, const plock_error *error,
+                                   plock_ns since);
+
 /* Returns PLOCK_OK and the grant if the waiter holds the lock, PLOCK_AGAIN and the interest while
  * it waits, or the failure. */
 PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant *grant,
                                                plock_interest *interest, plock_error *error);
 
-/* Returns since when the server has owed the waiter an answer; 0: the server owes none. */
-plock_ns plock__waiter_unanswered_since(const plock_waiter *waiter);
+plock_owing plock__waiter_owing(const plock_waiter *waiter);
 
 /* Has the server answered that the waiter is in the queue? Then the server owes an answer only to
  * the waiter's last request. */
 bool plock__waiter_known(const plock_waiter *waiter);
 
-/* Has the server owed the waiter an answer for at least `span`? Then the waiter waits for the
- * server, not for a holder. */
-bool plock__waiter_unanswered(const plock_waiter *waiter, plock_ns span);
+/* Does it wait for replicas to confirm what the server has granted? */
+bool plock__waiter_confirms(const plock_waiter *waiter);
 
 /* Frees the waiter, because its own thread knows now that it holds the lock. */
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
@@ -183,6 +205,15 @@ bool plock__waiter_call(plock_waiter *waiter, bool turn);
 
 /* Makes a waiter that does not rest ask again after the request under way. With the lock held. */
 void plock__waiter_call_later(plock_waiter *waiter);
+
+/* The server cannot be reached, and has no request of the waiter that it may carry out late. The
+ * waiter goes on. since: when the server began to owe an answer. With the lock held. */
+void plock__waiter_unreached(plock_waiter *waiter, const plock_error *error, plock_ns since);
+
+/* The server has been silent to this waiter since then, so it may be to the others in the queue:
+ * they ask, too, and may give up. With the lock held. */
+void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *error,
+                               plock_ns since);
 
 /* Ends the wait with a failure. With the lock held. */
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);

@@ -5,23 +5,31 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/coordinator.h"
+#include "redis/store.h"
 #include "redis/watch.h"
 
 static void begin_asking(plock_waiter *waiter) {
     plock__enter();
-    const plock_coordinator *coordinator = plock__coordinator_of(waiter->node);
-    waiter->queues = coordinator && coordinator->open;
+    waiter->queues = waiter->queue && plock__coordinator_among(waiter->queue)->open;
     if (waiter->state == PLOCK__WAITER_ASKED_CALLED)
         plock__waiter_become(waiter, PLOCK__WAITER_ASKED);
     plock__waiter_checks_if_shaken(waiter);
-    waiter->unanswered_since = plock_now();
+    if (!waiter->error.status) waiter->unanswered_since = plock_now();
+    waiter->confirms = false;
     plock__leave();
     const plock_request request = plock__waiter_request(waiter);
     plock__call_begin(&waiter->call, waiter->node, &request,
                       plock_after(plock_now(), waiter->node->config->command_timeout));
 }
 
+/* Can the waiter keep its token and its place after this failure? The server has received nothing
+ * that it may carry out late. */
+static bool stays(const plock_waiter *waiter, plock_status status) {
+    return waiter->queue && plock_status_unreachable(status) && !plock__call_left(&waiter->call);
+}
+
 static void fail(plock_waiter *waiter, const plock_error *error) {
+    plock__waiter_met_silence(waiter, error, waiter->unanswered_since);
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
     /* another waiter must look instead of this one */
@@ -37,6 +45,7 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
     waiter->placed = waiter->placed || (left && waiter->queues);
     waiter->doubt = waiter->doubt || status == PLOCK_OK ||
                     (status != PLOCK_REFUSED && left && plock_status_leaves_doubt(status));
+    waiter->confirms = false;
     bool again = false, leaves = false;
     plock_waker *waker = NULL;
     if (waiter->state == PLOCK__WAITER_GOING) {
@@ -47,8 +56,13 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
         waiter->grant = *grant;
         waker = waiter->waker;
         empty = plock__waiter_served(waiter, grant);
-    } else if (status == PLOCK_REFUSED) {
-        plock__waiter_refused(waiter, place);
+    } else if (status == PLOCK_REFUSED || stays(waiter, status)) {
+        if (status == PLOCK_REFUSED) {
+            plock__waiter_refused(waiter, place);
+        } else {
+            plock__waiter_unreached(waiter, error, waiter->unanswered_since);
+            plock__wait_queue_failed(waiter->queue, error, waiter->unanswered_since, plock_now());
+        }
         again = waiter->state == PLOCK__WAITER_ASKED_CALLED;
         plock__waiter_become(waiter, again ? PLOCK__WAITER_ASKED : PLOCK__WAITER_ANSWERED);
     } else {
@@ -75,12 +89,21 @@ static void give_up_asking(plock_waiter *waiter) {
     plock__call_cancel(&waiter->call, &undo);
 }
 
+static void note_confirming(plock_waiter *waiter) {
+    plock__enter();
+    waiter->confirms = true;
+    waiter->unanswered_since = 0; /* the server has answered */
+    plock__leave();
+}
+
 static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
     for (;;) {
         if (waiter->call.state == PLOCK__CALL_NONE) begin_asking(waiter);
         const plock_value *answer;
         plock_error error = {.status = PLOCK_OK};
         plock_status status = plock__call_step(&waiter->call, &answer, interest, &error);
+        if (status == PLOCK_AGAIN && waiter->call.state == PLOCK__CONFIRMING)
+            note_confirming(waiter);
         if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
         plock_grant grant = {.asked_at = waiter->call.left_at};
         plock_place place = waiter->place;
@@ -136,9 +159,10 @@ void plock__waiter_put_down(plock_job *job) {
     } else if (own && waiter->state == PLOCK__WAITER_GOING) {
         plock__waiter_say_parted(waiter);
     }
-    plock_coordinator *coordinator = own ? plock__coordinator_of(waiter->node) : NULL;
+    plock_node *node = plock__store_node(waiter->node->store, waiter->subject.key);
+    plock_coordinator *coordinator = own ? plock__coordinator_of(node) : NULL;
     /* another waiter may now have to ask for its place */
-    if (coordinator && coordinator->queues) plock__coordinator_schedule(coordinator);
+    if (coordinator && coordinator->queues.first) plock__coordinator_schedule(coordinator);
     plock__leave();
     if (again)
         plock__worker_submit(&waiter->job);

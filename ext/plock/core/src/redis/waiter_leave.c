@@ -1,16 +1,15 @@
 /* A waiter that gives up leaves the wait queue of its process, and the queue on the server. */
 #include "redis/waiter_parts.h"
 
+#include "base/container.h"
 #include "base/memory.h"
 #include "base/process.h"
-
-#include <stddef.h>
 
 /* If no request comes for this time, the queue on the server expires (acquire.lua). */
 static const plock_ns QUEUE_LASTS = 600 * PLOCK_SECOND;
 
 static plock_waiter *debtor(plock_debt *debt) {
-    return (plock_waiter *)(void *)((char *)debt - offsetof(plock_waiter, leaving));
+    return PLOCK__CONTAINER(plock_waiter, leaving, debt);
 }
 
 static plock_request owed_request(plock_debt *debt, plock_ns now) {

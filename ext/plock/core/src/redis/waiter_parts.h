@@ -20,7 +20,7 @@ bool plock__waiter_inherited(const plock_waiter *waiter);
  * transition that is not in the table (waiter.h) fails an assertion. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
-/* These four require the lock. The first two return the wait queue if it is empty now: the caller
+/* These require the lock. The first two return the wait queue if it is empty now: the caller
  * frees it. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);

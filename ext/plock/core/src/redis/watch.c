@@ -1,13 +1,14 @@
 #include "redis/watch.h"
 
+#include "base/container.h"
 #include "base/expiry.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/coordinator.h"
+#include "redis/store.h"
 #include "runtime/notice.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /* A renewal begins after a third of the TTL, so two renewals may fail before the lease is lost. */
@@ -27,10 +28,14 @@ static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
     return valid_until - plock__expiry(0, ttl) + ttl / RENEWALS_PER_TTL;
 }
 
+static plock_node *current_node(const plock_watch *watch) {
+    return plock__store_node(watch->node->store, watch->subject.key);
+}
+
 /* --- an automatic watch --- */
 
 static plock_watch *watch_of(plock_later *later) {
-    return (plock_watch *)(void *)((char *)later - offsetof(plock_watch, later));
+    return PLOCK__CONTAINER(plock_watch, later, later);
 }
 
 static void keep(plock_later *later) { watch_of(later)->references++; }
@@ -48,7 +53,7 @@ static void begin_watching(plock_later *later) {
         watch->place_length += 1 + sizeof watch->channel;
     }
     plock__enter();
-    const plock_coordinator *coordinator = plock__coordinator_of(watch->node);
+    const plock_coordinator *coordinator = plock__coordinator_of(current_node(watch));
     /* An earlier break was not reported, so check. A channel that opens later starts a check, too.
      */
     if (coordinator && coordinator->open) watch->doubtful = true;
@@ -65,7 +70,7 @@ static void set_date(plock_watch *watch, plock_ns now) {
 
 plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
                               const plock_watching *wanted) {
-    plock_watch *watch = plock__allocate(sizeof *watch + plock__names_room(subject->key.length));
+    plock_watch *watch = plock__allocate(sizeof *watch + subject->key.length);
     if (!watch) return NULL;
     watch->job.step = step;
     watch->job.destroy = put_down;
@@ -82,6 +87,7 @@ plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
     memcpy(watch->place, identity, watch->place_length);
     plock__subject_name(&watch->subject, watch->names, subject->key, subject->fence_ttl);
     memcpy(watch->subject.share, subject->share, sizeof watch->subject.share);
+    watch->subject.replicas = subject->replicas;
     return watch;
 }
 
@@ -102,28 +108,39 @@ void plock__watch_release(plock_watch *watch) {
     plock__free(watch);
 }
 
+/* With the lock held. */
+static void link_watch(plock_coordinator *coordinator, plock_watch *watch) {
+    watch->next = coordinator->watches;
+    watch->link = &coordinator->watches;
+    if (watch->next) watch->next->link = &watch->next;
+    coordinator->watches = watch;
+    plock__index_add(&coordinator->watches_by_key, &watch->by_key, watch->subject.key);
+}
+
 static void unlink_watch(plock_watch *watch) {
-    plock_coordinator *coordinator = plock__coordinator_of(watch->node);
-    plock_watch **link = coordinator ? &coordinator->watches : NULL;
-    while (link && *link && *link != watch) link = &(*link)->next;
-    if (link && *link) *link = watch->next;
+    if (!watch->link) return;
+    if (watch->next) watch->next->link = watch->link;
+    *watch->link = watch->next;
+    watch->link = NULL;
+    plock__index_remove(&watch->by_key);
 }
 
 static plock_status listen_for(plock_watch *watch, plock_error *error) {
     plock_coordinator *coordinator, *start;
     /* plock__coordinator_find leaves the lock held */
-    const plock_status status = plock__coordinator_find(watch->node, &coordinator, &start, error);
+    const plock_status status =
+        plock__coordinator_find(current_node(watch), &coordinator, &start, error);
     if (status) return status;
     memcpy(watch->channel, coordinator->channel.id, sizeof watch->channel);
-    watch->next = coordinator->watches;
-    coordinator->watches = watch;
+    link_watch(coordinator, watch);
+    plock__coordinator_places(coordinator, watch->subject.key);
     if (!start && !coordinator->open) plock__coordinator_schedule(coordinator);
     plock__leave();
     if (!start) return PLOCK_OK;
     plock__coordinator_start(start);
     plock__enter();
     /* if the worker thread could not start, the coordinator has been destroyed */
-    const bool begun = plock__coordinator_of(watch->node);
+    const bool begun = watch->link;
     plock__leave();
     return begun ? PLOCK_OK
                  : plock__fail(error, PLOCK_DESCRIPTORS,
@@ -240,11 +257,29 @@ static void look_at_once(plock_watch *watch) {
 
 /* If a watch has not started, its lease may be granted by now, with a value that the watch does not
  * know yet. Such a watch checks the lease when it starts. */
-void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value) {
-    for (plock_watch *watch = watches; watch; watch = watch->next)
+void plock__watch_broken(const plock__index *watches, plock_text key, plock_text value) {
+    for (plock__index_entry *entry = plock__index_first(watches, key); entry;
+         entry = plock__index_next(entry)) {
+        plock_watch *watch = PLOCK__CONTAINER(plock_watch, by_key, entry);
         if (is(watch->subject.key, key) &&
             (!watch->started || is(watch->subject.owner.value, value)))
             look_at_once(watch);
+    }
+}
+
+void plock__watch_move(plock_watch *watch, plock_coordinator *to) {
+    unlink_watch(watch);
+    link_watch(to, watch);
+    if (to->open) look_at_once(watch);
+}
+
+void plock__watch_forsake(plock_watch *watches) {
+    for (plock_watch *watch = watches, *next; watch; watch = next) {
+        next = watch->next;
+        watch->next = NULL;
+        watch->link = NULL;
+        plock__index_remove(&watch->by_key);
+    }
 }
 
 void plock__watch_doubt(plock_watch *watches) {

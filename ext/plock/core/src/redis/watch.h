@@ -3,6 +3,7 @@
 #ifndef PLOCK__WATCH_H
 #define PLOCK__WATCH_H
 
+#include "base/index.h"
 #include "base/process.h"
 #include "plock/redis.h"
 #include "redis/retry.h"
@@ -13,8 +14,11 @@
 typedef struct plock_watch plock_watch;
 
 struct plock_watch {
-    plock_job job;     /* first, so that both are one address */
-    plock_watch *next; /* the next watch of the same store */
+    plock_job job; /* first, so that both are one address */
+    /* The next watch of the same coordinator, and the pointer that leads to this one; NULL: no
+     * coordinator listens for it. Under the lock. */
+    plock_watch *next, **link;
+    plock__index_entry by_key;
     plock_node *node;
     unsigned references, generation;
     uint64_t id;
@@ -96,7 +100,14 @@ plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost);
 
 /* For the coordinator, with the lock held. `broken`: the server has reported a break. `doubt`: a
  * break may have been reported while the channel was closed. */
-void plock__watch_broken(plock_watch *watches, plock_text key, plock_text value);
+void plock__watch_broken(const plock__index *watches, plock_text key, plock_text value);
 void plock__watch_doubt(plock_watch *watches);
+
+/* Another coordinator listens for the watch from now on. With the lock held. */
+struct plock_coordinator;
+void plock__watch_move(plock_watch *watch, struct plock_coordinator *to);
+
+/* The coordinator of these watches ends. With the lock held. */
+void plock__watch_forsake(plock_watch *watches);
 
 #endif

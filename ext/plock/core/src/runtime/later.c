@@ -1,5 +1,6 @@
 #include "runtime/later.h"
 
+#include "base/container.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
@@ -14,7 +15,8 @@ static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 /* Under the lock. */
 static plock_job *at_work;
-static plock_later *first;
+static plock__heap dates;   /* of the entries that have one */
+static unsigned entries;    /* with and without a date */
 static plock_ns looks_at;   /* when the job looks next; the look may turn out to be unnecessary */
 static plock_ns last_span;  /* how far ahead the last date was when it was set */
 static bool used;           /* has a date been set since the last look? */
@@ -30,23 +32,22 @@ plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
 static void insert(plock_later *later) {
     if (later->listed) return;
     later->listed = true;
-    later->due = PLOCK_NEVER;
-    later->previous = NULL;
-    later->next = first;
-    if (first) first->previous = later;
-    first = later;
+    later->date = (plock__heap_entry){0};
+    entries++;
 }
 
 void plock__later_leave(plock_later *later) {
     if (!later->listed) return;
     later->listed = false;
-    if (later->next) later->next->previous = later->previous;
-    *(later->previous ? &later->previous->next : &first) = later->next;
+    entries--;
+    plock__heap_remove(&dates, &later->date);
+    /* while no entry had a date, the job has rested, and counts from now on */
+    if (!entries && looks_at == PLOCK_NEVER) idle_since = plock_now();
 }
 
 void plock__later_by(plock_later *later, plock_ns due) {
-    if (!later->listed || due >= later->due) return;
-    later->due = due;
+    if (!later->listed || (later->date.entered && due >= later->date.at)) return;
+    plock__heap_move(&dates, &later->date, due);
     last_span = due - plock_now();
     used = true;
     if (due >= looks_at || !at_work) return;
@@ -54,17 +55,16 @@ void plock__later_by(plock_later *later, plock_ns due) {
     plock__worker_schedule(at_work);
 }
 
-static plock_later *next_due(plock_ns now, plock_ns *at) {
-    for (plock_later *later = first; later; later = later->next) {
-        if (now >= later->due) return later;
-        if (later->due < *at) *at = later->due;
-    }
-    return NULL;
+/* Returns the first entry if it is due, otherwise NULL. */
+static plock_later *next_due(plock_ns now) {
+    if (!dates.first || now < dates.first->at) return NULL;
+    return PLOCK__CONTAINER(plock_later, date, dates.first);
 }
 
 /* Returns the time of the next look. While leases come and go, the job looks now and then, so that
  * a new lease need not wake it. */
-static plock_ns next_look(plock_ns now, plock_ns at) {
+static plock_ns next_look(plock_ns now) {
+    const plock_ns at = plock__heap_at(&dates);
     const plock_ns soon =
         used ? plock_after(now, last_span > 0 ? last_span : LEFT_ALONE) : PLOCK_NEVER;
     used = false;
@@ -73,26 +73,25 @@ static plock_ns next_look(plock_ns now, plock_ns at) {
 
 /* --- the job of the worker thread --- */
 
-/* Returns true if the list has been empty for a while. If it is empty for less, lowers *at to the
- * moment at which that will be true. */
+/* Returns true if the list has been empty for a while. Otherwise lowers *at to the next moment at
+ * which that may be true: an entry without a date may leave, and does not wake the job. */
 static bool retires(plock_ns now, plock_ns *at) {
-    if (first || used)
+    if (entries > 0 || used)
         idle_since = PLOCK_NEVER;
     else if (idle_since == PLOCK_NEVER)
         idle_since = now;
-    if (idle_since == PLOCK_NEVER) return false;
-    const plock_ns over = idle_since + IDLE;
+    const bool empty = idle_since != PLOCK_NEVER;
+    const plock_ns over = (empty ? idle_since : now) + IDLE;
     if (over < *at) *at = over;
-    return now >= over;
+    return empty && now >= over;
 }
 
 static plock_status step(plock_job *job, plock_interest *interest) {
     (void)job;
     for (;;) {
         const plock_ns now = plock_now();
-        plock_ns at = PLOCK_NEVER;
         plock__enter();
-        plock_later *due = next_due(now, &at);
+        plock_later *due = next_due(now);
         if (due) {
             plock__later_leave(due);
             due->keep(due);
@@ -102,7 +101,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         }
         plock_ns wakes_at = PLOCK_NEVER;
         const bool over = retires(now, &wakes_at);
-        looks_at = next_look(now, at);
+        looks_at = next_look(now);
         if (looks_at < wakes_at) wakes_at = looks_at;
         if (over) at_work = NULL;
         plock__leave();
@@ -166,5 +165,6 @@ plock_status plock__later_enter(plock_later *later, plock_error *error) {
 /* The worker thread and the entries belong to the parent. */
 void plock__later_in_child(void) {
     at_work = NULL;
-    first = NULL;
+    dates = (plock__heap){0};
+    entries = 0;
 }

@@ -4,7 +4,7 @@
 #ifndef PLOCK__LATER_H
 #define PLOCK__LATER_H
 
-#include "plock/clock.h"
+#include "base/heap.h"
 #include "plock/status.h"
 
 #include <stdbool.h>
@@ -13,9 +13,8 @@ typedef struct plock_later plock_later;
 
 /* An entry in the list of later work, embedded in the struct of its lease or watch. */
 struct plock_later {
-    plock_later *next, *previous;
     bool listed;
-    plock_ns due;
+    plock__heap_entry date; /* in the heap as long as it has a date */
     /* called with the lock held, right before `begin`, to keep the entry alive until it returns */
     void (*keep)(plock_later *);
     void (*begin)(plock_later *); /* called in the worker thread or a follower, without the lock */

@@ -60,6 +60,14 @@ void plock_lease_let_go(plock_lease *lease, plock_ns keep) {
     plock__end_step();
 }
 
+plock_status plock_lease_release_trailing(plock_lease *lease, plock_ns keep) {
+    if (!lease->kind->release_trailing) return PLOCK_AGAIN;
+    plock__begin_step();
+    const plock_status status = lease->kind->release_trailing(lease, keep);
+    plock__end_step();
+    return status;
+}
+
 plock_ns plock_lease_budget(const plock_lease *lease, bool releases) {
     return lease->kind->budget(lease, releases);
 }

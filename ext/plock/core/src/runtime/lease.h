@@ -16,6 +16,7 @@ typedef struct plock_lease_kind {
     void (*hurry)(plock_lease *lease, plock_ns deadline);
     void (*cancel)(plock_lease *lease);
     void (*let_go)(plock_lease *lease, plock_ns keep);
+    plock_status (*release_trailing)(plock_lease *lease, plock_ns keep); /* NULL: it has none */
     plock_ns (*budget)(const plock_lease *lease, bool releases);
     void (*free)(plock_lease *lease);
     bool (*busy)(const plock_lease *lease); /* is an operation on the held lease under way? */

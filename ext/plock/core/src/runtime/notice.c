@@ -64,6 +64,13 @@ void plock_notice_clear(void) {
     if (waker) (void)plock_waker_clear(waker);
 }
 
+bool plock_notice_awaited(void) {
+    plock__enter();
+    const bool awaited = listener_waker;
+    plock__leave();
+    return awaited;
+}
+
 void plock_notice_wake(void) {
     plock__enter();
     if (listener_waker) plock_waker_wake(listener_waker);

@@ -4,80 +4,129 @@
 #include "runtime/waker.h"
 
 #include <errno.h>
-#include <stdatomic.h>
+#include <poll.h>
 
-enum { LEADER_WAKER = 0, JOBS }; /* indexes in `polled` */
+/* Indexes in `polled`. A job for whose descriptor no place is left is stepped at short intervals.
+ * Jobs that only wait for a moment need no place, so those of leases and waiters seldom do. */
+enum { LEADER_WAKER, JOBS, PLACES = 257 };
 
 /* After this time a job or an interrupt for which no descriptor is left is looked at again. */
 static const plock_ns SOON = 2 * PLOCK_MILLISECOND;
+
+/* The descriptors that the jobs wait for, and the job of each. Only the leader uses them, and
+ * changes them only within a step. */
+static struct {
+    unsigned count;
+    struct pollfd polled[PLACES];
+    plock_job *jobs[PLACES];
+} places = {.count = JOBS};
 
 static _Thread_local plock_job *stepping;
 
 plock_job *plock__worker_stepping(void) { return stepping; }
 
-static bool may_be_ready(const plock__round *round, const plock_job *job) {
-    if (round->count == 0 || job->place == 0) return false;
-    return job->place == PLOCK__PLACES || round->polled[job->place].revents;
+/* --- the polled descriptors --- */
+
+/* The other jobs keep their order: of two whose descriptors are ready at once, the one that has
+ * waited for longer is stepped first. poll(2) goes through all places anyway. */
+static void leave_place(plock_job *job) {
+    const unsigned left = job->place;
+    job->place = 0;
+    if (left == 0 || left == PLACES) return;
+    places.count--;
+    for (unsigned place = left; place < places.count; place++) {
+        places.polled[place] = places.polled[place + 1];
+        places.jobs[place] = places.jobs[place + 1];
+        places.jobs[place]->place = place;
+    }
 }
 
-void plock__round_step(const plock__round *round, plock_job **jobs, void (*end)(plock_job *)) {
-    plock_job **link = jobs;
+/* Polls the descriptor that the interest names from now on. Returns false if none is left for the
+ * interest's waker, or no place for the descriptor. */
+static bool take_place(plock_job *job, const plock_interest *interest) {
+    const int fd = interest->waker ? plock_waker_descriptor(interest->waker) : interest->fd;
+    const bool has_one = job->place > 0 && job->place < PLACES;
+    if (fd < 0 || (!has_one && places.count == PLACES)) {
+        leave_place(job);
+        const bool needs_none = fd < 0 && !interest->waker;
+        job->place = needs_none ? 0 : PLACES;
+        return needs_none;
+    }
+    if (!has_one) job->place = places.count++;
+    places.jobs[job->place] = job;
+    places.polled[job->place] =
+        (struct pollfd){.fd = fd, .events = interest->waker ? POLLIN : interest->events};
+    return true;
+}
+
+void plock__round_reset(void) { places.count = JOBS; }
+
+/* --- steps --- */
+
+/* Returns true if the job is done. *moment: when it must be stepped again. */
+static bool step(plock_job *job, plock_ns *moment) {
+    plock_interest interest = {.fd = -1, .deadline = PLOCK_NEVER};
+    job->ready = job->ready || job->place == PLACES;
+    stepping = job;
+    const plock_status status = job->step(job, &interest);
+    stepping = NULL;
+    job->ready = false;
+    *moment = interest.deadline;
+    if (status != PLOCK_AGAIN) {
+        leave_place(job);
+        return true;
+    }
+    if (take_place(job, &interest)) return false;
+    const plock_ns soon = plock_now() + SOON;
+    if (soon < *moment) *moment = soon;
+    return false;
+}
+
+void plock__round_step(plock__agenda *agenda, void (*end)(plock_job *)) {
     const plock_ns now = plock_now();
     plock__begin_step();
-    while (*link) {
-        plock_job *job = *link;
-        job->ready = may_be_ready(round, job);
-        if (atomic_exchange(&job->due, false) || job->ready || now >= job->interest.deadline) {
-            job->interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
-            stepping = job;
-            const plock_status status = job->step(job, &job->interest);
-            stepping = NULL;
-            if (status != PLOCK_AGAIN) {
-                *link = job->next;
-                end(job);
-                continue;
-            }
+    plock__enter();
+    unsigned due = agenda->due_count;
+    for (plock_job *job; (job = plock__agenda_next(agenda, &due, now));) {
+        plock_ns moment;
+        plock__job_visit();
+        plock__leave();
+        const bool done = step(job, &moment);
+        plock__enter();
+        if (!done) {
+            plock__agenda_rest(agenda, job, moment, now);
+            continue;
         }
-        link = &job->next;
+        plock__agenda_drop(agenda, job);
+        plock__leave();
+        end(job);
+        plock__enter();
     }
+    plock__leave();
     plock__end_step();
 }
 
-/* Returns the descriptor to poll: -1 if the job waits only for its deadline, or no descriptor is
- * left for the job's waker. */
-static struct pollfd polled_for(const plock_interest *interest) {
-    const int woken = interest->waker ? plock_waker_descriptor(interest->waker) : -1;
-    if (interest->waker) return (struct pollfd){.fd = woken, .events = POLLIN};
-    return (struct pollfd){.fd = interest->fd, .events = interest->events};
-}
+/* --- waiting --- */
 
-plock_ns plock__round_gather(plock__round *round, plock_job *jobs, plock_waker *leader_waker,
-                             plock_ns deadline) {
-    round->polled[LEADER_WAKER] =
-        (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
-    round->count = JOBS;
-    bool without = false;
-    for (plock_job *job = jobs; job; job = job->next) {
-        const struct pollfd polled = polled_for(&job->interest);
-        job->place = polled.fd >= 0 ? round->count : job->interest.waker ? PLOCK__PLACES : 0;
-        if (job->place == PLOCK__PLACES)
-            without = true;
-        else if (job->place)
-            round->polled[round->count++] = polled;
-        if (job->interest.deadline < deadline) deadline = job->interest.deadline;
-        if (atomic_load(&job->due)) deadline = 0; /* the job was scheduled after its step */
+static void heed_ready(plock__agenda *agenda) {
+    plock__enter();
+    for (unsigned place = JOBS; place < places.count; place++) {
+        if (!places.polled[place].revents) continue;
+        plock__job_visit();
+        places.jobs[place]->ready = true;
+        plock__agenda_schedule(agenda, places.jobs[place]);
     }
-    const plock_ns soon = without ? plock_now() + SOON : PLOCK_NEVER;
-    return soon < deadline ? soon : deadline;
+    plock__leave();
 }
 
-int plock__round_wait(plock__round *round, plock_waker *leader_waker, plock_ns deadline) {
-    const int ready = poll(round->polled, round->count, plock_poll_timeout(deadline));
-    /* a signal: the next round steps the jobs whose deadlines have passed */
-    if (ready < 0)
-        round->count = 0;
-    else if (round->polled[LEADER_WAKER].revents)
-        (void)plock_waker_clear(leader_waker);
+int plock__round_wait(plock__agenda *agenda, plock_waker *leader_waker, plock_ns deadline) {
+    places.polled[LEADER_WAKER] =
+        (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
+    const int ready = poll(places.polled, places.count, plock_poll_timeout(deadline));
+    /* a signal: the next round steps the jobs whose moments have come */
+    if (ready < 0) return ready;
+    if (places.polled[LEADER_WAKER].revents) (void)plock_waker_clear(leader_waker);
+    if (ready > (places.polled[LEADER_WAKER].revents ? 1 : 0)) heed_ready(agenda);
     return ready;
 }
 

@@ -305,6 +305,14 @@ void plock__wakers_in_child(void) {
 }
 
 #ifdef PLOCK_TESTING
+long plock__unused_wakers(void) {
+    long count = 0;
+    plock__enter();
+    for (const plock_waker *waker = unused; waker; waker = waker->next_unused) count++;
+    plock__leave();
+    return count;
+}
+
 void plock__forget_wakers(void) {
     plock__enter();
     plock__ends_close_kept();

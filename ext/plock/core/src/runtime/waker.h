@@ -59,6 +59,7 @@ const _Atomic uint32_t *plock__nap_word(const plock__nap *nap);
 PLOCK_MUST_USE plock_status plock__nap_end(plock__nap *nap);
 
 #ifdef PLOCK_TESTING
+long plock__unused_wakers(void);
 void plock__forget_wakers(void); /* frees them all; none may be in use */
 #endif
 

@@ -9,8 +9,12 @@
 #include <poll.h>
 #include <stddef.h>
 
-/* All under the lock, except `active`, which only the leader uses. */
-static plock_job *submitted, *active, *inherited;
+/* All under the lock. The leader takes the submitted jobs over into the agenda. */
+static plock__job_list submitted;
+static plock__agenda agenda;
+/* in a forked child: what belongs to the parent */
+static plock__job_list inherited_submitted;
+static plock__agenda inherited;
 static unsigned owed; /* jobs that a drain waits for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, FOLLOWER } leader;
@@ -30,23 +34,14 @@ static void wake(void) {
     if (!leads && leader_waker) plock_waker_wake(leader == NOBODY ? parking : leader_waker);
 }
 
-static void destroy_all(plock_job *list) {
-    while (list) {
-        plock_job *job = list;
-        list = job->next;
-        job->destroy(job);
-    }
-}
-
-static void append(plock_job **list, plock_job *more) {
-    while (*list) list = &(*list)->next;
-    *list = more;
+static void destroy_all(plock__job_list *list) {
+    for (plock_job *job; (job = plock__jobs_pop(list));) job->destroy(job);
 }
 
 /* A drain does not wait for these jobs: they will not be done. With the lock held. */
-static void forgive(const plock_job *list) {
-    for (; list; list = list->next)
-        if (!list->lingers) owed--;
+static void forgive(const plock__job_list *list) {
+    for (const plock_job *job = list->first; job; job = job->next)
+        if (!job->lingers) owed--;
 }
 
 /* Counts a job that does not linger as done. */
@@ -67,8 +62,7 @@ static void end(plock_job *job) {
  * next thread. With the lock held. */
 static bool take_submitted(void) {
     if (stopping) return false;
-    append(&active, submitted);
-    submitted = NULL;
+    plock__agenda_take(&agenda, &submitted);
     return true;
 }
 
@@ -77,28 +71,37 @@ static bool take_submitted(void) {
 static bool more_to_do(bool *stop) {
     plock__enter();
     *stop = !take_submitted();
-    if (!active) running = false;
-    const bool more = active;
+    const bool more = agenda.count > 0;
+    if (!more) running = false;
     if (!more && ended) plock_waker_wake(ended);
     plock__leave();
     return more;
 }
 
-static bool anything_new(void) {
+/* Must the leader wait until something happens? If so, *deadline is when at the latest. */
+static bool must_wait(plock_ns *deadline) {
     plock__enter();
-    const bool new = submitted;
+    const bool waits = agenda.count > 0 && !submitted.first;
+    *deadline = plock__agenda_when(&agenda);
     plock__leave();
-    return new;
+    return waits;
+}
+
+/* Ends the jobs without another step, because the thread is about to end. */
+static void end_all(void) {
+    plock__begin_step();
+    for (;;) {
+        plock__enter();
+        plock_job *job = plock__agenda_empty(&agenda);
+        plock__leave();
+        if (!job) break;
+        end(job);
+    }
+    plock__round_reset();
+    plock__end_step();
 }
 
 /* --- the worker thread --- */
-
-/* With the lock held, by the leader. */
-static bool all_idle(void) {
-    for (const plock_job *job = active; job; job = job->next)
-        if (!job->idle || !job->idle(job) || atomic_load(&job->due)) return false;
-    return active;
-}
 
 /* Lets followers drive while all jobs are idle. Returns false at once if there is something to do.
  * *visited: a follower came. */
@@ -106,7 +109,7 @@ static bool park(plock_ns deadline, bool *visited) {
     /* a follower that leaves work behind wakes this thread; after this span it looks anyway */
     static const plock_ns ROUND = PLOCK_SECOND;
     plock__enter();
-    const bool parks = !stopping && !submitted && all_idle();
+    const bool parks = !stopping && !submitted.first && plock__agenda_idle(&agenda);
     if (parks) leader = NOBODY;
     followers = 0;
     plock__leave();
@@ -132,28 +135,18 @@ static void *work(void *argument) {
     (void)argument;
     plock__name_thread("plock-worker");
     leads = true;
-    plock__round round = {.count = 0};
     /* after a second without a follower, this thread listens itself until something happens */
     bool inviting = true;
     for (bool stop = false; more_to_do(&stop);) {
+        plock_ns deadline;
         if (stop) {
-            plock__begin_step();
-            while (active) {
-                plock_job *job = active;
-                active = job->next;
-                end(job);
-            }
-            plock__end_step();
+            end_all();
             continue;
         }
-        plock__round_step(&round, &active, end);
-        round.count = 0;
-        if (!active || anything_new()) continue;
-        const plock_ns deadline = plock__round_gather(&round, active, leader_waker, PLOCK_NEVER);
-        if (inviting && park(deadline, &inviting))
-            round.count = 0;
-        else
-            inviting = plock__round_wait(&round, leader_waker, deadline) > 0;
+        plock__round_step(&agenda, end);
+        if (!must_wait(&deadline)) continue;
+        if (!inviting || !park(deadline, &inviting))
+            inviting = plock__round_wait(&agenda, leader_waker, deadline) > 0;
     }
     return NULL;
 }
@@ -169,20 +162,15 @@ static bool become_follower(void) {
     return may;
 }
 
-/* Is a job due before this moment? With the lock held, by the leader. */
-static bool due_before(plock_ns moment) {
-    for (const plock_job *job = active; job; job = job->next)
-        if (job->interest.deadline < moment) return true;
-    return false;
-}
-
 /* Ends the follower's lead. The worker thread is woken if a job is not idle, or is due before that
  * thread looks itself. */
 static void stop_driving(void) {
     leads = false;
     plock__enter();
     leader = NOBODY;
-    if (stopping || submitted || !all_idle() || due_before(parked_until)) plock_waker_wake(parking);
+    if (stopping || submitted.first || !plock__agenda_idle(&agenda) ||
+        plock__agenda_when(&agenda) < parked_until)
+        plock_waker_wake(parking);
     plock__leave();
 }
 
@@ -206,22 +194,21 @@ static void forward_wakes(const plock_interest *interest, plock_waker *interrupt
 }
 
 static plock_status drive(const plock_interest *interest, plock_waker *interrupt) {
-    plock__round round = {.count = 0};
     plock_status status = PLOCK_AGAIN;
     leads = true;
     served = false;
     follower_waker = interest->waker;
     forward_wakes(interest, interrupt, leader_waker);
     while (status == PLOCK_AGAIN && goes_on()) {
-        plock__round_step(&round, &active, end);
-        round.count = 0;
-        if (served || !active) break;
-        if (anything_new()) continue;
+        plock_ns deadline;
+        plock__round_step(&agenda, end);
+        const bool waits = must_wait(&deadline);
+        if (served || !agenda.count) break;
+        if (!waits) continue;
         status = look(interest, interrupt);
         if (status != PLOCK_AGAIN) break;
-        const plock_ns deadline =
-            plock__round_gather(&round, active, leader_waker, interest->deadline);
-        if (plock__round_wait(&round, leader_waker, deadline) < 0) status = PLOCK_INTERRUPTED;
+        if (interest->deadline < deadline) deadline = interest->deadline;
+        if (plock__round_wait(&agenda, leader_waker, deadline) < 0) status = PLOCK_INTERRUPTED;
     }
     forward_wakes(interest, interrupt, NULL);
     follower_waker = NULL;
@@ -242,6 +229,11 @@ plock_status plock_await(const plock_interest *interest, plock_waker *interrupt)
         return plock__waker_sleep(interest->waker, interrupt, interest->deadline);
     const int ready = poll(NULL, 0, plock_poll_timeout(interest->deadline));
     return ready < 0 && errno == EINTR ? PLOCK_INTERRUPTED : PLOCK_OK;
+}
+
+plock_status plock_await_answer(const plock_interest *interest) {
+    const plock_status status = interest->read_ahead ? interest->read_ahead(interest) : PLOCK_AGAIN;
+    return status == PLOCK_AGAIN ? plock_await(interest, NULL) : status;
 }
 
 void plock_have_led(void) {
@@ -276,10 +268,14 @@ static void equip(plock_waker **place, plock_waker **made) {
     *made = NULL;
 }
 
+/* In a child: takes the jobs of the parent, so that they can be destroyed. With the lock held. */
+static void take_inherited(plock__job_list *list) {
+    plock__jobs_append_all(list, &inherited_submitted);
+    for (plock_job *job; (job = plock__agenda_empty(&inherited));) plock__jobs_append(list, job);
+}
+
 void plock__worker_submit(plock_job *job) {
-    job->next = NULL;
-    job->place = 0;
-    atomic_store(&job->due, true);
+    plock__job_list dead = {0};
     plock_waker *made[2] = {0};
     plock__enter();
     if (!leader_waker || !parking) {
@@ -288,26 +284,30 @@ void plock__worker_submit(plock_job *job) {
         made[1] = plock_waker_take();
         plock__enter();
     }
-    plock_job *dead = inherited;
-    inherited = NULL;
+    take_inherited(&dead);
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
     /* another job submitted this one while a drain ended it: no thread will do this one */
     const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
-        append(&submitted, job);
+        job->progress = PLOCK__JOB_OUT;
+        job->generation = plock__generation();
+        job->place = 0;
+        job->ready = false;
+        plock__jobs_append(&submitted, job);
         if (!job->lingers) owed++;
         wake();
     } else {
-        append(&dead, job);
+        plock__jobs_append(&dead, job);
     }
     plock__leave();
     for (int i = 0; i < 2; i++) plock_waker_give(made[i]);
-    destroy_all(dead);
+    destroy_all(&dead);
 }
 
+/* A job that has been submitted and not taken over yet is due anyway. */
 void plock__worker_schedule(plock_job *job) {
-    atomic_store(&job->due, true);
+    plock__agenda_schedule(&agenda, job);
     wake();
 }
 
@@ -342,9 +342,9 @@ void plock__worker_drain(plock_ns deadline) {
     await_owed(waker, deadline);
     stopping = true;
     /* these jobs come too late; jobs that are submitted from now on are for the next thread */
-    plock_job *dropped = submitted;
-    submitted = NULL;
-    forgive(dropped);
+    plock__job_list dropped = submitted;
+    submitted = (plock__job_list){0};
+    forgive(&dropped);
     if (running) {
         plock_waker_wake(leader_waker);
         plock_waker_wake(parking);
@@ -357,13 +357,12 @@ void plock__worker_drain(plock_ns deadline) {
     if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;
-    plock_job *dead = inherited;
-    inherited = NULL;
-    append(&dead, dropped);
-    if (submitted && !start()) {
-        forgive(submitted);
-        append(&dead, submitted);
-        submitted = NULL;
+    plock__job_list dead = {0};
+    take_inherited(&dead);
+    plock__jobs_append_all(&dead, &dropped);
+    if (submitted.first && !start()) {
+        forgive(&submitted);
+        plock__jobs_append_all(&dead, &submitted);
     }
     plock_waker *given[] = {running ? NULL : leader_waker, running ? NULL : parking};
     if (!running) leader_waker = parking = NULL;
@@ -372,16 +371,16 @@ void plock__worker_drain(plock_ns deadline) {
     plock_waker_give(given[0]);
     plock_waker_give(given[1]);
     plock__begin_step();
-    destroy_all(dead);
+    destroy_all(&dead);
     plock__end_step();
 }
 
 /* A child has no worker thread. The jobs belong to the parent, and the next submit or drain frees
  * the child's copies. */
 void plock__worker_in_child(void) {
-    append(&inherited, submitted);
-    append(&inherited, active);
-    submitted = active = NULL;
+    plock__jobs_append_all(&inherited_submitted, &submitted);
+    plock__agenda_put_away(&inherited, &agenda);
+    plock__round_reset();
     owed = 0;
     running = joinable = stopping = false;
     leader = NOBODY;

@@ -7,6 +7,7 @@
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
+#include "base/heap.h"
 #include "plock/interest.h"
 #include "plock/status.h"
 #include "plock/waker.h"
@@ -16,18 +17,32 @@
 
 typedef struct plock_job plock_job;
 
+/* How the worker thread treats a job. */
+enum plock__job_progress {
+    PLOCK__JOB_OUT, /* nothing: it is not in the agenda (agenda.h) */
+    PLOCK__JOB_DUE,
+    PLOCK__JOB_STEPPED, /* it is being stepped */
+    PLOCK__JOB_RESTS    /* nothing until its moment */
+};
+
 struct plock_job {
-    plock_job *next;
     plock_status (*step)(plock_job *, plock_interest *); /* any but PLOCK_AGAIN: done */
     void (*destroy)(plock_job *);
-    bool lingers;            /* the job ends when no other job needs it any more, so a drain does
-                              * not wait for its end */
-    atomic_bool due;         /* the job must be stepped, whatever it waits for */
-    bool ready;              /* poll(2) has just reported the descriptor that the job waits for */
-    plock_interest interest; /* the interest that the last step returned … */
-    unsigned place; /* … and the index of its descriptor among the polled ones; 0: it has none */
     /* may the job wait for a while without a step? Called with the lock held; NULL: it may not */
     bool (*idle)(const plock_job *);
+    bool lingers; /* the job ends when no other job needs it any more, so a drain does not wait for
+                   * its end */
+    bool ready;   /* poll(2) has just reported the descriptor that the job waits for */
+
+    /* Under the lock, and only for the worker. */
+    enum plock__job_progress progress;
+    unsigned generation;
+    plock_job *next, *previous;                 /* in the list that the job is in */
+    plock_job *next_checked, *previous_checked; /* among the jobs with an `idle` function */
+    plock__heap_entry moment;                   /* if the job rests */
+
+    /* Only for the leader. The index of its descriptor among the polled ones; 0: it has none. */
+    unsigned place;
 };
 
 /* Hands the job to the worker thread, which destroys it when it is done. If no thread can be

@@ -34,7 +34,7 @@ class Locker
           @request = request
         end
 
-        def await(_seconds) = super([@request.grant.pause, @request.left].min)
+        def await(_seconds) = super([@request.lease.pause, @request.left].min)
       end
 
       private_constant :TIMEOUTS, :UNAVAILABLE_S, :CONNECTIONS, :Locks, :Place
@@ -53,12 +53,12 @@ class Locker
       end
 
       def ask(request, how, deadline)
-        return super unless request.grant.pause
+        return super unless request.lease.pause
 
         super(request, :once, Plock::Clock.now + attempt_timeout)
       end
 
-      def line_up(request) = request.grant.pause ? Place.new(request) : super
+      def line_up(request) = request.lease.pause ? Place.new(request) : super
 
       private
 

@@ -49,9 +49,7 @@ class RemoteLock
       private
 
       # The owner, as the store has it.
-      def uid
-        "#{HOST}-#{Process.pid}-#{thread_id}"
-      end
+      def uid = "#{HOST}-#{Process.pid}-#{thread_id}"
 
       # Thread#[] belongs to the fiber.
       def thread_id

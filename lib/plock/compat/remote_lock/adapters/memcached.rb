@@ -25,16 +25,12 @@ class RemoteLock
       # @return [Boolean]
       # @raise [ArgumentError] seconds or key are invalid
       # @raise [Plock::Error] the store failed
-      def store(key, seconds)
-        @place.take(key, uid, span(seconds))
-      end
+      def store(key, seconds) = @place.take(key, uid, span(seconds))
 
       # @param (see Base#has_key?)
       # @return [Boolean]
       # @raise (see #store)
-      def has_key?(key)
-        @place.held?(key, uid)
-      end
+      def has_key?(key) = @place.held?(key, uid)
 
       private
 

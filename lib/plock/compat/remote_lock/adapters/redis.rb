@@ -27,16 +27,12 @@ class RemoteLock
       # @return [Boolean]
       # @raise [ArgumentError] seconds are invalid
       # @raise [Plock::Error] the store failed
-      def store(key, seconds)
-        turns.lock_acquire(key, uid, span(seconds))
-      end
+      def store(key, seconds) = turns.lock_acquire(key, uid, span(seconds))
 
       # @param (see Base#has_key?)
       # @return [Boolean]
       # @raise [Plock::Error] the store failed
-      def has_key?(key)
-        turns.lock_held?(key, uid)
-      end
+      def has_key?(key) = turns.lock_held?(key, uid)
 
       private
 

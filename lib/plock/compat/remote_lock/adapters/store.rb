@@ -23,15 +23,11 @@ class RemoteLock
       # @return [Boolean]
       # @raise [ArgumentError] seconds are invalid
       # @raise [Plock::Error] the store failed
-      def store(key, seconds)
-        obtain(key, seconds, 0)
-      end
+      def store(key, seconds) = obtain(key, seconds, 0)
 
       # @param (see Base#has_key?)
       # @return [Boolean] whether it is ours, without a call to the store
-      def has_key?(key)
-        Holdings.find(place(@leases, key))&.valid? || false
-      end
+      def has_key?(key) = Holdings.find(place(@leases, key))&.valid? || false
 
       # @param (see Base#delete)
       # @return [Boolean] whether it was ours
@@ -47,9 +43,7 @@ class RemoteLock
       # @param seconds [Numeric] until the lock expires
       # @param wait [Numeric] seconds to wait
       # @return [Boolean] whether the lock is ours
-      def obtain(key, seconds, wait)
-        leased(@leases, key, seconds, wait) { true }
-      end
+      def obtain(key, seconds, wait) = leased(@leases, key, seconds, wait) { true }
     end
   end
 end

@@ -69,13 +69,9 @@ class RemoteLock
       end
 
       # @return [Boolean] whether the key was free
-      def take(key, owner, seconds)
-        work(key) { |client| client.add(key, owner, seconds.ceil) }
-      end
+      def take(key, owner, seconds) = work(key) { |client| client.add(key, owner, seconds.ceil) }
 
-      def held?(key, owner)
-        Client.same?(work(key) { |client| client.read(key) }, owner)
-      end
+      def held?(key, owner) = Client.same?(work(key) { |client| client.read(key) }, owner)
 
       # @return [Boolean] whether this owner held the key, which is free now
       def free(key, owner)

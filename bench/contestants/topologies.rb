@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+# The same lock on one Redis, on a node of a cluster, and on a primary that sentinels name. A
+# cluster is compared with one Redis, and sentinels with their primary by its own URL.
+{
+  "single" => ["one Redis", :floor, :cluster],
+  "cluster" => ["a node of a cluster", :plock, :cluster],
+  "primary" => ["a primary with two replicas", :floor, :sentinel],
+  "sentinel" => ["the same by its sentinels", :plock, :sentinel]
+}.each do |topology, (label, role, reference)|
+  name = "topology-#{topology}"
+  open = ->(server) do
+    require "plock"
+
+    urls = JSON.parse(File.read(server.socket))
+    Plock::Store.open(urls.fetch(topology), secret: Bench::SECRET)
+  end
+  Bench.contestant name,
+                   label: label, role: role, family: :topologies, transport: reference do |server|
+    store = open.call(server)
+    -> { store.acquire("bench:topology", ttl: Bench::TTL) { :held } }
+  end
+  Bench.contender name do |server|
+    store = open.call(server)
+    -> do
+      ->(key, section) { store.acquire(key, ttl: Bench::TTL, wait: Bench::WAIT, &section) }
+    end
+  end
+end

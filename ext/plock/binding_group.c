@@ -1,0 +1,392 @@
+/* Several keys at once: the requests of a store on Redis, and the short way of acquire_all for
+ * stores of both kinds. */
+#include "binding_direct.h"
+
+#include <string.h>
+
+static long at_once(VALUE list) {
+    Check_Type(list, T_ARRAY);
+    const long count = RARRAY_LEN(list);
+    if (count < 1 || count > PLOCK_GROUP_MAX)
+        rb_raise(rb_eArgError, "from 1 to %d at a time, not %ld", PLOCK_GROUP_MAX, count);
+    return count;
+}
+
+VALUE binding_leases_new(const binding_store_kind *kind, VALUE store, VALUE keys) {
+    VALUE holds = rb_ary_new_capa(at_once(keys));
+    for (long i = 0; i < RARRAY_LEN(keys); i++)
+        rb_ary_push(holds, binding_lease_new(kind, store, rb_ary_entry(keys, i)));
+    return holds;
+}
+
+size_t binding_leases(VALUE holds, plock_lease *leases[PLOCK_GROUP_MAX]) {
+    const long count = at_once(holds);
+    for (long i = 0; i < count; i++) leases[i] = binding_lease(rb_ary_entry(holds, i));
+    return (size_t)count;
+}
+
+/* --- requests of a store on Redis --- */
+
+typedef struct several {
+    plock_lease *const *leases;
+    size_t count;
+    plock_group *group;
+    plock_acquire_options patience; /* of an acquire */
+    size_t free_ones;
+    plock_ns keep, budget; /* of a release */
+    VALUE *answers;        /* of a release: for each lease true, false: lost, or nil: not held */
+    binding_told *told;
+    void *context;
+    plock_status status;
+    plock_error *error;
+} several;
+
+static VALUE refer_to(several *s) {
+    const plock_status status = plock_group_new(&s->group, s->leases, s->count);
+    if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "leases that do not belong together");
+    if (status) binding_raise(status, NULL);
+    return Qnil;
+}
+
+static VALUE let_group_go(VALUE argument) {
+    plock_group_free(((several *)argument)->group);
+    return Qnil;
+}
+
+static void fail(several *s, plock_status status) {
+    s->status = status;
+    if (status) *s->error = *plock_group_error(s->group);
+}
+
+static VALUE acquire_group(VALUE argument) {
+    several *s = (several *)argument;
+    (void)refer_to(s);
+    plock_status status = plock_group_acquire(s->group, &s->patience);
+    if (!status) status = binding_carry_on(plock_group_operation(s->group));
+    if (status == PLOCK_REFUSED) s->free_ones = plock_group_free_ones(s->group);
+    fail(s, status);
+    return Qnil;
+}
+
+plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
+                                   const binding_request *request, size_t *refused,
+                                   plock_error *error) {
+    several s = {.leases = leases,
+                 .count = count,
+                 .patience = {.ttl = request->ttl,
+                              .wait = request->wait,
+                              .renews = request->renewed,
+                              .automatic = request->renewed,
+                              .watched = request->told},
+                 .error = error};
+    rb_ensure(acquire_group, (VALUE)&s, let_group_go, (VALUE)&s);
+    *refused = s.free_ones;
+    return s.status;
+}
+
+static plock_status begin_release(void *argument) {
+    const several *s = argument;
+    return plock_group_release(s->group, s->keep);
+}
+
+/* The turns of the leases did not all come in time. */
+static void let_all_go(void *argument) {
+    const several *s = argument;
+    for (size_t i = 0; i < s->count; i++) plock_lease_let_go(s->leases[i], s->keep);
+}
+
+static VALUE release_outcome(const plock_group *group, size_t index) {
+    return plock_group_released(group, index)      ? Qtrue
+           : plock_group_passed_over(group, index) ? Qnil
+                                                   : Qfalse;
+}
+
+static void group_released(void *argument, plock_status status) {
+    several *s = argument;
+    fail(s, status);
+    for (size_t i = 0; i < s->count; i++)
+        s->answers[i] = status == PLOCK_IN_USE ? Qtrue : release_outcome(s->group, i);
+    if (s->told) s->told(s->context, status);
+}
+
+static VALUE release_group(VALUE argument) {
+    several *s = (several *)argument;
+    (void)refer_to(s);
+    plock_place_in_turn places[PLOCK_GROUP_MAX];
+    for (size_t i = 0; i < s->count; i++) places[i] = plock_lease_turn(s->leases[i]);
+    plock_lease_use turn = {.places = places,
+                            .count = s->count,
+                            .begin = begin_release,
+                            .give_up = let_all_go,
+                            .context = s,
+                            .operation = plock_group_operation(s->group),
+                            .patience = plock_lease_budget(s->leases[0], true)};
+    plock_lease_use_take(&turn);
+    const plock_operation operation = plock_lease_use_operation(&turn);
+    if (s->budget) operation.hurry(operation.of, plock_after(plock_now(), s->budget));
+    (void)binding_carry_on_deferring(operation, group_released, s);
+    return Qnil;
+}
+
+plock_status binding_group_release(plock_lease *const *leases, size_t count, VALUE *answers,
+                                   binding_told *told, void *context, plock_error *error) {
+    several s = {.leases = leases,
+                 .count = count,
+                 .answers = answers,
+                 .told = told,
+                 .context = context,
+                 .error = error};
+    rb_ensure(release_group, (VALUE)&s, let_group_go, (VALUE)&s);
+    return s.status;
+}
+
+/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left, replicas) -> holds; or the
+ * number of free keys before the first that is not free; or nil: the keys do not live on one node.
+ */
+static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
+                            VALUE label, VALUE watch, VALUE asking, VALUE left, VALUE replicas) {
+    char encoded[PLOCK_LABEL_MAX + 1];
+    plock_lease *leases[PLOCK_GROUP_MAX];
+    plock_error error = {.status = PLOCK_OK};
+    VALUE objects = binding_leases_new(&binding_redis_kind, self, keys);
+    several s = {.leases = leases,
+                 .count = binding_leases(objects, leases),
+                 .patience = binding_patience(ttl, renew, max_hold, watch),
+                 .error = &error};
+    s.patience.label = binding_label(label, encoded);
+    s.patience.asking = binding_span(asking);
+    s.patience.wait = binding_span(left);
+    s.patience.replicas = binding_replicas(replicas);
+    rb_ensure(acquire_group, (VALUE)&s, let_group_go, (VALUE)&s);
+    if (s.status == PLOCK_REFUSED) return SIZET2NUM(s.free_ones);
+    if (s.status == PLOCK_CROSSSLOT) return Qnil;
+    if (s.status) binding_raise(s.status, &error);
+    return binding_hand_out(objects);
+}
+
+/* release_all(holds, keep, budget) -> for each true; false: it was lost; nil: it had been released,
+ * or left. budget: in seconds, or nil. Releases without an answer by then go on in the background,
+ * and raise nothing. */
+VALUE binding_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
+    (void)self;
+    plock_lease *leases[PLOCK_GROUP_MAX];
+    VALUE answers[PLOCK_GROUP_MAX];
+    plock_error error = {.status = PLOCK_OK};
+    const size_t count = binding_leases(holds, leases);
+    several s = {.leases = leases,
+                 .count = count,
+                 .keep = binding_span(keep),
+                 .budget = NIL_P(budget) ? 0 : binding_span(budget),
+                 .answers = answers,
+                 .error = &error};
+    rb_ensure(release_group, (VALUE)&s, let_group_go, (VALUE)&s);
+    RB_GC_GUARD(holds);
+    if (s.status && s.status != PLOCK_MISUSE && s.status != PLOCK_IN_USE && !s.budget)
+        binding_raise(s.status, &error);
+    return rb_ary_new_from_values((long)count, answers);
+}
+
+/* --- the short way: binding_direct.c does the same for one key. If the first attempt does not get
+ * all keys, Ruby goes on from its outcome. --- */
+
+typedef struct direct_all {
+    const binding_store_kind *kind;
+    const plain_calls *plain;
+    VALUE store, keys, leases, own;
+    size_t count;
+    /* in the order of the caller's keys, each key once */
+    VALUE holds[PLOCK_GROUP_MAX], given[PLOCK_GROUP_MAX];
+    /* in the order of the names in the store, in which Ruby acquires them, too; places: the index
+     * of each in `given` */
+    plock_lease *handles[PLOCK_GROUP_MAX];
+    unsigned char places[PLOCK_GROUP_MAX];
+    binding_request request;
+    double wait;
+    VALUE ttl_given, wait_given, raises;
+    plock_ns began;
+    bool tells; /* as in direct */
+    VALUE answers[PLOCK_GROUP_MAX];
+    plock_error error;
+} direct_all;
+
+static bool known_already(direct_all *d, const char *name, size_t length) {
+    for (size_t i = 0; i < d->count; i++) {
+        size_t known_length;
+        const char *known = plock_lease_key(binding_lease(d->holds[i]), &known_length);
+        if (known_length == length && !memcmp(known, name, length)) return true;
+    }
+    return false;
+}
+
+/* Inserts the lease in the order of the names. */
+static void insert(direct_all *d, plock_lease *handle, const char *name, size_t length) {
+    size_t at = d->count;
+    for (; at > 0; at--) {
+        size_t before_length; /* of one prefix, all are equally long */
+        const char *before = plock_lease_key(d->handles[at - 1], &before_length);
+        if (memcmp(before, name, length) < 0) break;
+        d->handles[at] = d->handles[at - 1];
+        d->places[at] = d->places[at - 1];
+    }
+    d->handles[at] = handle;
+    d->places[at] = (unsigned char)d->count;
+}
+
+/* Returns false if there are too many keys, or if this fiber would wait for itself. */
+static bool add(direct_all *d, VALUE key, VALUE bytes) {
+    char name[BINDING_NAME_MAX];
+    const size_t length = binding_name(d->plain->prefix, bytes, d->plain->secret, name);
+    RB_GC_GUARD(bytes);
+    if (known_already(d, name, length)) return true;
+    if (d->count == PLOCK_GROUP_MAX) return false;
+    if (RARRAY_LEN(d->own) > 0 &&
+        direct_own_in_the_way(d->own, d->store, direct_name(d->plain, name, length), Qnil, d->wait))
+        return false;
+    VALUE hold = binding_lease_named(d->kind, d->store, name, length);
+    d->holds[d->count] = hold;
+    d->given[d->count] = direct_lease(d->plain, &d->request, key, hold);
+    insert(d, binding_lease(hold), name, length);
+    d->count++;
+    return true;
+}
+
+/* Returns false if Ruby has to decide about a key, or about their number. */
+static bool add_all(direct_all *d) {
+    for (long i = 0; i < RARRAY_LEN(d->keys); i++) {
+        VALUE key = RARRAY_AREF(d->keys, i), bytes = direct_bytes_of(key);
+        if (NIL_P(bytes) || !add(d, key, bytes)) return false;
+    }
+    return d->count > 0;
+}
+
+/* Has Ruby end the leases after the block. answer: for each lease true, false or nil; or the
+ * failure; or nil: nothing was released yet. */
+static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
+    direct_all *d = (direct_all *)argument;
+    (void)unused, (void)argc, (void)argv, (void)blockarg;
+    VALUE leases = rb_ary_new_capa((long)d->count), answer = Qnil;
+    for (size_t i = 0; i < d->count; i++) rb_ary_push(leases, d->given[i]);
+    if (d->error.status == PLOCK_OK || d->error.status == PLOCK_MISUSE) {
+        answer = rb_ary_new_capa((long)d->count);
+        for (size_t i = 0; i < d->count; i++) rb_ary_push(answer, Qnil);
+        for (size_t i = 0; i < d->count; i++) rb_ary_store(answer, d->places[i], d->answers[i]);
+    } else if (d->error.status != PLOCK_AGAIN) {
+        answer = binding_exception_of(d->error.status, &d->error);
+    }
+    return rb_funcall(d->store, rb_intern("end_group"), 3, leases, d->ttl_given, answer);
+}
+
+static void released(void *context, plock_status status) {
+    direct_all *d = context;
+    size_t ours = 0;
+    for (size_t i = 0; i < d->count; i++) ours += d->answers[i] == Qtrue;
+    if (ours == d->count && (!status || status == PLOCK_IN_USE)) return;
+    d->error.status = status;
+    direct_leave_to_ruby(end_in_ruby, (VALUE)d);
+}
+
+static bool all_plain(const direct_all *d) {
+    if (binding_events_heard() || d->tells) return false;
+    for (size_t i = 0; i < d->count; i++)
+        if (!plock_lease_held(d->handles[i]) || !direct_has(d->given[i], d->holds[i])) return false;
+    return true;
+}
+
+static VALUE end_leases(VALUE argument) {
+    direct_all *d = (direct_all *)argument;
+    d->error.status = PLOCK_AGAIN;
+    if (all_plain(d))
+        (void)d->kind->release_all(d->handles, d->count, d->answers, released, d, &d->error);
+    else
+        direct_leave_to_ruby(end_in_ruby, argument);
+    return Qnil;
+}
+
+static VALUE end_block(VALUE argument) {
+    direct_ask_and_end(&((direct_all *)argument)->tells, end_leases, argument);
+    return Qnil;
+}
+
+static VALUE end_and_forget(VALUE argument) {
+    const direct_all *d = (const direct_all *)argument;
+    for (size_t i = d->count; i-- > 0;) direct_forget_own(d->own, d->given[i]);
+    return Qnil;
+}
+
+static VALUE run_block(VALUE argument) {
+    const direct_all *d = (const direct_all *)argument;
+    if (d->tells && binding_bridge_wants(ID2SYM(rb_intern("acquire")))) {
+        for (size_t i = 0; i < d->count; i++) {
+            size_t length;
+            const char *name = plock_lease_key(d->handles[i], &length);
+            direct_tell_of(d->store, d->given[d->places[i]], direct_name(d->plain, name, length),
+                           Qnil, d->wait, d->began);
+        }
+    }
+    return rb_yield(d->leases);
+}
+
+static VALUE run_and_end(VALUE argument) {
+    return rb_ensure(run_block, argument, end_block, argument);
+}
+
+/* The key with the index `refused` is not free, or the attempt failed. */
+static VALUE go_on_in_ruby(const direct_all *d, plock_status status, size_t refused) {
+    VALUE answer = status == PLOCK_REFUSED     ? SIZET2NUM(refused)
+                   : status == PLOCK_CROSSSLOT ? Qnil
+                                               : binding_exception_of(status, &d->error);
+    VALUE group = rb_const_get(rb_const_get(binding_plock, rb_intern("Locking")),
+                               rb_intern("GroupAcquisition"));
+    VALUE attempt_class = rb_const_get(group, rb_intern("Attempt"));
+    VALUE attempt =
+        rb_funcall(attempt_class, rb_intern("new"), 2, binding_seconds(d->began), answer);
+    VALUE arguments[] = {d->keys, d->ttl_given, d->wait_given, d->raises, attempt};
+    return rb_funcall_with_block(d->store, rb_intern("go_on_asking"), 5, arguments,
+                                 rb_block_proc());
+}
+
+static VALUE take_and_run(direct_all *d) {
+    size_t refused = 0;
+    const plock_status status =
+        d->kind->acquire_all(d->handles, d->count, &d->request, &refused, &d->error);
+    if (status) return go_on_in_ruby(d, status, refused);
+    for (size_t i = 0; i < d->count; i++) {
+        (void)rb_ary_push(d->own, d->store);
+        (void)rb_ary_push(d->own, d->given[i]);
+    }
+    return rb_ensure(run_and_end, (VALUE)d, end_and_forget, (VALUE)d);
+}
+
+/* acquire_all_directly(plain, keys, ttl, wait, raises) { |leases| } -> the block's value; UNDONE:
+ * Ruby has to do it, and nothing has been done. If others held a key until `wait` was over, it
+ * raises TimeoutError, or returns nil. */
+VALUE binding_acquire_all_directly(VALUE store, VALUE calls, VALUE keys, VALUE ttl, VALUE wait,
+                                   VALUE raises) {
+    direct_all d = {.kind = binding_kind(store),
+                    .plain = direct_plain(calls),
+                    .store = store,
+                    .keys = keys,
+                    .ttl_given = ttl,
+                    .wait_given = wait,
+                    .raises = raises,
+                    .tells = !NIL_P(binding_event_bridge())};
+    if (binding_events_heard() || !rb_block_given_p() || !RB_TYPE_P(keys, T_ARRAY) ||
+        !direct_read_options(d.plain, ttl, wait, &d.request, &d.wait))
+        return direct_undone;
+    d.began = plock_now();
+    d.own = direct_own();
+    d.request.told = d.tells && d.request.renewed;
+    if (!add_all(&d)) return direct_undone;
+    if (d.request.told) binding_start_dispatcher();
+    d.leases = rb_ary_new_from_values((long)d.count, d.given);
+    VALUE value = take_and_run(&d);
+    RB_GC_GUARD(calls);
+    RB_GC_GUARD(keys);
+    RB_GC_GUARD(d.leases);
+    return value == direct_undone ? Qnil : value; /* the block has run */
+}
+
+void binding_init_group(VALUE store_class) {
+    rb_define_private_method(store_class, "take_all", store_take_all, 9);
+    rb_define_method(store_class, "release_all", binding_release_all, 3);
+}

@@ -1,0 +1,8 @@
+-- Comes first in the release script for a Redis Cluster: what parts/free.lua does if the lock has
+-- no waiters. It saves the server the work of cluster.lua.
+if not ARGV[2] then
+  local lock = KEYS[1]
+  if redis.call('GET', lock) ~= ARGV[1] then return 0 end
+  -- include queue
+  if redis.pcall('EXISTS', queue) == 0 then return redis.call('DEL', lock) end
+end

@@ -1,0 +1,36 @@
+/* An index: finds the entries with a key. The entries are embedded in the structs of their owners,
+ * so an insertion needs no memory and cannot fail. They are in a fixed number of lists: with a
+ * hundred thousand keys a hundred in each. */
+#ifndef PLOCK__INDEX_H
+#define PLOCK__INDEX_H
+
+#include "base/text.h"
+
+#include <stdint.h>
+
+typedef struct plock__index_entry plock__index_entry;
+
+/* All zero: the entry is in no index. */
+struct plock__index_entry {
+    plock__index_entry *next, **link; /* link: the pointer that leads to this entry */
+    uint32_t hash;
+};
+
+enum { PLOCK__INDEX_LISTS = 1024 };
+
+typedef struct plock__index {
+    plock__index_entry *lists[PLOCK__INDEX_LISTS];
+} plock__index;
+
+/* Adds an entry that is in no index. */
+void plock__index_add(plock__index *index, plock__index_entry *entry, plock_text key);
+
+/* Removes the entry, if it is in an index. */
+void plock__index_remove(plock__index_entry *entry);
+
+/* Return the first entry that may have the key, and the next one after it; NULL: there is none.
+ * Other keys may have the same hash, so the caller compares the keys. */
+plock__index_entry *plock__index_first(const plock__index *index, plock_text key);
+plock__index_entry *plock__index_next(const plock__index_entry *entry);
+
+#endif

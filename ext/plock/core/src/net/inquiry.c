@@ -1,0 +1,116 @@
+#include "net/inquiry.h"
+
+#include "base/failure.h"
+#include "net/dial.h"
+
+#include <poll.h>
+
+plock_status plock__inquiry_start(plock_inquiry *inquiry, plock_error *error) {
+    const plock_config *config = inquiry->config;
+    inquiry->deadline = plock_after(plock_now(), config->connect_timeout);
+    if (config->scheme == PLOCK_TLS_OVER_TCP) {
+        const plock_status status = plock__tls_context(&inquiry->tls, config, error);
+        if (status) return status;
+    }
+    plock__pool_start(&inquiry->pool, PLOCK__ASKED_MAX);
+    inquiry->started = true;
+    return PLOCK_OK;
+}
+
+void plock__inquiry_add(plock_inquiry *inquiry, const char *host, const char *port) {
+    if (inquiry->count == PLOCK__ASKED_MAX) return;
+    inquiry->list[inquiry->count++].resolver = (plock_resolver){.host = host, .port = port};
+}
+
+/* --- one question --- */
+
+static plock_status connect_to(plock_inquiry *inquiry, plock_question *q) {
+    const plock_status status = plock__dial(&q->connection, inquiry->config, &q->resolver,
+                                            &inquiry->tls, &inquiry->pool, &q->error);
+    if (!status && inquiry->large && plock__connection_enlarge(q->connection))
+        return plock__fail_plainly(&q->error, PLOCK_NO_MEMORY);
+    return status;
+}
+
+static plock_status advance(plock_inquiry *inquiry, plock_question *q) {
+    plock_status status = q->connection ? PLOCK_OK : connect_to(inquiry, q);
+    if (!status && q->state == PLOCK__QUESTION_OPENS) {
+        status = plock__connection_open(q->connection, inquiry->deadline, &q->interest, &q->error);
+        if (!status && !inquiry->ask) return PLOCK_OK;
+        if (!status) q->state = PLOCK__QUESTION_LISTENS;
+        if (!status) status = inquiry->ask(inquiry, q);
+    }
+    if (status) return status;
+    const plock_value *answer;
+    status = plock__connection_receive(q->connection, &answer, &q->interest, &q->error);
+    return status ? status : inquiry->read(inquiry, q, answer);
+}
+
+void plock__inquiry_step(plock_inquiry *inquiry, plock_question *question) {
+    question->interest = (plock_interest){.fd = -1, .deadline = inquiry->deadline};
+    const plock_status status = advance(inquiry, question);
+    if (status == PLOCK_AGAIN) return;
+    question->state = PLOCK__QUESTION_ENDED;
+    question->error.status = status;
+}
+
+/* --- all of them --- */
+
+void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns deadline) {
+    struct pollfd fds[PLOCK__ASKED_MAX];
+    nfds_t count = 0;
+    for (unsigned i = 0; i < inquiry->asked; i++) {
+        const plock_question *q = &inquiry->list[i];
+        if (q->state == PLOCK__QUESTION_ENDED) continue;
+        if (q->interest.deadline < deadline) deadline = q->interest.deadline;
+        if (q->interest.fd >= 0)
+            fds[count++] = (struct pollfd){.fd = q->interest.fd, .events = q->interest.events};
+    }
+    if (deadline <= now) return;
+    /* rounded up: a timeout of 0 would spin until the deadline */
+    (void)poll(fds, count, (int)((deadline - now) / PLOCK_MILLISECOND) + 1);
+}
+
+unsigned plock__inquiry_under_way(const plock_inquiry *inquiry) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < inquiry->asked; i++)
+        count += inquiry->list[i].state != PLOCK__QUESTION_ENDED;
+    return count;
+}
+
+static bool all_ended(const plock_inquiry *inquiry) {
+    return inquiry->asked == inquiry->count && !plock__inquiry_under_way(inquiry);
+}
+
+static const plock_question *failed(const plock_inquiry *inquiry) {
+    const plock_question *first = NULL, *final = NULL;
+    for (unsigned i = 0; i < inquiry->asked; i++) {
+        const plock_question *q = &inquiry->list[i];
+        const plock_status status = q->error.status;
+        if (q->state != PLOCK__QUESTION_ENDED || !status || status == PLOCK_REFUSED) continue;
+        if (!first) first = q;
+        if (!final && !plock_status_retries(status)) final = q;
+    }
+    return final && all_ended(inquiry) ? final : first;
+}
+
+plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *what,
+                                    plock_error *error) {
+    const plock_question *q = failed(inquiry);
+    if (!q) return PLOCK_OK;
+    const plock_error *said = &q->error;
+    const bool counts = plock_status_retries(said->status) || all_ended(inquiry);
+    return plock__fail(error, counts ? said->status : PLOCK_SILENT, "the %s %.64s:%s: %.128s", what,
+                       q->resolver.host, q->resolver.port,
+                       *said->message ? said->message : plock_status_text(said->status));
+}
+
+void plock__inquiry_end(plock_inquiry *inquiry) {
+    for (unsigned i = 0; i < inquiry->count; i++) {
+        plock_question *q = &inquiry->list[i];
+        if (q->connection) plock__pool_give(&inquiry->pool, q->connection, false);
+        plock__resolver_clear(&q->resolver);
+    }
+    if (inquiry->started) plock__pool_clear(&inquiry->pool);
+    plock__tls_context_free(inquiry->tls);
+}

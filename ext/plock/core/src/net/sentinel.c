@@ -1,0 +1,257 @@
+#include "net/sentinel.h"
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "net/inquiry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How long the other sentinels have once one has answered. */
+static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
+
+_Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
+               "all sentinels of a URL can be asked");
+
+/* On the heap, as its inquiry demands. */
+typedef struct search {
+    plock_inquiry inquiry; /* first, so that both are one address */
+    const plock_sentinels *sentinels;
+    plock_addresses named[PLOCK__ASKED_MAX]; /* what each one told; a name may not be resolved */
+} search;
+
+/* --- one sentinel --- */
+
+plock_status plock__sentinel_ask(plock_connection *connection, const char *primary,
+                                 plock_error *error) {
+    const plock_text words[] = {plock__text("SENTINEL", 8),
+                                plock__text("get-master-addr-by-name", 23),
+                                plock__text(primary, strlen(primary))};
+    return plock__connection_send(connection, 3, words, error);
+}
+
+/* Copies an element of the answer. Returns false if it is no text, or too long. */
+static bool copy(const plock_value *answer, size_t element, char *to, size_t room) {
+    const plock_value *text = plock__element(answer, element, PLOCK__STRING);
+    if (!text || text->length == 0 || text->length >= room) return false;
+    if (memchr(text->text, 0, text->length)) return false;
+    memcpy(to, text->text, text->length);
+    to[text->length] = 0;
+    return true;
+}
+
+static bool is_port(const char *text) {
+    const long number = text[strspn(text, "0123456789")] ? 0 : strtol(text, NULL, 10);
+    return number > 0 && number <= UINT16_MAX;
+}
+
+plock_status plock__sentinel_read(const plock_value *answer, plock_addresses *named,
+                                  plock_error *error) {
+    if (answer->type == PLOCK__NIL) return PLOCK_REFUSED;
+    if (answer->type == PLOCK__ERROR) return plock__server_error(answer, error);
+    if (!copy(answer, 0, named->host, sizeof named->host) ||
+        !copy(answer, 1, named->port, sizeof named->port) || !is_port(named->port))
+        return plock__fail(error, PLOCK_PROTOCOL,
+                           "an answer that no sentinel gives to get-master-addr-by-name");
+    (void)plock__read_literal(named->host, named->port, named);
+    return PLOCK_OK;
+}
+
+static search *search_of(plock_inquiry *inquiry) { return (search *)(void *)inquiry; }
+
+static plock_status ask(plock_inquiry *inquiry, plock_question *q) {
+    return plock__sentinel_ask(q->connection, search_of(inquiry)->sentinels->primary, &q->error);
+}
+
+static plock_status read_name(plock_inquiry *inquiry, plock_question *q,
+                              const plock_value *answer) {
+    return plock__sentinel_read(answer, &search_of(inquiry)->named[q - inquiry->list], &q->error);
+}
+
+/* --- all of them --- */
+
+static bool answered(const search *s, unsigned number) {
+    const plock_question *q = &s->inquiry.list[number];
+    return q->state == PLOCK__QUESTION_ENDED && !q->error.status;
+}
+
+/* How many sentinels have named what this one has. */
+static unsigned votes_for(const search *s, unsigned number) {
+    unsigned votes = 0;
+    for (unsigned i = 0; answered(s, number) && i < s->inquiry.count; i++)
+        votes += answered(s, i) && plock__same_server(&s->named[number], &s->named[i]);
+    return votes;
+}
+
+/* Returns the server that most sentinels have named, or NULL. */
+static plock_addresses *most_named(search *s, unsigned *votes) {
+    plock_addresses *most = NULL;
+    *votes = 0;
+    for (unsigned i = 0; i < s->inquiry.count; i++) {
+        const unsigned same = votes_for(s, i);
+        if (same <= *votes) continue;
+        most = &s->named[i];
+        *votes = same;
+    }
+    return most;
+}
+
+/* Asks until enough sentinels have answered. Returns what most of them have named, or NULL. */
+static plock_addresses *listen_to_all(search *s, bool *enough) {
+    plock_inquiry *inquiry = &s->inquiry;
+    plock_ns patient_until = inquiry->deadline;
+    for (;;) {
+        plock__begin_step();
+        for (unsigned i = 0; i < inquiry->count; i++)
+            if (inquiry->list[i].state != PLOCK__QUESTION_ENDED)
+                plock__inquiry_step(inquiry, &inquiry->list[i]);
+        plock__end_step();
+        unsigned votes;
+        plock_addresses *most = most_named(s, &votes);
+        const plock_ns now = plock_now();
+        if (most && patient_until > plock_after(now, PATIENCE))
+            patient_until = plock_after(now, PATIENCE);
+        *enough = votes * 2 > inquiry->count;
+        if (*enough || !plock__inquiry_under_way(inquiry) || now >= patient_until) return most;
+        plock__inquiry_await(inquiry, now, patient_until);
+    }
+}
+
+static plock_status resolve(plock_addresses *named, plock_ns deadline, plock_error *error) {
+    plock_addresses resolved = {0};
+    if (named->count) return PLOCK_OK;
+    const plock_status status =
+        plock__resolve_by(deadline, named->host, named->port, &resolved, error);
+    named->count = resolved.count;
+    memcpy(named->list, resolved.list, sizeof named->list);
+    return status;
+}
+
+/* --- if they do not agree --- */
+
+static void resolve_all(search *s) {
+    plock_error ignored;
+    const plock_ns soon = plock_after(plock_now(), PATIENCE), deadline = s->inquiry.deadline;
+    for (unsigned i = 0; i < s->inquiry.count; i++)
+        if (answered(s, i))
+            (void)resolve(&s->named[i], soon < deadline ? soon : deadline, &ignored);
+}
+
+/* Has a server said that it is a primary? */
+static bool is_primary(const plock_question *q) {
+    return q->state == PLOCK__QUESTION_ENDED && !q->error.status;
+}
+
+/* Asks the servers for their roles, as each connection to them does. Returns the first one that is
+ * a primary. Those before it have as long as the other sentinels had. Without a primary, returns
+ * the count. */
+static unsigned first_primary(plock_inquiry *servers) {
+    plock_ns patient_until = servers->deadline;
+    for (;;) {
+        bool waits = false;
+        unsigned first = servers->count;
+        plock__begin_step();
+        for (unsigned i = 0; i < servers->count; i++) {
+            plock_question *q = &servers->list[i];
+            if (q->state != PLOCK__QUESTION_ENDED) plock__inquiry_step(servers, q);
+            if (first < servers->count) continue;
+            if (is_primary(q)) first = i;
+            waits = waits || q->state != PLOCK__QUESTION_ENDED;
+        }
+        plock__end_step();
+        const plock_ns now = plock_now();
+        if (first < servers->count && patient_until > plock_after(now, PATIENCE))
+            patient_until = plock_after(now, PATIENCE);
+        if (!waits || now >= patient_until) return first;
+        plock__inquiry_await(servers, now, patient_until);
+    }
+}
+
+/* As many sentinels have named one server as another. */
+static plock_addresses *break_tie(search *s, const plock_config *config, unsigned votes) {
+    plock_addresses *tied[PLOCK__ASKED_MAX] = {NULL};
+    plock_error ignored;
+    plock_inquiry *servers = plock__allocate(sizeof *servers);
+    if (!servers) return NULL;
+    servers->config = config;
+    if (!plock__inquiry_start(servers, &ignored)) servers->deadline = s->inquiry.deadline;
+    for (unsigned i = 0; servers->started && i < s->inquiry.count; i++) {
+        bool known = votes_for(s, i) < votes;
+        for (unsigned j = 0; j < servers->count && !known; j++)
+            known = plock__same_server(tied[j], &s->named[i]);
+        if (known) continue;
+        tied[servers->count] = &s->named[i];
+        plock__inquiry_add(servers, s->named[i].host, s->named[i].port);
+    }
+    servers->asked = servers->count;
+    const unsigned first = servers->count > 1 ? first_primary(servers) : servers->count;
+    plock_addresses *chosen = first < servers->count ? tied[first] : NULL;
+    plock__begin_step();
+    plock__inquiry_end(servers);
+    plock__free(servers);
+    plock__end_step();
+    return chosen;
+}
+
+/* They may know one server by several names. Otherwise the servers are asked. Without an answer the
+ * first one of the URL decides. */
+static plock_addresses *decide(search *s, const plock_config *config) {
+    unsigned votes;
+    resolve_all(s);
+    plock_addresses *most = most_named(s, &votes);
+    plock_addresses *chosen = votes * 2 > s->inquiry.count ? NULL : break_tie(s, config, votes);
+    return chosen ? chosen : most;
+}
+
+/* --- the outcome --- */
+
+static plock_status not_found(const search *s, plock_error *error) {
+    const plock_inquiry *inquiry = &s->inquiry;
+    unsigned unknown = 0;
+    for (unsigned i = 0; i < inquiry->count; i++)
+        unknown += inquiry->list[i].state == PLOCK__QUESTION_ENDED &&
+                   inquiry->list[i].error.status == PLOCK_REFUSED;
+    const char *primary = s->sentinels->primary;
+    if (unknown * 2 > inquiry->count)
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "the sentinels know no primary named %.64s: SENTINEL masters lists the "
+                           "names that they know",
+                           primary);
+    const plock_status status = plock__inquiry_failure(inquiry, "sentinel", error);
+    if (status) return status;
+    return plock__fail(error, PLOCK_SILENT, "none of the %u sentinels of %.64s answered in time",
+                       inquiry->count, primary);
+}
+
+static plock_status start(search *s, const plock_config *config, plock_error *error) {
+    s->sentinels = config->sentinels;
+    s->inquiry.config = s->sentinels->config;
+    s->inquiry.ask = ask;
+    s->inquiry.read = read_name;
+    const plock_status status = plock__inquiry_start(&s->inquiry, error);
+    const plock_endpoints *places = &s->sentinels->places;
+    for (unsigned i = 0; !status && i < places->count; i++)
+        plock__inquiry_add(&s->inquiry, places->list[i].host, places->list[i].port);
+    s->inquiry.asked = s->inquiry.count;
+    return status;
+}
+
+plock_status plock__find_primary(const plock_config *config, plock_addresses *found,
+                                 plock_error *error) {
+    search *s = plock__allocate(sizeof *s);
+    if (!s) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    plock_status status = start(s, config, error);
+    if (!status) {
+        bool enough;
+        plock_addresses *named = listen_to_all(s, &enough);
+        if (named && !enough) named = decide(s, config);
+        status = named ? resolve(named, s->inquiry.deadline, error) : not_found(s, error);
+        if (named) *found = *named;
+    }
+    plock__begin_step();
+    plock__inquiry_end(&s->inquiry);
+    plock__free(s);
+    plock__end_step();
+    return status;
+}

@@ -1,0 +1,262 @@
+#include "redis/failover.h"
+
+#include "base/memory.h"
+#include "base/pause.h"
+#include "base/process.h"
+#include "net/dial.h"
+#include "net/sentinel.h"
+#include "redis/coordinator.h"
+#include "redis/store.h"
+
+#include <string.h>
+
+static const char CHANNEL[] = "+switch-master";
+
+struct plock_failover {
+    plock_job job; /* first, so that both are one address */
+    plock_node *node;
+
+    /* Under the lock. */
+    unsigned references; /* the coordinator's, and the job's while the worker thread has it */
+    bool submitted, over;
+
+    /* Only for the worker thread. */
+    enum { CLOSED, CONNECTING, SUBSCRIBING, OPEN } state;
+    plock_connection *connection;
+    plock_resolver resolver; /* of the sentinel */
+    struct ssl_ctx_st *tls;
+    unsigned sentinel; /* the index of the one to listen to */
+    unsigned failures;
+    plock_ns deadline, retry_at;
+    plock_ns turn_at;  /* when the next sentinel is listened to */
+    plock_ns asked_at; /* when all were asked; 0: never */
+};
+
+/* For how long one sentinel is listened to: it may be silent, or cut off from the others. */
+static const plock_ns TURN = 2 * PLOCK_SECOND;
+
+/* The same after one has named another primary, which the others may not know yet. */
+static const plock_ns SHORT_TURN = PLOCK_SECOND / 4;
+
+/* A sentinel that keeps naming others must not keep all of them busy. */
+static const plock_ns ASKS_EVERY = PLOCK_SECOND / 10;
+
+static const plock_sentinels *sentinels_of(const plock_failover *failover) {
+    return failover->node->config->sentinels;
+}
+
+/* --- one sentinel --- */
+
+static void hang_up(plock_failover *failover) {
+    if (failover->connection) plock__pool_give(&failover->node->pool, failover->connection, false);
+    failover->connection = NULL;
+    plock__resolver_clear(&failover->resolver);
+    failover->state = CLOSED;
+}
+
+static plock_status begin(plock_failover *failover, plock_error *error) {
+    const plock_sentinels *sentinels = sentinels_of(failover);
+    const plock_endpoint *place = &sentinels->places.list[failover->sentinel];
+    failover->resolver = (plock_resolver){.host = place->host, .port = place->port};
+    const plock_status status =
+        plock__dial(&failover->connection, sentinels->config, &failover->resolver, &failover->tls,
+                    &failover->node->pool, error);
+    if (status) return status;
+    failover->state = CONNECTING;
+    failover->deadline = plock_after(plock_now(), sentinels->config->connect_timeout);
+    return PLOCK_OK;
+}
+
+/* Asks for the address, too: the sentinel answers both before it tells of a later failover. */
+static plock_status subscribe(plock_failover *failover, plock_error *error) {
+    const plock_text words[] = {plock__text("SUBSCRIBE", 9),
+                                plock__text(CHANNEL, sizeof CHANNEL - 1)};
+    failover->state = SUBSCRIBING;
+    failover->deadline = plock_after(plock_now(), sentinels_of(failover)->config->command_timeout);
+    const plock_status status =
+        plock__sentinel_ask(failover->connection, sentinels_of(failover)->primary, error);
+    return status ? status : plock__connection_send(failover->connection, 2, words, error);
+}
+
+/* --- what it tells --- */
+
+/* Has all sentinels be asked. If most of them name another server, the resolver moves the node. */
+static void ask_all(plock_node *node) {
+    plock_lookup *lookup = NULL;
+    plock_addresses unused;
+    plock_interest interest;
+    plock_error ignored;
+    const plock_status status =
+        plock__resolve(&node->resolver, &lookup, &unused, &interest, &ignored);
+    plock__abandon_lookup(&lookup);
+    if (status == PLOCK_AGAIN) return;
+    /* it cannot be asked for lack of something, so each connection asks */
+    plock__enter();
+    plock__node_moved(node);
+    plock__leave();
+}
+
+static void is_at(plock_failover *failover, const plock_addresses *primary) {
+    const plock_ns now = plock_now();
+    plock__enter();
+    const plock_addresses *known = &failover->node->resolver.found;
+    const bool moved = *known->host && !plock__same_server(known, primary);
+    plock__leave();
+    failover->turn_at = now + (moved ? SHORT_TURN : TURN);
+    if (!moved || (failover->asked_at && now - failover->asked_at < ASKS_EVERY)) return;
+    failover->asked_at = now;
+    ask_all(failover->node);
+}
+
+/* Copies the next of the words that blanks divide. */
+static bool next_word(plock_text *rest, char *to, size_t room) {
+    const char *blank = memchr(rest->bytes, ' ', rest->length);
+    const size_t length = blank ? (size_t)(blank - rest->bytes) : rest->length;
+    if (length == 0 || length >= room) return false;
+    memcpy(to, rest->bytes, length);
+    to[length] = 0;
+    const size_t used = length + (blank ? 1 : 0);
+    *rest = plock__text(rest->bytes + used, rest->length - used);
+    return true;
+}
+
+/* "NAME OLD_HOST OLD_PORT HOST PORT" */
+static void hear(plock_failover *failover, const plock_value *pushed) {
+    const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
+    if (!payload) return;
+    plock_text rest = plock__text(payload->text, payload->length);
+    char name[PLOCK__HOST_MAX];
+    plock_addresses before = {0}, now = {0};
+    if (next_word(&rest, name, sizeof name) && !strcmp(name, sentinels_of(failover)->primary) &&
+        next_word(&rest, before.host, sizeof before.host) &&
+        next_word(&rest, before.port, sizeof before.port) &&
+        next_word(&rest, now.host, sizeof now.host) && next_word(&rest, now.port, sizeof now.port))
+        is_at(failover, &now);
+}
+
+static plock_status confirm(plock_failover *failover, const plock_value *answer,
+                            plock_error *error) {
+    plock_addresses primary = {0};
+    if (answer->type == PLOCK__ERROR) return plock__server_error(answer, error);
+    if (plock__element(answer, 2, PLOCK__INTEGER)) { /* to SUBSCRIBE */
+        failover->state = OPEN;
+        failover->failures = 0;
+        return PLOCK_OK;
+    }
+    const plock_status status = plock__sentinel_read(answer, &primary, error);
+    if (!status) is_at(failover, &primary);
+    return status;
+}
+
+static plock_status listen_on(plock_failover *failover, plock_interest *interest,
+                              plock_error *error) {
+    for (;;) {
+        const plock_value *answer;
+        plock_status status =
+            failover->state == OPEN
+                ? plock__connection_hear(failover->connection, true, &answer, interest, error)
+                : plock__connection_receive(failover->connection, &answer, interest, error);
+        if (!status && failover->state == OPEN)
+            hear(failover, answer);
+        else if (!status)
+            status = confirm(failover, answer, error);
+        if (status) return status;
+    }
+}
+
+static plock_status advance(plock_failover *failover, plock_interest *interest) {
+    plock_error error = {.status = PLOCK_OK};
+    plock_status status = PLOCK_OK;
+    if (failover->state == CLOSED) status = begin(failover, &error);
+    if (!status && failover->state == CONNECTING) {
+        status = plock__connection_open(failover->connection, failover->deadline, interest, &error);
+        if (!status) status = subscribe(failover, &error);
+    }
+    if (!status) status = listen_on(failover, interest, &error);
+    if (status != PLOCK_AGAIN || failover->state == OPEN) return status;
+    if (interest->deadline > failover->deadline) interest->deadline = failover->deadline;
+    return plock_now() >= failover->deadline ? PLOCK_SILENT : PLOCK_AGAIN;
+}
+
+/* --- the job --- */
+
+static void listen_to_next(plock_failover *failover) {
+    hang_up(failover);
+    failover->sentinel = (failover->sentinel + 1) % sentinels_of(failover)->places.count;
+}
+
+static plock_status step(plock_job *job, plock_interest *interest) {
+    plock_failover *failover = (plock_failover *)(void *)job;
+    *interest = (plock_interest){.fd = -1, .deadline = PLOCK_NEVER};
+    plock__enter();
+    const bool over = failover->over;
+    plock__leave();
+    if (over) return PLOCK_OK;
+    if (failover->state == CLOSED && plock_now() < failover->retry_at) {
+        interest->deadline = failover->retry_at;
+        return PLOCK_AGAIN;
+    }
+    if (failover->state == OPEN && plock_now() >= failover->turn_at) listen_to_next(failover);
+    if (advance(failover, interest) == PLOCK_AGAIN) {
+        if (failover->state == OPEN) interest->deadline = failover->turn_at;
+        return PLOCK_AGAIN;
+    }
+    listen_to_next(failover);
+    failover->retry_at = plock_now() + plock__pause_before_trying(failover->failures++);
+    *interest = (plock_interest){.fd = -1, .deadline = failover->retry_at};
+    return PLOCK_AGAIN;
+}
+
+/* May the job wait without a step? Then a message is read a second later at most. */
+static bool idle(const plock_job *job) {
+    return ((const plock_failover *)(const void *)job)->state == OPEN;
+}
+
+/* --- life --- */
+
+static void let_go(plock_failover *failover) {
+    plock__enter();
+    const bool last = --failover->references == 0;
+    plock__leave();
+    if (!last) return;
+    plock__tls_context_free(failover->tls);
+    plock__store_unattend(failover->node);
+    plock__free(failover);
+}
+
+static void destroy(plock_job *job) {
+    plock_failover *failover = (plock_failover *)(void *)job;
+    hang_up(failover);
+    plock__enter();
+    failover->submitted = false;
+    plock__leave();
+    let_go(failover);
+}
+
+plock_failover *plock__failover_new(plock_node *node) {
+    plock_failover *failover = node->config->sentinels ? plock__allocate(sizeof *failover) : NULL;
+    if (!failover) return NULL;
+    failover->job = (plock_job){.step = step, .destroy = destroy, .idle = idle, .lingers = true};
+    failover->references = 1;
+    failover->node = plock__store_attend(node);
+    return failover;
+}
+
+void plock__failover_start(plock_failover *failover) {
+    if (!failover) return;
+    plock__enter();
+    failover->references++;
+    failover->submitted = true;
+    plock__leave();
+    plock__worker_submit(&failover->job);
+}
+
+void plock__failover_end(plock_failover *failover) {
+    if (!failover) return;
+    plock__enter();
+    failover->over = true;
+    if (failover->submitted && failover->job.generation == plock__generation())
+        plock__worker_schedule(&failover->job);
+    plock__leave();
+    let_go(failover);
+}

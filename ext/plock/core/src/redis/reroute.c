@@ -1,0 +1,147 @@
+#include "redis/reroute.h"
+
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/routes.h"
+
+#include <string.h>
+
+/* After a failure, for lack of memory or of a thread. */
+static const plock_ns RETRY = 100 * PLOCK_MILLISECOND;
+
+static plock_routes *routes_of(const plock_coordinator *coordinator) {
+    return coordinator->node->store->routes;
+}
+
+/* --- with the lock held --- */
+
+static plock_text key_of(const plock_wait_queue *queue) {
+    return plock__text(queue->key, queue->length);
+}
+
+static bool is_at(const plock_coordinator *coordinator, plock_node *node, plock_text key) {
+    return plock__store_node(coordinator->node->store, key) == node;
+}
+
+/* Returns a node to which something belongs that the coordinator has, or NULL. */
+static plock_node *find_target(const plock_coordinator *coordinator) {
+    plock_store *store = coordinator->node->store;
+    plock_node *own = coordinator->node;
+    for (const plock_wait_queue *queue = coordinator->queues.first; queue; queue = queue->next)
+        if (!is_at(coordinator, own, key_of(queue))) return plock__store_node(store, key_of(queue));
+    for (const plock_watch *watch = coordinator->watches; watch; watch = watch->next)
+        if (!is_at(coordinator, own, watch->subject.key))
+            return plock__store_node(store, watch->subject.key);
+    return NULL;
+}
+
+static plock_waiter *find(const plock_coordinator *coordinator, const plock_message *message) {
+    return plock__wait_queue_waiter(plock__wait_queue_find(&coordinator->queues, message->key),
+                                    message->value);
+}
+
+/* The waiters have their places at another node now, which may have lost them on the way: so they
+ * ask again. */
+static void move_queue(plock_wait_queue *queue, plock_coordinator *to, plock_wait_queue **empty) {
+    plock_wait_queue *there = plock__wait_queue_find(&to->queues, key_of(queue));
+    plock__wait_queues_remove(queue);
+    for (plock_waiter *waiter; there && (waiter = queue->first);) {
+        plock__wait_queue_remove(waiter);
+        plock__wait_queue_insert(there, waiter);
+    }
+    if (there) {
+        queue->next = *empty;
+        *empty = queue;
+    } else {
+        plock__wait_queues_add(&to->queues, queue);
+    }
+    if (to->open) plock__wait_queue_shake(there ? there : queue, NULL);
+}
+
+/* *empty: the wait queues that the caller frees without the lock. */
+static void move_all(plock_coordinator *from, plock_coordinator *to, plock_wait_queue **empty) {
+    for (plock_wait_queue *queue = from->queues.first, *next; queue; queue = next) {
+        next = queue->next;
+        if (is_at(from, to->node, key_of(queue))) move_queue(queue, to, empty);
+    }
+    for (plock_watch *watch = from->watches, *next; watch; watch = next) {
+        next = watch->next;
+        if (is_at(from, to->node, watch->subject.key)) plock__watch_move(watch, to);
+    }
+    plock__coordinator_schedule(to);
+}
+
+plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
+                                  const plock_message *message, bool *elsewhere) {
+    plock_store *store = coordinator->node->store;
+    plock_waiter *waiter = find(coordinator, message);
+    if (waiter || !store->routes) return waiter;
+    *elsewhere = !is_at(coordinator, coordinator->node, message->key);
+    for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {
+        const plock_coordinator *other = plock__coordinator_of(node);
+        waiter = other ? find(other, message) : NULL;
+        if (!waiter) continue;
+        *elsewhere = true;
+        return other->open ? NULL : waiter;
+    }
+    return NULL;
+}
+
+void plock__reroute_break(const plock_coordinator *coordinator, const plock_message *message) {
+    plock_store *store = coordinator->node->store;
+    for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {
+        const plock_coordinator *each = plock__coordinator_of(node);
+        if (each) plock__watch_broken(&each->watches_by_key, message->key, message->value);
+    }
+}
+
+void plock__reroute_name(plock_coordinator *coordinator) {
+    plock_store *store = coordinator->node->store;
+    if (!store->routes) return;
+    if (!store->named || store->named_in != plock__generation())
+        memcpy(store->id, coordinator->channel.id, sizeof store->id);
+    store->named = true;
+    store->named_in = plock__generation();
+    memcpy(coordinator->channel.id, store->id, sizeof store->id);
+    coordinator->routes_seen = atomic_load(&store->routes->version);
+}
+
+void plock__coordinator_places(plock_coordinator *coordinator, plock_text key) {
+    if (!routes_of(coordinator) || is_at(coordinator, coordinator->node, key)) return;
+    coordinator->routes_seen--;
+    plock__coordinator_schedule(coordinator);
+}
+
+/* --- in the worker thread --- */
+
+/* Returns true if nothing is left that belongs elsewhere. */
+static bool settle(plock_coordinator *coordinator, plock_node **target) {
+    plock__enter();
+    *target = find_target(coordinator);
+    if (!*target) coordinator->routes_seen = atomic_load(&routes_of(coordinator)->version);
+    plock__leave();
+    return !*target;
+}
+
+plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now) {
+    if (!routes_of(coordinator)) return PLOCK_NEVER;
+    plock__enter();
+    const bool seen = coordinator->routes_seen == atomic_load(&routes_of(coordinator)->version);
+    plock__leave();
+    plock_node *target;
+    while (!seen && !settle(coordinator, &target)) {
+        plock_coordinator *to, *start;
+        plock_error ignored;
+        /* plock__coordinator_find leaves the lock held */
+        if (plock__coordinator_find(target, &to, &start, &ignored)) return plock_after(now, RETRY);
+        plock_wait_queue *empty = NULL;
+        move_all(coordinator, to, &empty);
+        plock__leave();
+        for (plock_wait_queue *next; empty; empty = next) {
+            next = empty->next;
+            plock__free(empty);
+        }
+        if (start) plock__coordinator_start(start);
+    }
+    return PLOCK_NEVER;
+}

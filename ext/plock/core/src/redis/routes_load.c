@@ -1,0 +1,267 @@
+/* Loading the map of a cluster, on a thread of its own. */
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "redis/routes.h"
+#include "runtime/waker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How often the map is loaded at most. */
+static const plock_ns LOADS_EVERY = 100 * PLOCK_MILLISECOND;
+
+/* How many of those that are asked are named in the URL. They may be reachable if all others have
+ * moved. */
+enum { SEEDS_ASKED = 4 };
+
+/* One load. The thread and all callers that wait for it share it. They change it, and count their
+ * references, under the lock. */
+struct plock_load {
+    unsigned references, generation;
+    plock_ns pause; /* before it asks */
+    bool asks, done;
+    bool doubted;       /* since it has asked, so another load follows */
+    plock_error error;  /* of status PLOCK_OK if the map was loaded */
+    plock_waker *waker; /* woken at the end and never cleared, so that all callers see it */
+    plock_store *store; /* NULL: it is gone */
+    plock_config *config;
+    unsigned count;
+    plock_node_name asked[PLOCK__MAP_ASKED_MAX];
+    plock_slot_map map;
+};
+
+static void release(plock_load *load) {
+    plock__enter();
+    const bool last = --load->references == 0;
+    plock__leave();
+    if (!last) return;
+    plock_waker_give(load->waker);
+    plock_config_free(load->config);
+    plock__free(load);
+}
+
+/* --- on the thread --- */
+
+static void apply(plock_store *store, const plock_slot_map *map) {
+    plock_node *nodes[PLOCK__MAPPED_NODES_MAX];
+    bool changes = false;
+    for (unsigned i = 0; i < map->count; i++) nodes[i] = plock__routes_node(store, &map->nodes[i]);
+    plock__enter();
+    for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) {
+        const unsigned owner = map->owners[slot];
+        plock_node *node = owner ? nodes[owner - 1] : NULL;
+        /* without a node, or memory for one, the old route may still lead to it */
+        if (!node || node == atomic_load(&store->routes->slots[slot])) continue;
+        atomic_store(&store->routes->slots[slot], node);
+        changes = true;
+    }
+    atomic_store(&store->routes->mapped, true);
+    if (changes) plock__routes_changed(store);
+    plock__leave();
+}
+
+/* Takes a reference to the store, unless it is gone, or the last reference is: then another thread
+ * is about to free it. */
+static plock_store *hold_store(plock_load *load) {
+    plock__enter();
+    plock_store *store = load->store && load->store->references > 0 ? load->store : NULL;
+    if (store) store->references++;
+    plock__leave();
+    return store;
+}
+
+static void finish(plock_load *load, plock_status status) {
+    plock__begin_step();
+    plock_store *store = hold_store(load);
+    if (store && !status) apply(store, &load->map);
+    plock__enter();
+    load->error.status = status;
+    load->done = true;
+    if (load->store && load->store->routes->running == load) load->store->routes->running = NULL;
+    load->store = NULL;
+    const bool doubted = load->doubted;
+    if (store) plock__store_review(store);
+    plock__leave();
+    plock_waker_wake(load->waker);
+    if (store && doubted) plock__routes_doubt(store);
+    if (store) plock__store_release(store);
+    release(load);
+    plock__end_step();
+}
+
+static void *run(void *argument) {
+    plock_load *load = argument;
+    plock__name_thread("plock-resolver");
+    if (load->pause) (void)poll(NULL, 0, (int)(load->pause / PLOCK_MILLISECOND) + 1);
+    plock__enter();
+    load->asks = true;
+    plock__leave();
+    finish(load,
+           plock__ask_for_slots(load->config, load->asked, load->count, &load->map, &load->error));
+    return NULL;
+}
+
+/* --- beginning one --- */
+
+static void add(plock_load *load, const plock_node_name *name) {
+    for (unsigned i = 0; i < load->count; i++)
+        if (plock__same_node(&load->asked[i], name)) return;
+    if (load->count < PLOCK__MAP_ASKED_MAX) load->asked[load->count++] = *name;
+}
+
+static void add_seeds(plock_load *load, unsigned turn, unsigned most) {
+    const plock_endpoints *seeds = load->config->cluster;
+    for (unsigned i = 0; i < seeds->count && i < most; i++) {
+        const plock_endpoint *place = &seeds->list[(turn + i) % seeds->count];
+        plock_node_name name = {0};
+        /* a host that is too long for a name has no address, either */
+        (void)snprintf(name.host, sizeof name.host, "%s", place->host);
+        memcpy(name.port, place->port, sizeof name.port);
+        add(load, &name);
+    }
+}
+
+/* Each load begins with another node, because one of them may be silent, or cut off. */
+static void choose(plock_load *load, plock_routes *routes) {
+    plock__enter();
+    const unsigned turn = routes->turn++, count = routes->count;
+    plock__leave();
+    plock_node *node = atomic_load(&routes->first);
+    for (unsigned i = 0; count && i < turn % count; i++) node = atomic_load(&node->next);
+    for (unsigned i = 0; i < count && load->count < PLOCK__MAP_ASKED_MAX - SEEDS_ASKED; i++) {
+        if (!node) node = atomic_load(&routes->first);
+        add(load, &node->name);
+        node = atomic_load(&node->next);
+    }
+    add_seeds(load, turn, load->count ? SEEDS_ASKED : PLOCK__ENDPOINTS_MAX);
+}
+
+static plock_load *new_load(plock_store *store, plock_ns pause, plock_error *error) {
+    plock_load *load = plock__allocate(sizeof *load);
+    if (!load) {
+        (void)plock__fail_plainly(error, PLOCK_NO_MEMORY);
+        return NULL;
+    }
+    load->waker = plock__waker_take_open();
+    if (!load->waker) {
+        (void)plock__fail_errno(error, PLOCK_NO_MEMORY, "loading the map of the cluster", errno);
+        plock__free(load);
+        return NULL;
+    }
+    load->references = 1;
+    load->pause = pause;
+    load->generation = plock__generation();
+    load->store = store;
+    load->config = plock__config_retain(store->config);
+    choose(load, store->routes);
+    return load;
+}
+
+/* Returns the load that runs, or publishes `made` and returns it. *joins: it is another one.
+ * *orphan: a load whose thread belongs to the parent of this process. */
+static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool *joins,
+                                   plock_load **orphan) {
+    plock__enter();
+    plock_load *load = routes->running;
+    *orphan = load && load->generation != plock__generation() ? load : NULL;
+    if (*orphan) load = routes->running = NULL;
+    *joins = load;
+    if (load) load->references++;
+    if (!load && made) {
+        load = routes->running = made;
+        made->references++; /* the thread's */
+        routes->loaded_at = plock_after(plock_now(), made->pause);
+    }
+    plock__leave();
+    return load;
+}
+
+/* Joins the load that runs, or starts one, which asks after the pause. Returns NULL and the error
+ * if that fails. */
+static plock_load *begin(plock_store *store, plock_ns pause, plock_error *error) {
+    bool joins;
+    plock_load *orphan;
+    plock_load *load = join_or_publish(store->routes, NULL, &joins, &orphan);
+    if (orphan) release(orphan);
+    if (load) return load;
+    plock_load *made = new_load(store, pause, error);
+    if (!made) return NULL;
+    load = join_or_publish(store->routes, made, &joins, &orphan);
+    if (orphan) release(orphan);
+    if (joins) { /* another thread published first */
+        release(made);
+        return load;
+    }
+    pthread_t thread;
+    const int failed = plock__start_thread(&thread, run, load);
+    if (!failed) {
+        (void)pthread_detach(thread);
+        return load;
+    }
+    const plock_status status =
+        plock__fail_errno(&load->error, PLOCK_DESCRIPTORS, "starting a thread", failed);
+    plock__enter();
+    load->error.status = status;
+    load->done = true;
+    load->store = NULL;
+    store->routes->running = NULL;
+    plock__leave();
+    plock_waker_wake(load->waker);
+    release(load); /* the thread's */
+    return load;
+}
+
+void plock__routes_leave_load(plock_routes *routes) {
+    plock__enter();
+    plock_load *load = routes->running;
+    const bool orphan = load && load->generation != plock__generation();
+    if (load) load->store = NULL;
+    routes->running = NULL;
+    plock__leave();
+    if (orphan) release(load);
+}
+
+void plock__routes_doubt(plock_store *store) {
+    plock_routes *routes = store->routes;
+    plock_error ignored;
+    plock__enter();
+    const plock_ns now = plock_now(), next = plock_after(routes->loaded_at, LOADS_EVERY);
+    plock_load *running = routes->running;
+    if (running && running->generation != plock__generation()) running = NULL;
+    if (running && running->asks) running->doubted = true;
+    const plock_ns pause = routes->loaded_at && next > now ? next - now : 0;
+    plock__leave();
+    /* a caller that waits for the first map begins its own load, without a pause */
+    const bool begins = !running && (!pause || atomic_load(&routes->mapped));
+    plock_load *load = begins ? begin(store, pause, &ignored) : NULL;
+    if (load) release(load);
+}
+
+plock_status plock__routes_await(plock_store *store, plock_load **load, plock_interest *interest,
+                                 plock_error *error) {
+    if (!*load) {
+        if (atomic_load(&store->routes->mapped)) return PLOCK_OK;
+        *load = begin(store, 0, error);
+        if (!*load) return error->status;
+    }
+    plock__enter();
+    const bool done = (*load)->done;
+    plock__leave();
+    if (!done) {
+        interest->fd = plock_waker_descriptor((*load)->waker);
+        interest->events = POLLIN;
+        return PLOCK_AGAIN;
+    }
+    const plock_status status = (*load)->error.status;
+    if (status) *error = (*load)->error;
+    plock__routes_abandon(load);
+    return status;
+}
+
+void plock__routes_abandon(plock_load **load) {
+    if (*load) release(*load);
+    *load = NULL;
+}

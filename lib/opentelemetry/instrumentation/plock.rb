@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+require "opentelemetry-instrumentation-base"
+require_relative "../../plock/traces"
+
+# The API of OpenTelemetry, from its own gems.
+module OpenTelemetry
+  # The instrumentations of libraries, each in a gem of its own, and this one in plock.
+  module Instrumentation
+    # {::Plock::Traces} as one of the instrumentations that OpenTelemetry's SDK installs.
+    # `require "opentelemetry/instrumentation/plock"`; it needs the gem
+    # `opentelemetry-instrumentation-base`.
+    #
+    # @example
+    #   require "opentelemetry/instrumentation/plock"
+    #   OpenTelemetry::SDK.configure do |c|
+    #     c.use "OpenTelemetry::Instrumentation::Plock", { trace_root_spans: false }
+    #   end
+    module Plock
+      # The version of plock.
+      VERSION = ::Plock::VERSION
+
+      # | option | default | meaning |
+      # | --- | --- | --- |
+      # | `:trace_root_spans` | true | false: no spans if the caller has no current span |
+      # | `:label` | `:include` | `:omit`: spans do not have the labels of calls |
+      class Instrumentation < OpenTelemetry::Instrumentation::Base
+        option :trace_root_spans, default: true, validate: :boolean
+        option :label, default: :include, validate: %i[include omit]
+
+        present { defined?(::Plock::Traces) }
+
+        install do |config|
+          ::Plock::Traces.start(
+            root_spans: config[:trace_root_spans], labels: config[:label] == :include
+          )
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,191 @@
+# frozen_string_literal: true
+
+require_relative "check"
+require_relative "rights"
+require_relative "server"
+require_relative "surroundings"
+
+module Plock
+  module CLI
+    module Doctor
+      # The nodes of a Redis Cluster. Each primary is asked, and its replicas as far as it names
+      # them.
+      class Cluster
+        LEVELS = %i[fine advice unknown danger].freeze
+        private_constant :LEVELS
+
+        # @return [Store]
+        attr_reader :store
+
+        # @return [Hash{String => Server}] by address, the primaries that answer
+        attr_reader :primaries
+
+        # @return [Hash{String => Error}] by address, why the others do not
+        attr_reader :failures
+
+        # @param store [Store]
+        # @return [Cluster, nil] nil: the store is on no cluster
+        # @raise [Error] no primary answers
+        def self.of(store)
+          return unless Rights::CLUSTER.match?(store.url)
+
+          begin
+            Server.new(store).ask("TIME") # the store learns which nodes there are
+          rescue Error
+            raise if store.primaries.empty?
+          end
+          new(store)
+        end
+
+        # @param store [Store] whose primaries are known
+        # @raise [Error] none of them answers
+        def initialize(store)
+          @store = store
+          @primaries = {}
+          @failures = {}
+          store.primaries.each { |place| reach(place) }
+          raise failures.values.first if primaries.empty?
+        end
+
+        # Runs a check at each primary. The gravest finding stands for all.
+        #
+        # @param check [Class] of {Check}
+        # @return [Finding]
+        def run(check)
+          findings = primaries.transform_values { |server| check.run(server) }
+          worst = findings.values.max_by { |finding| LEVELS.index(finding.level) }
+          places = findings.select { |_, finding| finding == worst }.keys
+          return worst if places.size == findings.size
+
+          worst.dup.tap { |one| one.message = "#{places.join(", ")}: #{worst.message}" }
+        end
+
+        # @return [Hash{String => Array<Array(String, String)>}] by the address of each primary, the
+        #   addresses of the replicas that are connected to it
+        def replicas
+          @replicas ||= primaries.transform_values do |server|
+            count = server.number("replication", "connected_slaves").to_i
+            Array.new(count) do |number|
+              told = server.info("replication", "slave#{number}").to_s
+              told.scan(/\b(?:ip|port)=([^,]+)/).flatten
+            end
+          end
+        end
+
+        private
+
+        def reach(place)
+          server = Server.new(store, place)
+          server.ask("TIME")
+          @primaries[place.join(":")] = server
+        rescue Error => e
+          @failures[place.join(":")] = e
+        end
+      end
+
+      # Whether the cluster serves all keys, goes on when it loses a node, and what it then loses.
+      # Its server is a {Cluster}.
+      class Nodes < Check
+        NAME = "cluster"
+        ALL = 16_384
+        RULES = %w[flags commands keys channels].freeze
+        private_constant :ALL, :RULES
+
+        def look = away || unserved || foreign || partial || without_replicas || whole
+
+        private
+
+        def any = server.primaries.values.first
+
+        def setting(name) = any.setting(name)
+
+        def away
+          place, error = server.failures.first
+          return unless place
+
+          danger("#{place} does not answer this user: #{error.message}",
+                 "start it, or correct its credentials: its keys are not served")
+        end
+
+        def unserved
+          slots = any.try("CLUSTER", "INFO").to_s[/^cluster_slots_ok:(\d+)/, 1]
+          return if slots.nil? || slots.to_i == ALL
+
+          danger("#{slots} of #{ALL} slots are served", "CLUSTER NODES tells which are not")
+        end
+
+        # A replica has the users of its own configuration.
+        def foreign
+          server.replicas.each do |primary, places|
+            places.each do |place|
+              trouble = difference(server.primaries[primary], place) or next
+              return danger("the replica #{place.join(":")} #{trouble}: when it takes over, no " \
+                            "lock can be taken there", "give all nodes the same users")
+            end
+          end
+          nil
+        end
+
+        def difference(primary, place)
+          replica = Server.new(server.store, place)
+          "has other rights than its primary" unless rules(replica) == rules(primary)
+        rescue AuthenticationError
+          "refuses the credentials"
+        rescue Error => e
+          "does not answer (#{e.message})"
+        end
+
+        def rules(one)
+          name = one.try("ACL", "WHOAMI")
+          one.try("ACL", "GETUSER", name)&.each_slice(2).to_h.slice(*RULES)
+        end
+
+        def partial
+          return unless setting("cluster-require-full-coverage") == "yes"
+
+          advice("cluster-require-full-coverage yes: when a primary is away without a replica " \
+                 "that takes over, no key at all is served",
+                 "CONFIG SET cluster-require-full-coverage no on each node")
+        end
+
+        def without_replicas
+          alone = server.replicas.select { |_, places| places.empty? }.keys
+          return if alone.empty?
+
+          advice("#{alone.join(", ")}: without a replica, its keys are not served while it is away",
+                 "give each primary a replica, on another host")
+        end
+
+        def whole
+          span = setting("cluster-node-timeout")
+          span &&= " A replica takes over from a primary that was silent for " \
+                   "#{span.to_i / 1000.0} s. A primary that is cut off goes on for as long."
+          fine("#{server.primaries.size} primaries with replicas.#{span} A failover loses the " \
+               "locks that the replica had not received")
+        end
+      end
+
+      # The clocks of the nodes, against one another. Its server is a {Cluster}.
+      class NodeClocks < Check
+        NAME = "node clocks"
+        APART = 0.1 # seconds
+        private_constant :APART
+
+        def look
+          offsets = server.primaries.transform_values { |one| Clocks.offset(one) }
+          return unknown("the time") unless offsets.values.all?
+
+          first, last = offsets.minmax_by(&:last)
+          apart = last[1] - first[1]
+          return fine(format("%.3f s apart", apart)) if apart <= APART
+
+          advice(
+            format("%s is %.1f s behind %s: while a slot moves between them, a fence may be " \
+                   "smaller than an earlier one", first[0], apart, last[0]),
+            "run NTP on all nodes"
+          )
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "../../survey/words"
+
+module Plock
+  module CLI
+    module Top
+      # Words for narrow columns.
+      #
+      # @api private
+      class Words
+        include Survey::Words
+
+        UNITS = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]].freeze
+        # Characters that take two columns of a terminal
+        WIDE = /\p{Han}|\p{Hiragana}|\p{Katakana}|\p{Hangul}|\p{Emoji_Presentation}|
+                [\u3000-\u303F\uFF01-\uFF60]/x
+        private_constant :UNITS, :WIDE
+
+        # @param text [String]
+        # @param columns [Integer] of the terminal
+        # @return [String] cut or padded to that width
+        def fit(text, columns)
+          left = columns
+          kept = text.each_grapheme_cluster.take_while { |part| (left -= width(part)) >= 0 }.join
+          kept + (" " * (columns - width(kept)))
+        end
+
+        # @param text [String]
+        # @return [Integer] columns of the terminal that it takes
+        def width(text)
+          text.each_grapheme_cluster.sum { |character| character.match?(WIDE) ? 2 : 1 }
+        end
+
+        # @param time [Time, nil]
+        # @return [String, nil] how long ago it was
+        def ago(time) = time && short_span(Time.now - time)
+
+        # @param seconds [Numeric, nil]
+        # @return [String, nil] of two units at most, such as 12m05s
+        def short_span(seconds)
+          return unless seconds
+          return format("%.1fs", [seconds, 0].max) if seconds < 10
+
+          left = seconds.round
+          first = UNITS.index { |_, size| left >= size }
+          name, size = UNITS[first]
+          smaller = UNITS[first + 1]
+          return "#{left}#{name}" unless smaller
+
+          format("%d%s%02d%s", left / size, name, left % size / smaller[1], smaller[0])
+        end
+
+        # @param status [Status]
+        # @return [String, nil] the first holder, and how many more there are
+        def holder(status)
+          return unless status.held?
+
+          more = " +#{status.holders.size - 1}" if status.holders.size > 1
+          "#{owner(status)}#{more}"
+        end
+
+        # @param known [Status, Status::Holder, Status::Waiter]
+        # @return [String]
+        def owner(known)
+          return "unknown" unless known.host || known.pid
+
+          [known.host && plain(known.host), known.pid].compact.join(":")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+module Plock
+  module Locking
+    # Lists the keys of a store in steps, so that no request to the server takes long.
+    #
+    # A store has `keys_after(prefix, cursor)`. The cursor of the first step is nil. The method
+    # returns store keys that begin with the prefix, and the cursor of the next step; nil: this was
+    # the last one. A step may return no key. A key that is held throughout all steps is returned at
+    # least once.
+    #
+    # @api private
+    module Listing
+      # One step, without a look at the keys: some of them may be free.
+      #
+      # @param cursor [Object, nil] of the step before; nil: the first step
+      # @param prefix [String] of the store keys
+      # @return [Array(Array<String>, Object)] store keys, and the cursor of the next step or nil
+      # @raise [UnsupportedError] the store cannot list its keys
+      # @raise [Error] the store could not be asked
+      def list_keys(cursor = nil, prefix: config.prefix) = keys_after(prefix, cursor)
+
+      private
+
+      # @param ends [Float, nil] when it stops, but behind the first key or step at the earliest
+      # @yieldparam key [String] a key; one that is held throughout is yielded exactly once
+      # @return [Boolean] were these all keys?
+      def each_key(prefix, ends)
+        seen = {}
+        cursor = nil
+        loop do
+          keys, cursor = keys_after(prefix, cursor)
+          keys.each do |key|
+            next if seen[key]
+
+            seen[key] = true
+            yield key
+            return false if ends && Clock.now >= ends
+          end
+          return true unless cursor
+          return false if ends && Clock.now >= ends
+        end
+      end
+
+      def each_held(ends = nil)
+        return enum_for(:each_held, ends) unless block_given?
+
+        each_key(config.prefix, ends) do |store_key|
+          next unless config.own?(store_key)
+
+          status = readable(store_key)
+          yield status if status&.held?
+        end
+      end
+
+      # @return [Status, nil] nil: another program has written something else under this key
+      def readable(store_key)
+        look_at(nil, store_key)
+      rescue Error => e
+        raise unless e.answered?
+
+        Log.warn(config.logger, "#{store_key} cannot be read, so it is left out: #{e.message}")
+        nil
+      end
+    end
+  end
+end

@@ -1,0 +1,124 @@
+# frozen_string_literal: true
+
+module Plock
+  module Logs
+    # What an event means to a reader of a log, and how its line is written. The structured log and
+    # the log of Rails are made of it.
+    #
+    # @api private
+    class Outcome
+      # For each event: its name in the log, its level, and the name of its duration.
+      EVENTS = {
+        acquire: [:acquired, :debug, :waited], release: [:released, :debug, :held],
+        adopt: [:adopted, :debug, nil], hand_over: [:handed_over, :debug, nil],
+        timeout: [:timeout, :info, :waited], wait_end: [:failed, :warn, :waited],
+        renew: [:renewal_late, :warn, nil], release_failed: [:release_failed, :warn, :held],
+        abandoned: [:abandoned, :warn, nil], lost: [:lost, :error, :held]
+      }.freeze
+
+      # The details of an event that have no field.
+      LEFT_OUT = %i[released late outcome keys].freeze
+
+      DIGITS = 12
+
+      # A value that needs no quotes.
+      PLAIN = /\A[^ "=\\[:cntrl:]]+\z/.freeze
+
+      # Characters that must not stand in a quoted value.
+      SPECIAL = /["\\[:cntrl:]]/.freeze
+
+      private_constant :LEFT_OUT, :DIGITS, :PLAIN, :SPECIAL
+
+      class << self
+        # The end of a call is an outcome if nothing else tells of it. The release of a lease that
+        # was lost has been told of.
+        #
+        # @param event [Events::Event]
+        # @return [Outcome, nil] nil: the event is no outcome
+        def of(event, **settings)
+          outcome =
+            case event.name
+            when :wait_end then event.details[:outcome] == :failed
+            when :renew then event.details[:late]
+            when :release then event.details[:released]
+            else EVENTS.key?(event.name)
+            end
+          new(event, **settings) if outcome
+        end
+
+        # @param fields [Hash{Symbol => Object}]
+        # @return [String] in logfmt
+        def line(fields) = fields.map { |name, value| "#{name}=#{quoted(value)}" }.join(" ")
+
+        # @return [String] of one line
+        def quoted(value)
+          text = value.is_a?(Float) ? format("%.6f", value).sub(/\.?0+\z/, "") : value.to_s
+          text = text.dup.force_encoding(Encoding::UTF_8).scrub
+          return text if PLAIN.match?(text)
+
+          inside = text.gsub(SPECIAL) do |char|
+            %w[" \\].include?(char) ? "\\#{char}" : format("\\u%04x", char.ord)
+          end
+          "\"#{inside}\""
+        end
+      end
+
+      # @return [Symbol]
+      attr_reader :name
+
+      # @return [Symbol] the level of the outcome, without its remark
+      attr_reader :level
+
+      # @return [Symbol, nil] `:slow` for a wait, `:long` for a hold; nil: below the threshold
+      attr_reader :remark
+
+      # @param event [Events::Event]
+      # @param log_keys [Boolean]
+      # @param slow_wait [Float, nil] seconds
+      # @param long_hold [Float, nil] seconds
+      def initialize(event, log_keys:, slow_wait:, long_hold:, **)
+        @event = event
+        @log_keys = log_keys
+        @name, @level, @span = EVENTS.fetch(event.name)
+        @remark = remark_on(event, slow_wait, long_hold)
+      end
+
+      # @return [Float, nil] seconds; nil: the outcome has no duration, or nothing is known of it
+      #   because the lease was gone when this became known
+      def duration
+        @event.duration if @span && (@span == :waited || @event.lease_id)
+      end
+
+      # @return [Hash{Symbol => Object}] what a line says
+      def fields
+        fields = { event: name, label: @event.label, kind: @event.kind }
+        fields[:digest] = @event.key_digest[0, DIGITS]
+        fields[:key] = @event.key if @log_keys
+        fields[@span] = duration if @span
+        fields[:fence] = @event.fence
+        fields.update(@event.details.except(*LEFT_OUT))
+        fields[:error] ||= :interrupted if name == :failed
+        fields[remark] = true if remark
+        fields.compact
+      end
+
+      # @return [Hash{Symbol => Object}] the {#fields} that a line for people has behind {#subject}
+      def details = fields.except(:event, :label, :digest, :key, @span)
+
+      # @return [String] the label and the key; without both the digest
+      def subject
+        told = fields.values_at(:label, :key).compact.uniq
+        told.empty? ? "key #{fields[:digest]}" : told.map { |each| Outcome.quoted(each) }.join(" ")
+      end
+
+      private
+
+      def remark_on(event, slow_wait, long_hold)
+        case event.name
+        when :acquire, :timeout then :slow if slow_wait && event.duration >= slow_wait
+        when :release then :long if long_hold && event.duration >= long_hold
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,158 @@
+# frozen_string_literal: true
+
+require_relative "../plock"
+require_relative "metrics/instruments"
+require_relative "metrics/recorder"
+
+module Plock
+  # Metrics of leases and of the pools of stores: {INSTRUMENTS} lists them. plock itself does not
+  # load this file; `require "plock/metrics"` does.
+  #
+  # Each metric of leases has two labels: `label`, the `label:` of the call, and `kind`, `lock`,
+  # `semaphore`, `read_write` or `once`. Keys and their digests are never labels.
+  #
+  # While metrics are recorded, blocks go through Ruby instead of C. They count the leases of the
+  # main Ractor.
+  #
+  # @example
+  #   require "plock/metrics"
+  #   Plock::Metrics.prometheus
+  module Metrics
+    autoload :PrometheusAdapter, File.expand_path("metrics/prometheus_adapter", __dir__)
+    autoload :YabedaAdapter, File.expand_path("metrics/yabeda_adapter", __dir__)
+    autoload :OpenTelemetryAdapter, File.expand_path("metrics/open_telemetry_adapter", __dir__)
+
+    # How many values the label `label` has at most, beside `other`.
+    MAX_LABELS = 100
+
+    @lock = Mutex.new
+    @adapters = {}.compare_by_identity
+    @recorders = {}.compare_by_identity
+
+    class << self
+      # Records in a registry of the gem prometheus-client. Set the client's data store before, as
+      # with all its metrics. A DirectFileStore sums up all processes of a host, and forked children
+      # count in it without further set-up.
+      #
+      # A second call for the same registry replaces the first one.
+      #
+      # @param registry [Prometheus::Client::Registry, nil] nil: the client's default registry
+      # @param options [Hash{Symbol => Object}] as for {start}
+      # @return [Recorder]
+      # @raise [UnsupportedError] the gem is missing
+      # @raise [ArgumentError] as for {start}
+      #
+      # @example
+      #   Plock::Metrics.prometheus(stores: { "locks" => Plock.store })
+      def prometheus(registry = nil, **options)
+        needing("prometheus-client") { PrometheusAdapter }
+        registry ||= ::Prometheus::Client.registry
+        start(adapter_for(registry) { PrometheusAdapter.new(registry) }, **options)
+      end
+
+      # Records in Yabeda, in the group `plock`.
+      #
+      # A second call replaces the first one.
+      #
+      # @param options [Hash{Symbol => Object}] as for {start}
+      # @return [Recorder]
+      # @raise [UnsupportedError] the gem is missing
+      # @raise [ArgumentError] as for {start}
+      #
+      # @example
+      #   Plock::Metrics.yabeda(label: ->(event) { event.label&.split(":")&.first })
+      def yabeda(**options)
+        needing("yabeda") { YabedaAdapter }
+        start(adapter_for(::Yabeda) { YabedaAdapter.new }, **options)
+      end
+
+      # Records through OpenTelemetry. Call it after `OpenTelemetry::SDK.configure`: the buckets of
+      # the histograms are a setting of the SDK.
+      #
+      # A second call for the same provider replaces the first one.
+      #
+      # @param meter_provider [OpenTelemetry::Metrics::MeterProvider, nil] nil: the global one
+      # @param options [Hash{Symbol => Object}] as for {start}
+      # @return [Recorder]
+      # @raise [UnsupportedError] the gem is missing
+      # @raise [ArgumentError] as for {start}
+      #
+      # @example
+      #   OpenTelemetry::SDK.configure
+      #   Plock::Metrics.open_telemetry
+      def open_telemetry(meter_provider: nil, **options)
+        needing("opentelemetry-metrics-sdk") { OpenTelemetryAdapter }
+        provider = meter_provider || ::OpenTelemetry.meter_provider
+        start(adapter_for(provider) { OpenTelemetryAdapter.new(provider) }, **options)
+      end
+
+      # Records through any adapter. It has three methods, which get a name of {INSTRUMENTS}, labels
+      # and a number. plock calls them one at a time.
+      #
+      # * `count(name, labels, by)`: a counter grows.
+      # * `observe(name, labels, seconds)`: a histogram gets a value.
+      # * `set(name, labels, value)`: a gauge has a value.
+      #
+      # If it also has the method `attach(recorder)`, it can call {Recorder#refresh} before its
+      # values are read.
+      #
+      # A second call for the same adapter replaces the first one.
+      #
+      # @param adapter [#count, #observe, #set]
+      # @param stores [Hash{String => Locking}, Array<Locking>, nil] whose pools are shown, by the
+      #   names in the label `store`; of an Array, the names are the URLs, without passwords. nil:
+      #   the default store, when it is in use
+      # @param label [#call, nil] gets an {Events::Event}, and returns the value of the label
+      #   `label`; nil: the event's own label. Use it if your labels contain numbers of records
+      # @param max_labels [Integer] 1 or more: how many values of `label` keep their names. All
+      #   further ones are `other`
+      # @return [Recorder]
+      # @raise [ArgumentError] an argument is not as described
+      #
+      # @example
+      #   log = Object.new
+      #   def log.count(name, labels, by) = puts("#{name} #{labels} +#{by}")
+      #   def log.observe(name, labels, seconds) = puts("#{name} #{labels} #{seconds} s")
+      #   def log.set(name, labels, value) = puts("#{name} #{labels} = #{value}")
+      #   Plock::Metrics.start(log).stop
+      def start(adapter, stores: nil, label: nil, max_labels: MAX_LABELS)
+        check(adapter, stores, label, max_labels)
+        recorder = Recorder.new(adapter, stores, label, max_labels)
+        @lock.synchronize do
+          @recorders[adapter]&.stop
+          @recorders[adapter] = recorder
+        end
+        adapter.attach(recorder) if adapter.respond_to?(:attach)
+        recorder.start
+      end
+
+      private
+
+      def adapter_for(target, &make) = @lock.synchronize { @adapters[target] ||= make.call }
+
+      def needing(gem)
+        yield
+      rescue LoadError => e
+        raise UnsupportedError,
+              "these metrics need the gem #{gem}, which could not be loaded (#{e.message}): add " \
+              "gem \"#{gem}\" to the Gemfile"
+      end
+
+      def check(adapter, stores, label, max_labels)
+        missing = %i[count observe set].find { |name| !adapter.respond_to?(name) }
+        raise ArgumentError, "the adapter has no method #{missing}" if missing
+        if label && !label.respond_to?(:call)
+          raise ArgumentError, "label: must be a callable (got #{label.class})"
+        end
+        unless max_labels.is_a?(Integer) && max_labels.positive?
+          raise ArgumentError, "max_labels: must be a positive Integer (got #{max_labels.inspect})"
+        end
+
+        all = stores.is_a?(Hash) ? stores.values : stores
+        return if all.nil? || (all.is_a?(Array) && all.all?(Locking))
+
+        raise ArgumentError, "stores: must be a list of stores, or stores by their names"
+      end
+    end
+  end
+end

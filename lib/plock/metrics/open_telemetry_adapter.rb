@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+require "opentelemetry-metrics-api"
+
+module Plock
+  module Metrics
+    # Records through the metrics API of OpenTelemetry.
+    #
+    # @api private
+    class OpenTelemetryAdapter
+      # @param meter_provider [::OpenTelemetry::Metrics::MeterProvider]
+      def initialize(meter_provider)
+        add_buckets(meter_provider)
+        @meter = meter_provider.meter("plock", version: VERSION)
+        @instruments = INSTRUMENTS.transform_values { |instrument| make(instrument) }
+        @values = Hash.new(0)
+      end
+
+      def count(name, labels, by) = @instruments[name].add(by, attributes: labels_of(labels))
+
+      def observe(name, labels, seconds)
+        @instruments[name].record(seconds, attributes: labels_of(labels))
+      end
+
+      # Values that add up across processes are sums that go up and down.
+      def set(name, labels, value)
+        change = value - @values[[name, labels]]
+        @values[[name, labels]] = value
+        @instruments[name].add(change, attributes: labels_of(labels)) unless change.zero?
+      end
+
+      private
+
+      # An attribute without a value is absent.
+      def labels_of(labels)
+        labels.each_with_object({}) do |(name, value), found|
+          found[name.to_s] = value unless value.empty?
+        end
+      end
+
+      # The API has no buckets, and the default ones of the SDK are meant for milliseconds.
+      def add_buckets(provider)
+        return unless provider.respond_to?(:add_view)
+
+        INSTRUMENTS.each_value do |instrument|
+          next unless instrument.buckets
+
+          provider.add_view(
+            instrument.name,
+            meter_name: "plock",
+            aggregation: ::OpenTelemetry::SDK::Metrics::Aggregation::ExplicitBucketHistogram.new(
+              boundaries: instrument.buckets
+            )
+          )
+        end
+      end
+
+      def make(instrument)
+        creating = { gauge: :create_up_down_counter, counter: :create_counter,
+                     histogram: :create_histogram }.fetch(instrument.type)
+        @meter.public_send(
+          creating, instrument.name, unit: instrument.unit, description: instrument.description
+        )
+      end
+    end
+  end
+end

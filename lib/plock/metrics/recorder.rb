@@ -1,0 +1,173 @@
+# frozen_string_literal: true
+
+require_relative "../events/recording"
+require_relative "labels"
+require_relative "pools"
+
+module Plock
+  module Metrics
+    # Makes metrics of the events of leases, for one adapter. {Metrics.start} returns it.
+    #
+    # A forked child counts its own leases, from its first event on.
+    class Recorder
+      include Events::Recording
+
+      # The events, and what handles them.
+      #
+      # @api private
+      HANDLERS = {
+        wait_begin: :wait_begin, wait_end: :wait_end, acquire: :acquired, adopt: :adopted,
+        contended: :contended, timeout: :timed_out, release: :released, hand_over: :handed_over,
+        lost: :lost, renew: :renewed, release_failed: :release_failed, abandoned: :abandoned
+      }.freeze
+
+      # A lease that this process holds.
+      Held = Struct.new(:labels, :place)
+
+      private_constant :Held
+
+      # @api private
+      # @param adapter [#count, #observe, #set]
+      # @param stores [Hash, Array, nil] as {Metrics.start} has it
+      # @param label [#call, nil]
+      # @param max_labels [Integer]
+      def initialize(adapter, stores, label, max_labels)
+        @adapter = adapter
+        @label = label
+        @labels = Labels.new(max_labels)
+        @errors = Labels.new(max_labels)
+        @pools = Pools.new(adapter, stores)
+        @lock = Mutex.new
+        @waiting = {}
+        @counts = {}
+        @recording = false
+      end
+
+      # Stops recording. The gauges go to zero, and the other metrics stay.
+      #
+      # @return [Boolean] was it recording?
+      def stop
+        Events.remove(self)
+        enter do
+          start_afresh if @recording
+          @recording.tap { @recording = false }
+        end
+      end
+
+      # Brings the gauges up to date. Adapters that know when their values are read call this. Call
+      # it yourself before you push metrics of a process that may have been idle.
+      #
+      # @return [nil]
+      def refresh
+        enter { @pools.sample if @recording }
+        nil
+      end
+
+      # @api private
+      # @param event [Events::Event]
+      # @return [void]
+      def call(event)
+        labels = labels_of(event)
+        record(event, labels)
+      end
+
+      # @return [String]
+      def inspect = "#<#{self.class} #{@adapter.class}>"
+
+      private
+
+      # Nothing that the parent holds or waits for concerns a forked child.
+      def start_afresh
+        { waiting: @waiting, held: @counts }.each do |name, counts|
+          counts.each_key { |labels| @adapter.set(name, labels, counts[labels] = 0) }
+        end
+        @pools.zero
+        @held = {}
+        @places = {}
+      end
+
+      def labels_of(event)
+        label = @label ? @label.call(event) : event.label
+        { label: @labels.of(label), kind: event.kind.to_s }.freeze
+      end
+
+      def wait_begin(_event, labels) = move(:waiting, @waiting, labels, 1)
+
+      def wait_end(event, labels)
+        move(:waiting, @waiting, labels, -1)
+        @pools.sample
+        return unless event.details[:outcome] == :failed
+
+        error = @errors.of(event.details[:error] || "interrupted")
+        @adapter.count(:failures, { **labels, error: error }, 1)
+      end
+
+      def contended(_event, labels) = @adapter.count(:contended, labels, 1)
+
+      def timed_out(_event, labels) = @adapter.count(:timeouts, labels, 1)
+
+      def acquired(event, labels)
+        @adapter.observe(:wait_time, labels, event.duration)
+        adopted(event, labels)
+      end
+
+      def adopted(event, labels)
+        place = place_of(event)
+        @held[event.lease_id] = Held.new(labels, place)
+        @places[place] = event.lease_id
+        move(:held, @counts, labels, 1)
+      end
+
+      def released(event, labels)
+        known = forget(event.lease_id)
+        return unless known || event.details[:released]
+
+        held_for(event, known || labels)
+      end
+
+      def handed_over(event, labels) = held_for(event, forget(event.lease_id) || labels)
+
+      # A loss that is noticed after the release has no lease.
+      def lost(event, labels)
+        known = forget(event.lease_id)
+        held_for(event, known) if known
+        @adapter.count(:losses, labels, 1)
+      end
+
+      def release_failed(event, labels)
+        known = forget(event.lease_id)
+        held_for(event, known) if known
+        @adapter.count(:failed_releases, labels, 1)
+      end
+
+      def renewed(event, labels)
+        @adapter.count(:late_renewals, labels, 1) if event.details[:late]
+      end
+
+      # The lease is gone, and its label with it.
+      def abandoned(event, labels)
+        @adapter.count(:abandoned, forget(@places[place_of(event)]) || labels, 1)
+      end
+
+      def place_of(event) = [event.key_digest, event.kind, event.fence]
+
+      # @return [Hash, nil] the labels of the lease; nil: it was not known
+      def forget(lease_id)
+        held = @held.delete(lease_id) or return
+        @places.delete(held.place)
+        move(:held, @counts, held.labels, -1)
+        held.labels
+      end
+
+      def held_for(event, labels)
+        @adapter.observe(:hold_time, labels, event.duration)
+        @pools.sample
+      end
+
+      def move(name, counts, labels, by)
+        count = [counts.fetch(labels, 0) + by, 0].max
+        @adapter.set(name, labels, counts[labels] = count)
+      end
+    end
+  end
+end

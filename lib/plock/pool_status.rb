@@ -1,0 +1,18 @@
+# frozen_string_literal: true
+
+module Plock
+  # The connections of a store in this process at one moment, see {Locking#pool_status}. A store on
+  # a Redis Cluster counts those to all nodes that it has met.
+  #
+  # * `size` [Integer]: connections at most
+  # * `used` [Integer]: connections that a call uses or opens; a release or a renewal can take one
+  #   beyond `size`
+  # * `idle` [Integer]: connections that are open, and not in use
+  # * `waiting` [Integer]: calls that wait for a connection
+  # * `waits` [Integer]: how many calls have waited for a connection since the process began
+  #
+  # @example
+  #   status = Plock.store.pool_status
+  #   warn "#{status.waiting} calls wait for a connection" if status&.waiting&.positive?
+  PoolStatus = Struct.new(:size, :used, :idle, :waiting, :waits)
+end

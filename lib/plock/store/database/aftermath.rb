@@ -1,0 +1,120 @@
+# frozen_string_literal: true
+
+require_relative "../../afresh_in_child"
+require_relative "../../clock"
+require_relative "../support/backoff"
+require_relative "../support/scheduler"
+
+module Plock
+  class Store
+    class Database
+      # After an interrupted statement, the server may still carry it out. So its lease or place is
+      # removed, and the store looks again at each of LOOKS_S. One statement looks for all that are
+      # due: otherwise many interrupts at once would have to wait for one another.
+      #
+      # It is a task of the {Scheduler}. A failed attempt is repeated, with growing pauses, until
+      # the lease would have expired.
+      #
+      # @api private
+      class Aftermath
+        include AfreshInChild
+
+        # Seconds after the interrupt.
+        LOOKS_S = [0.1, 0.25, 0.5, 1.0, 2.0].freeze
+
+        # A token that may still get a lease or a place.
+        Doubt = Struct.new(:key, :token, :until_time, :settled, :at, :looks, :pause) do
+          # @param now [Float] on {Clock}
+          def done(now)
+            self.settled = true
+            self.pause = nil
+            self.at = looks.shift
+            self.at = [at, now].max if at
+          end
+
+          # Unless it is done, it is tried again.
+          #
+          # @param now [Float] on {Clock}
+          def begun(now)
+            self.pause ||= Backoff.new(*Scheduler::RETRY_S, 2.0)
+            self.at = now + pause.next
+          end
+
+          def over? = at.nil? || at >= until_time
+        end
+
+        private_constant :Doubt
+
+        # @param scheduler [Scheduler]
+        # @param look [Method] takes pairs of a token and its key, and returns the tokens that have
+        #   a lease or a place
+        # @param settle [Method] takes a key and a token, whose lease or place it removes
+        def initialize(scheduler, look, settle)
+          @scheduler = scheduler
+          @look = look
+          @settle = settle
+          @lock = Mutex.new
+        end
+
+        # @param settled [Boolean] were the lease and the place already removed once?
+        # @param until_time [Float] on {Clock}, when the lease would have expired
+        def doubt(key, token, settled, until_time)
+          now = Clock.now
+          looks = LOOKS_S.map { |pause| now + pause }
+          at = settled ? looks.shift : now
+          enter do
+            @doubts << Doubt.new(key, token, until_time, settled, at, looks)
+            schedule
+          end
+        end
+
+        def together? = false
+
+        def expire = false
+
+        def run
+          now = Clock.now
+          due = enter { @doubts.select { |doubt| doubt.at <= now } }
+          due.each { |doubt| doubt.begun(now) }
+          settled, fresh = due.partition(&:settled)
+          fresh.each { |doubt| try(doubt) { settle(doubt) } }
+          look(settled) if settled.any?
+        ensure
+          enter do
+            @doubts.reject!(&:over?)
+            schedule
+          end
+        end
+
+        private
+
+        def start_afresh
+          @doubts = []
+        end
+
+        def schedule
+          at = @doubts.filter_map(&:at).min # nil: it was just done
+          @scheduler.schedule(self, at) if at
+        end
+
+        def look(doubts)
+          found = @look.call(doubts.to_h { |doubt| [doubt.token, doubt.key] })
+          doubts.each do |doubt|
+            try(doubt) { settle(doubt) if found.include?(doubt.token) }
+          end
+        rescue Error
+          nil # all of them are tried again
+        end
+
+        def settle(doubt) = @settle.call(doubt.key, doubt.token)
+
+        def try(doubt)
+          yield
+          doubt.done(Clock.now)
+        rescue Error
+          nil
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,258 @@
+# frozen_string_literal: true
+
+require_relative "clock"
+require_relative "locking/store_config"
+require_relative "survey/key"
+require_relative "survey/snapshot"
+
+module Plock
+  # Examines all keys of a store, in steps that each take a part of a request's time. Nothing runs
+  # between requests. After a survey there is a pause of many times its cost. So viewers take
+  # little of the time of the store and this process, whatever the number of locks and viewers.
+  #
+  # It writes nothing: the keys are examined without the agreement on the secret, which notes a
+  # fingerprint.
+  #
+  # @api private
+  class Survey
+    STEP_S = 0.1      # of one request
+    SLICE = 256       # keys that are examined together
+    REST_S = 3.0      # the shortest pause
+    REST_RATIO = 30   # times the cost of a survey: it takes at most 3 % of the time
+    MOST_KEYS = 50_000
+    THREADS = 4       # requests to a server that are under way at a time
+    FEW = 8           # keys that are not worth a thread
+    LIST_S = 30.0     # of work after which no more keys are listed
+    private_constant :SLICE, :REST_S, :REST_RATIO, :MOST_KEYS, :THREADS, :FEW, :LIST_S
+
+    # A key that the store cannot read: another program may have written another type of value.
+    Unreadable = Struct.new(:store_key, :error) do
+      # @return [String]
+      def message = "#{store_key}: #{error.message}"
+    end
+
+    # @param status [Status]
+    # @return [Boolean]
+    def self.occupied?(status) = status.held? || status.waiters.any?
+
+    # @param status [Status]
+    # @return [String] another one if the holders have changed; some stores have no fences
+    def self.holders_digest(status) = Plock.digest(status.holders.map(&:who).to_s)
+
+    # Breaks a lock if its holders are still those that the user saw before the confirmation.
+    #
+    # @param store [Locking]
+    # @param store_key [String]
+    # @param seen [String] the digest of those holders
+    # @param name [String, nil] as callers name the key
+    # @return [Array(Symbol, Status)] `:broken`, and the status before; `:changed` or `:free`,
+    #   and the status now
+    # @raise [Error] the store could not be asked
+    def self.break_seen(store, store_key, seen, name = nil)
+      status = store.look_at(name, store_key)
+      if status.held? && holders_digest(status) == seen
+        return [:broken, status] if store.break(status)
+
+        status = store.look_at(name, store_key)
+      end
+      [status.held? ? :changed : :free, status]
+    end
+
+    # @return [Boolean] are the keys of all namespaces surveyed?
+    def all_namespaces? = @all_namespaces
+
+    # @param store [Locking]
+    # @param all_namespaces [Boolean]
+    # @yieldparam snapshot [Snapshot] each one that is complete
+    def initialize(store, all_namespaces: false, &finished)
+      @store = store
+      @all_namespaces = all_namespaces
+      @finished = finished
+      @mutex = Mutex.new
+      begin_again
+    end
+
+    # @param budget [Float] seconds
+    # @return [Snapshot] the last one that is complete; before there is one, what is known so far
+    # @raise [UnsupportedError] the store cannot list its keys
+    # @raise [Error] the store could not be asked
+    def snapshot(budget = STEP_S)
+      if @mutex.try_lock
+        begin
+          advance(Clock.now + budget) if due?
+        ensure
+          @mutex.unlock
+        end
+      end
+      @complete || @partial || Snapshot.new([], at: Time.now, complete: false)
+    end
+
+    # @param store_key [String]
+    # @return [Boolean] does it belong to what is surveyed?
+    def shows?(store_key)
+      return !Key.parse(store_key).nil? if @all_namespaces
+
+      @store.config.own?(store_key)
+    end
+
+    # @param store_key [String]
+    # @param name [String, nil] as callers name the key
+    # @return [Status]
+    # @raise [Error] the store could not be asked
+    def examine(store_key, name = nil) = @store.look_at(name, store_key)
+
+    # Several keys, with several requests under way at a time if there is a server.
+    #
+    # @param store_keys [Array<String>]
+    # @param budget [Float, nil] seconds after which no other key is examined
+    # @param names [Hash{String => String}] of those store keys whose names are known
+    # @return [Array<Status, Unreadable>] of the first ones, as far as the budget reached, but of
+    #   one at least
+    # @raise [Error] the store could not be asked
+    def examine_all(store_keys, budget = nil, names = {})
+      ends = budget && (Clock.now + budget)
+      found = Array.new(store_keys.size)
+      waiting = Queue.new
+      store_keys.each_with_index { |store_key, place| waiting << [store_key, place] }
+      waiting.close
+      threads = store_keys.size < FEW || !@store.is_a?(Store) ? 1 : THREADS
+      together(threads) do
+        while (store_key, place = waiting.pop)
+          found[place] = readable(store_key, names[store_key])
+          break if ends && Clock.now >= ends
+        end
+      end
+      found.compact
+    end
+
+    # The same keys as they are now, as far as a step of time reaches. If the store is slow, the
+    # last ones stay as they are.
+    #
+    # @param statuses [Array<Status>]
+    # @return [Array<Status>] without those that are free by now
+    # @raise [Error] the store could not be asked
+    def refresh(statuses)
+      names = statuses.to_h { |status| [status.store_key, status.key] }
+      newer = examine_all(names.keys, STEP_S, names)
+      statuses.zip(newer).filter_map do |old, now|
+        next old unless now.is_a?(Status)
+
+        now if Survey.occupied?(now)
+      end
+    end
+
+    # @param name [String] as callers name the key
+    # @return [Array<Status>] of the key with this name, of each kind that is held or waited for
+    # @raise [Error] the store could not be asked
+    def named(name)
+      store_keys_of(name).map { |store_key| examine(store_key, name) }
+                         .select { |status| Survey.occupied?(status) }
+    end
+
+    # @param store_key [String]
+    # @param name [String, nil]
+    # @return [Boolean] does the key have this name?
+    def named?(store_key, name) = !name.nil? && store_keys_of(name).include?(store_key)
+
+    private
+
+    def store_keys_of(name)
+      Locking::Kind::ALL.map { |kind| @store.config.store_key(name, kind) }
+    rescue ArgumentError
+      [] # it is too long for a key, or empty
+    end
+
+    def together(threads, &work)
+      return work.call if threads == 1
+
+      others = Array.new(threads) do
+        Thread.new do
+          Thread.current.report_on_exception = false # #value raises it
+          work.call
+        end
+      end
+      others.each(&:value)
+    end
+
+    def readable(store_key, name)
+      examine(store_key, name)
+    rescue Error => e
+      raise unless e.answered?
+
+      Unreadable.new(store_key, e)
+    end
+
+    def due?
+      return true if @complete.nil? || @started
+
+      Clock.now - @ended_at >= [REST_S, @cost * REST_RATIO].max
+    end
+
+    def begin_again
+      @cursor = @started = nil
+      @listed = false
+      @keys = {}
+      @statuses = []
+      @unreadable = []
+      @examined = 0
+      @cost = @listing = 0.0
+    end
+
+    def advance(deadline)
+      began = Clock.now
+      begin_again unless @started
+      @started = true
+      more = step(deadline) until more == :none || Clock.now >= deadline
+      @cost += Clock.now - began
+      more == :none ? finish : note_progress
+    rescue Error
+      @started = nil # the next request begins again
+      raise
+    end
+
+    # @return [Symbol, nil] `:none`: that was the last step
+    def step(deadline)
+      return list unless @listed
+
+      some = @names[@examined, SLICE]
+      return :none if some.empty?
+
+      found = examine_all(some, deadline - Clock.now)
+      @examined += found.size
+      unreadable, statuses = found.partition { |one| one.is_a?(Unreadable) }
+      @unreadable.concat(unreadable)
+      @statuses.concat(statuses.select { |status| Survey.occupied?(status) })
+      nil
+    end
+
+    def list
+      prefix = @all_namespaces ? Locking::StoreConfig::PREFIX : @store.config.prefix
+      asked = Clock.now
+      keys, @cursor = @store.list_keys(@cursor, prefix: prefix)
+      keys.each { |key| @keys[key] = true if shows?(key) }
+      @listing += Clock.now - asked
+      return if @cursor && @keys.size < MOST_KEYS && @listing < LIST_S
+
+      @listed = true
+      @names = @keys.keys.first(MOST_KEYS)
+      nil
+    end
+
+    def finish
+      @complete =
+        Snapshot.new(@statuses, at: Time.now, cut: !@cursor.nil?, unreadable: @unreadable)
+      @started = @partial = nil
+      @ended_at = Clock.now
+      @finished&.call(@complete)
+    end
+
+    def note_progress
+      return if @complete
+
+      rest = @keys.size - @examined
+      @partial = Snapshot.new(
+        @statuses.dup, at: Time.now, rest: rest, complete: false, unreadable: @unreadable.dup
+      )
+    end
+  end
+end

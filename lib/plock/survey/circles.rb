@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+module Plock
+  class Survey
+    # One thread that waits for a key which another one holds.
+    #
+    # @!attribute [r] waiter
+    #   @return [Status::Waiter]
+    # @!attribute [r] status
+    #   @return [Status] of the key
+    # @!attribute [r] holder
+    #   @return [Status::Holder]
+    Wait = Struct.new(:waiter, :status, :holder)
+
+    # Finds threads that wait for one another, so that none of them can go on before a wait or a
+    # lease ends. A lock comes free when all of its holders go on, and a semaphore when one does.
+    #
+    # @api private
+    class Circles
+      # @param statuses [Array<Status>] of keys that are waited for
+      # @return [Array<Array<Wait>>] of each circle, its waits: those of one circle where several
+      #   cross
+      def self.in(statuses) = new(statuses).found
+
+      def initialize(statuses)
+        @waits = Hash.new { |all, thread| all[thread] = {} } # by thread and status: the waiter
+        @holds = Hash.new { |all, thread| all[thread] = [] }
+        @stuck = {} # by status: how many of its holders cannot go on
+        statuses.each { |status| note(status) }
+        leave_out_those_that_go_on
+      end
+
+      # @return [Array<Array<Wait>>]
+      def found
+        seen = {}
+        @waits.keys.filter_map do |thread|
+          way, places = [], {}
+          until seen.key?(thread)
+            seen[thread] = true
+            places[thread] = way.size
+            way << next_wait(thread)
+            thread = name(way.last.holder)
+          end
+          way.drop(places[thread]) if places.key?(thread)
+        end
+      end
+
+      private
+
+      def note(status)
+        status.waiters.each do |waiter|
+          thread = name(waiter)
+          @waits[thread][status] ||= waiter if thread
+        end
+        holders = names(status.holders).compact
+        holders.each { |thread| @holds[thread] << status }
+        @stuck[status] = holders.size
+      end
+
+      def leave_out_those_that_go_on
+        free = @holds.keys.reject { |thread| @waits.key?(thread) }
+        @stuck.keys.each { |status| free.concat(let_go(status)) if open?(status) }
+        until free.empty?
+          @holds.fetch(free.pop, []).each do |status|
+            next unless @stuck.key?(status)
+
+            @stuck[status] -= 1
+            free.concat(let_go(status)) if open?(status)
+          end
+        end
+      end
+
+      # Owners that are unknown go on.
+      def open?(status)
+        return @stuck[status].zero? unless status.kind == :semaphore
+
+        @stuck[status] < names(status.holders).size
+      end
+
+      # @return [Array] the waiters that wait for nothing else
+      def let_go(status)
+        @stuck.delete(status)
+        names(status.waiters).compact.select do |thread|
+          @waits[thread].delete(status)
+          @waits.delete(thread) if @waits[thread].empty?
+        end
+      end
+
+      def next_wait(thread)
+        status, waiter = @waits[thread].first
+        Wait.new(waiter, status, status.holders.find { |holder| @waits.key?(name(holder)) })
+      end
+
+      def names(people) = people.map { |known| name(known) }.uniq
+
+      def name(known) = ([known.host, known.pid, known.thread] if known.host && known.pid)
+    end
+  end
+end

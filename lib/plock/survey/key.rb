@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+require_relative "../locking/kind"
+require_relative "../locking/store_config"
+
+module Plock
+  class Survey
+    # The parts of a store key.
+    #
+    # @api private
+    class Key
+      FORM = /\Aplock:v1:(?:(?<namespace>[A-Za-z0-9_.-]{1,32}):)?(?<digest>\h{64})
+               (?:#{Regexp.union(Locking::Kind::ALL.map(&:suffix))})\z/x
+      SHOWN = 12 # digits of the digest, enough to tell keys apart
+      private_constant :FORM, :SHOWN
+
+      # @param store_key [String]
+      # @return [Key, nil] nil: no lock of the Ruby API has such a key
+      def self.parse(store_key)
+        match = FORM.match(store_key) or return
+        new(match[:namespace], match[:digest])
+      end
+
+      # @return [String, nil]
+      attr_reader :namespace
+
+      def initialize(namespace, digest)
+        @namespace = namespace
+        @digest = digest
+      end
+
+      # @return [String] for people
+      def short = @digest[0, SHOWN]
+    end
+  end
+end

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require_relative "key"
+require_relative "snapshot"
+
+module Plock
+  class Survey
+    # The part of a snapshot that a page of the list shows.
+    #
+    # @api private
+    class Listing
+      PAGE = 50
+      LAST = Float::INFINITY
+      private_constant :LAST
+
+      # By name: the value that a status is sorted by. The first one is the usual one.
+      ORDERS = {
+        "waiting" => ->(status) { [-status.waiters.size, status.since&.to_f || LAST] },
+        "since" => ->(status) { status.since&.to_f || LAST },
+        "left" => ->(status) { status.remaining || LAST },
+        "label" => ->(status) { status.label.to_s.downcase },
+        "host" => ->(status) { [status.host.to_s, status.pid.to_i] },
+        "kind" => ->(status) { status.kind.to_s },
+        "node" => ->(status) { status.node.to_s },
+        "key" => ->(status) { status.store_key }
+      }.freeze
+
+      # Those of the orders whose column has its greatest value first: a time that is long past is a
+      # long time ago.
+      GREATEST_FIRST = %w[waiting since].freeze
+      private_constant :GREATEST_FIRST
+
+      # @return [String]
+      attr_reader :query, :order
+
+      # @return [Symbol, nil]
+      attr_reader :kind
+
+      # @return [Integer] from 1
+      attr_reader :page
+
+      # @param snapshot [Snapshot]
+      # @param named [Array<Status>] of the key whose name the query is
+      # @param query [String] part of a label, host or store key; empty: all
+      # @param kind [String, nil] the name of a kind
+      # @param namespace [String, nil] empty: the namespace without a name; nil: all
+      # @param order [String] one of ORDERS; another text: the usual one
+      # @param reverse [Boolean]
+      # @param page [Integer]
+      def initialize(
+        snapshot, named: [], query: "", kind: nil, namespace: nil, order: nil, reverse: false,
+        page: 1
+      )
+        @query = query
+        @kind = Locking::Kind::ALL.map(&:name).find { |name| name.to_s == kind }
+        @namespace = namespace
+        @order = ORDERS.key?(order) ? order : ORDERS.keys.first
+        @reverse = reverse
+        @found = select(sorted(snapshot, named))
+        @found = @found.reverse if @reverse
+        @page = page.clamp(1, pages)
+      end
+
+      # @return [Boolean]
+      def reverse? = @reverse
+
+      # @return [Boolean] does the value that is sorted by decrease from row to row?
+      def descending? = @reverse ^ GREATEST_FIRST.include?(@order)
+
+      # @return [Array<Status>] of all pages
+      attr_reader :found
+
+      # @return [Integer] of locks
+      def size = @found.size
+
+      # @return [Integer]
+      def pages = [(size / PAGE.to_f).ceil, 1].max
+
+      # @return [Array<Status>] of this page, as the snapshot has them
+      def statuses = @found[(page - 1) * PAGE, PAGE] || []
+
+      # @return [Range]
+      def places = (((page - 1) * PAGE) + 1)..[page * PAGE, size].min
+
+      private
+
+      # The status with a name takes the place of the one without.
+      def with_names(statuses, named)
+        @named = named.map(&:store_key)
+        named + statuses.reject { |status| @named.include?(status.store_key) }
+      end
+
+      def select(statuses)
+        statuses = statuses.select { |status| status.kind == @kind } if @kind
+        statuses = statuses.select { |status| in_namespace?(status) } if @namespace
+        return statuses if @query.empty?
+
+        words = @query.downcase
+        statuses.select { |status| @named&.include?(status.store_key) || match?(status, words) }
+      end
+
+      def in_namespace?(status) = Key.parse(status.store_key)&.namespace.to_s == @namespace
+
+      def match?(status, words)
+        return true if status.store_key.downcase.include?(words)
+
+        (status.holders + status.waiters).any? do |known|
+          known.label&.scrub&.downcase&.include?(words) || known.host&.downcase&.include?(words)
+        end
+      end
+
+      # To sort thousands of locks takes longer than all else, and they are the same for a while.
+      def sorted(snapshot, named)
+        return snapshot.in_order(@order) { sort(snapshot.statuses) } if named.empty?
+
+        sort(with_names(snapshot.statuses, named))
+      end
+
+      def sort(statuses)
+        value = ORDERS.fetch(@order)
+        statuses.sort_by { |status| [*value.call(status), status.store_key] }
+      end
+    end
+  end
+end

@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+require_relative "circles"
+require_relative "key"
+
+module Plock
+  class Survey
+    # The locks of one store as a survey found them.
+    #
+    # @api private
+    class Snapshot
+      KINDS = %i[lock once semaphore read_write].freeze # the usual ones first
+      private_constant :KINDS
+
+      # @return [Time] when the survey ended, or the time of its last step so far
+      attr_reader :at
+
+      # @return [Array<Status>] of the keys that are held or waited for
+      attr_reader :statuses
+
+      # @return [Integer] of keys that the survey has not examined yet, as far as it knows them
+      attr_reader :rest
+
+      # @return [Array<Unreadable>] keys that the store cannot read
+      attr_reader :unreadable
+
+      # @param statuses [Array<Status>]
+      # @param at [Time]
+      # @param rest [Integer]
+      # @param unreadable [Array<Unreadable>] keys that the store cannot read
+      # @param complete [Boolean] did the survey reach its end?
+      # @param cut [Boolean] were there more keys than a survey lists in its time?
+      def initialize(statuses, at:, rest: 0, unreadable: [], complete: true, cut: false)
+        @statuses = statuses
+        @at = at
+        @rest = rest
+        @unreadable = unreadable
+        @complete = complete
+        @cut = cut
+      end
+
+      def complete? = @complete
+
+      def cut? = @cut
+
+      # @return [Integer] of keys
+      def held = @held ||= @statuses.count(&:held?)
+
+      # @return [Integer] of waiters
+      def waiting = @waiting ||= @statuses.sum { |status| status.waiters.size }
+
+      # @return [Array<Status>] that are waited for, the longest wait first
+      def queues
+        @queues ||= @statuses.select { |status| status.waiters.any? }.sort_by do |status|
+          Snapshot.first_wait(status)&.to_f || Float::INFINITY
+        end
+      end
+
+      # @return [Time, nil] since when the first of all waiters waits
+      def oldest_wait = queues.first && Snapshot.first_wait(queues.first)
+
+      # @return [Array<Status>] semaphores with waiters: all of their permits are taken
+      def at_limit = @at_limit ||= queues.select { |status| status.kind == :semaphore }
+
+      # @return [Hash{Symbol => Array<Status>}]
+      def by_kind
+        @by_kind ||=
+          @statuses.group_by(&:kind).sort_by { |kind, _| KINDS.index(kind) }.to_h
+      end
+
+      # @return [Hash{String, nil => Array<Status>}] nil: the namespace without a name
+      def by_namespace
+        @by_namespace ||=
+          @statuses.group_by { |status| Key.parse(status.store_key)&.namespace }
+                   .sort_by { |name, _| name.to_s }.to_h
+      end
+
+      # @param order [String]
+      # @yieldreturn [Array<Status>] in this order, to be kept
+      # @return [Array<Status>]
+      def in_order(order) = (@orders ||= {})[order] ||= yield
+
+      # @return [Array<Array<Wait>>]
+      def circles = @circles ||= Circles.in(queues)
+
+      # @param status [Status]
+      # @return [Array<Array<Wait>>] those that have the key in them
+      def circles_around(status)
+        circles.select do |waits|
+          waits.any? { |wait| wait.status.store_key == status.store_key }
+        end
+      end
+
+      # @param status [Status]
+      # @return [Array<Status>] the other keys that processes of its holders hold
+      def held_beside(status)
+        processes = status.holders.map { |holder| Snapshot.process(holder) }.compact
+        (processes.flat_map { |process| by_process.fetch(process, []) }.uniq(&:store_key))
+          .reject { |other| other.store_key == status.store_key }
+      end
+
+      class << self
+        # @param status [Status]
+        # @return [Time, nil] since when the first of its waiters waits
+        def first_wait(status) = status.waiters.filter_map(&:since).min
+
+        # @param known [Status::Holder, Status::Waiter]
+        # @return [Array(String, Integer), nil] nil: it is unknown
+        def process(known) = ([known.host, known.pid] if known.host && known.pid)
+      end
+
+      private
+
+      def by_process
+        @by_process ||= @statuses.each_with_object({}) do |status, found|
+          status.holders.filter_map { |holder| Snapshot.process(holder) }.uniq.each do |process|
+            (found[process] ||= []) << status
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require_relative "key"
+
+module Plock
+  class Survey
+    # The words for locks on the web pages and in `plock top`.
+    #
+    # @api private
+    module Words
+      KINDS = {
+        lock: "lock", once: "once", semaphore: "semaphore", read_write: "read-write lock"
+      }.freeze
+
+      # Characters that would hide or reorder what stands beside them.
+      MISLEADING = /[[:cntrl:]\u061C\u200B-\u200F\u202A-\u202E\u2060-\u2069\uFEFF]/
+      UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]].freeze
+      private_constant :UNITS, :MISLEADING
+
+      # Text that others wrote into the store.
+      #
+      # @param value [String]
+      # @return [String]
+      def plain(value)
+        String.new(value.to_s, encoding: Encoding::UTF_8).scrub.gsub(MISLEADING, "\uFFFD")
+      end
+
+      # @param status [Status]
+      # @return [String] the key's name, or what stands for it
+      def title_of(status)
+        return plain(status.key) if status.key
+
+        Key.parse(status.store_key)&.short || plain(status.store_key)
+      end
+
+      # @param known [Status, Status::Holder, Status::Waiter]
+      # @return [String]
+      def label_of(known) = known.label ? plain(known.label) : "no label"
+
+      # @param kind [Symbol]
+      # @return [String]
+      def kind_name(kind) = KINDS.fetch(kind)
+
+      # @param name [String, nil]
+      # @return [String]
+      def namespace_name(name) = name.to_s.empty? ? "(without a name)" : name
+
+      # @param number [Integer]
+      # @return [String] with separators
+      def count(number) = number.to_s.gsub(/(?<=\d)(?=(\d{3})+\z)/, ",")
+
+      # @param number [Integer]
+      # @param one [String]
+      # @param many [String]
+      # @return [String]
+      def counted(number, one, many = "#{one}s") = "#{count(number)} #{number == 1 ? one : many}"
+
+      # @param seconds [Numeric, nil]
+      # @return [String]
+      def span(seconds)
+        return "–" unless seconds
+        return "#{format("%.1f", [seconds, 0].max)} s" if seconds < 10
+
+        left = seconds.round
+        parts = UNITS.filter_map do |unit, size|
+          number, left = left.divmod(size)
+          "#{number} #{unit}" if number.positive?
+        end
+        parts.first(2).join(" ")
+      end
+
+      # @param known [Status::Holder, Status::Waiter]
+      # @return [String]
+      def process(known)
+        return "unknown process" unless known.host || known.pid
+
+        "#{plain(known.host || "unknown host")}#{" · pid #{known.pid}" if known.pid}"
+      end
+    end
+  end
+end

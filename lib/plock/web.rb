@@ -1,0 +1,130 @@
+# frozen_string_literal: true
+
+require "plock"
+require_relative "web/needed_gems"
+require_relative "web/actions"
+require_relative "web/assets"
+require_relative "web/source"
+
+module Plock
+  # Web pages that show the locks of one or several stores, and can break a lock: a Rack
+  # application. `require "plock/web"` loads it. It needs the gems rack and erubi.
+  #
+  # The application decides who may see the pages. Its `authorize:` is called for each request.
+  # Without it, the pages refuse to be mounted in production.
+  #
+  # @example In config/routes.rb
+  #   require "plock/web"
+  #   admin = ->(request, _action) do
+  #     user = request.env["warden"].user
+  #     user.email if user&.admin?
+  #   end
+  #   mount Plock::Web.new(authorize: admin) => "/locks"
+  # @example In config.ru
+  #   require "plock/web"
+  #   map("/locks") { run Plock::Web.new(read_only: true, authorize: ->(_, _) { true }) }
+  class Web
+    # Passes whoever may open Sidekiq::Web, or has the token of `plock web`.
+    #
+    # @api private
+    ALL = ->(_request, _action) { true }
+
+    PRODUCTION = "production"
+    private_constant :PRODUCTION
+
+    # @param stores [Locking, Hash{String => Locking}, nil] a store, or several by name; nil: the
+    #   default store
+    # @param authorize [#call, nil] called with the Rack::Request and an action, `:view` or
+    #   `:break`. nil or false refuses the request. A String names the user for the log. Another
+    #   value admits the request, and the log has `REMOTE_USER` or the IP address
+    # @param read_only [Boolean] can no lock be broken here?
+    # @param all_namespaces [Boolean] show the keys of all namespaces in the stores, and not only
+    #   those of the stores' own?
+    # @param logger [#warn, nil] is told of each lock that is broken; nil: the store's logger, else
+    #   the standard error stream
+    # @param refresh [Integer] seconds between two refreshes of a page, 1 to 3600
+    # @raise [ConfigurationError] there is no `authorize:` in production, or an argument is invalid
+    def initialize(
+      stores = nil, authorize: nil, read_only: false, all_namespaces: false, logger: nil,
+      refresh: 5
+    )
+      @authorize = check_authorize(authorize)
+      @read_only = read_only
+      @logger = logger
+      @refresh = check_refresh(refresh)
+      named = stores.is_a?(Hash) ? stores : { "default" => stores }
+      raise ConfigurationError, "Plock::Web needs a store (got none)" if named.empty?
+
+      @sources = named.map do |name, store|
+        check_store(store)
+        Source.new(name.to_s, store, all_namespaces)
+      end.freeze
+      freeze
+    end
+
+    # @param env [Hash] of Rack
+    # @return [Array(Integer, Hash, Array<String>)]
+    def call(env)
+      request = ::Rack::Request.new(env)
+      Assets.response(request) || Actions.new(self, request).response
+    end
+
+    # @api private
+    # @return [Array<Source>]
+    attr_reader :sources
+
+    # @api private
+    # @return [Integer] seconds
+    attr_reader :refresh
+
+    # @api private
+    # @return [Boolean]
+    def read_only? = @read_only
+
+    # @api private
+    # @param request [Rack::Request]
+    # @param action [Symbol]
+    # @return [String, nil] the user; nil: refused
+    def user_of(request, action)
+      user = @authorize.call(request, action) or return
+      return user if user.is_a?(String)
+
+      request.get_header("REMOTE_USER") || request.ip || "an unknown user"
+    end
+
+    # @api private
+    # @return [#warn, nil]
+    def logger_for(store) = @logger || store.config.logger || Plock.logger
+
+    private
+
+    def check_authorize(authorize)
+      return authorize if authorize.respond_to?(:call)
+
+      unless authorize.nil?
+        raise ConfigurationError,
+              "Plock::Web: authorize must be a callable (got #{authorize.class})"
+      end
+      variable = Configuration::ENVIRONMENT_VARIABLES.find { |name| ENV[name] == PRODUCTION }
+      return ALL unless variable
+
+      raise ConfigurationError,
+            "Plock::Web has no authorize:, and #{variable} says production, so all users could " \
+            "see and break locks: pass authorize: ->(request, action) { … }, which returns the " \
+            "name of a user who may (docs/web.md)"
+    end
+
+    def check_refresh(seconds)
+      return seconds if seconds.is_a?(Integer) && seconds.between?(1, 3600)
+
+      raise ConfigurationError,
+            "Plock::Web: refresh must be from 1 to 3600 seconds (got #{seconds.inspect})"
+    end
+
+    def check_store(store)
+      return if store.nil? || Locking === store
+
+      raise ConfigurationError, "Plock::Web: a store must be open (got #{store.class})"
+    end
+  end
+end

@@ -1,0 +1,290 @@
+# frozen_string_literal: true
+
+require "rack/query_parser" # Rack 2 loads it later
+require_relative "../cli/description"
+require_relative "../log"
+require_relative "../survey/listing"
+require_relative "protection"
+require_relative "view"
+
+module Plock
+  class Web
+    # Answers one request.
+    #
+    # @api private
+    class Actions
+      # No script, style or picture of another origin, none inside the page, and no frame around it.
+      POLICY = [
+        "default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'",
+        "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"
+      ].join("; ").freeze
+      HEADERS = {
+        "content-type" => "text/html; charset=utf-8", "content-security-policy" => POLICY,
+        "cache-control" => "no-store", "x-content-type-options" => "nosniff",
+        "x-frame-options" => "DENY", "referrer-policy" => "same-origin"
+      }.freeze
+
+      # Too deep, too long, cut off, not in its encoding
+      UNREADABLE = [
+        ::Rack::QueryParser::ParameterTypeError, ::Rack::QueryParser::InvalidParameterError,
+        ::Rack::Multipart::MultipartPartLimitError, RangeError, EOFError, ArgumentError,
+        *(::Rack::BadRequest if defined?(::Rack::BadRequest))
+      ].freeze
+      PROBLEMS = {
+        changed: "The holder has changed since you opened this page. Nothing was done. " \
+                 "Look again before you confirm.",
+        free: "No process holds the key any more. Nothing was done."
+      }.freeze
+      LOCK = %r{\A/locks/([^/]+)(/break)?\z}
+      private_constant :POLICY, :HEADERS, :UNREADABLE, :PROBLEMS, :LOCK
+
+      # Ends a request early.
+      class Refusal < StandardError
+        attr_reader :status, :title
+
+        def initialize(status, title, message)
+          super(message)
+          @status = status
+          @title = title
+        end
+      end
+      private_constant :Refusal
+
+      # @param web [Web]
+      # @param request [Rack::Request]
+      def initialize(web, request)
+        @web = web
+        @request = request
+        @headers = HEADERS.dup
+      end
+
+      # @return [Array(Integer, Hash, Array<String>)]
+      def response
+        status, body = answer
+        body = "" if @request.head?
+        [status, @headers, [body]]
+      end
+
+      private
+
+      def answer
+        @parameters = readable { @request.GET }
+        authorize(:view)
+        @parameters = readable { @request.GET.merge(@request.POST) } if @request.post?
+        @source = chosen_source
+        perform
+      rescue Refusal => e
+        message(e.status, e.title, e.message)
+      rescue UnsupportedError => e
+        message(501, "This store cannot show that", e.message)
+      rescue ConfigurationError => e
+        message(409, "This process is set up in another way than others", e.message)
+      rescue Error => e
+        if e.answered?
+          message(502, "The store answered with an error", e.message)
+        else
+          message(503, "The store does not answer", e.message, store_failed: true)
+        end
+      end
+
+      def perform
+        path = @request.path_info
+        return act(:overview) if ["", "/"].include?(path)
+        return act(:locks) if path == "/locks"
+        return act(:doctor) if path == "/doctor"
+
+        @store_key, breaking = LOCK.match(path)&.captures
+        raise not_found unless @store_key
+
+        @store_key = ::Rack::Utils.unescape_path(@store_key)
+        raise not_found unless @source.survey.shows?(@store_key)
+        return act(:lock) unless breaking
+
+        @request.post? ? carry_out : act(:confirmation)
+      end
+
+      # Only POST changes anything.
+      def act(action)
+        return __send__(action) if @request.get? || @request.head?
+
+        @headers["allow"] = action == :confirmation ? "GET, HEAD, POST" : "GET, HEAD"
+        raise Refusal.new(405, "This page is only for reading", "Follow a link to it.")
+      end
+
+      # --- pages ---
+
+      def overview
+        asking = @web.sources.map { |source| Thread.new { [source, state_of(source)] } }
+        states = asking.map(&:value) # stores that are away cost their time once
+        page("overview", "Overview", states: states, quick: states.any? { |_, it| partial?(it) })
+      end
+
+      def state_of(source)
+        Thread.current.report_on_exception = false # #value raises it
+        source.survey.snapshot(Survey::STEP_S / @web.sources.size)
+      rescue Error => e
+        e
+      end
+
+      def locks
+        query = text("q")
+        snapshot = snapshot_for(query)
+        listing = Survey::Listing.new(
+          snapshot, named: query.empty? ? [] : survey.named(query), query: query,
+          kind: text("kind"), namespace: parameter("namespace"), order: text("sort"),
+          reverse: text("dir") == "desc", page: text("page").to_i
+        )
+        rows = survey.refresh(listing.statuses) # the survey may be old
+        page(
+          "locks", "Locks",
+          snapshot: snapshot, listing: listing, rows: rows, quick: partial?(snapshot),
+          other_secret: (@source.other_secret if rows.empty? && !query.empty?)
+        )
+      end
+
+      def lock
+        status = survey.examine(@store_key, name)
+        page(
+          "lock", title_of(status),
+          status: status, snapshot: snapshot_if_listed, taken: text("taken") == "yes"
+        )
+      end
+
+      def confirmation(status = survey.examine(@store_key, name), problem: nil, code: 200)
+        authorize(:break)
+        refuse_if_read_only
+        protection = Protection.new(@request)
+        @headers["set-cookie"] = protection.cookie if protection.cookie
+        page(
+          "confirmation", "Break #{title_of(status)}",
+          code: code, still: true, status: status, token: protection.token, problem: problem,
+          seen: Survey.holders_digest(status)
+        )
+      end
+
+      def doctor
+        at, findings = @source.findings
+        page("doctor", "Doctor", still: true, at: at, findings: findings)
+      end
+
+      # --- break ---
+
+      def carry_out
+        user = authorize(:break)
+        refuse_if_read_only
+        refuse_forgery
+        outcome, status =
+          Survey.break_seen(@source.store, @store_key, @parameters["seen"], name)
+        return confirmation(status, code: 409, problem: PROBLEMS[outcome]) unless outcome == :broken
+
+        tell(status, user)
+        @headers["location"] = location
+        [303, ""]
+      end
+
+      def refuse_if_read_only
+        return unless @web.read_only?
+
+        raise Refusal.new(403, "Locks cannot be broken here",
+                          "These pages were mounted with read_only: true. Use `plock break` in a " \
+                          "shell.")
+      end
+
+      def refuse_forgery
+        why = Protection.new(@request).refusal or return
+        raise Refusal.new(403, "Nothing was done",
+                          "The form was not accepted: #{why}. Open the page of the lock again, " \
+                          "and see that your browser keeps cookies.")
+      end
+
+      def tell(status, user)
+        Log.warn(
+          @web.logger_for(@source.store),
+          CLI::Description.printable(
+            "#{user} broke #{status.store_key} of #{@source.store.url} in Plock::Web: it was " \
+            "#{status}"
+          )
+        )
+      end
+
+      def location
+        view.path("/locks/#{view.segment(@store_key)}", name: parameter("name"), taken: "yes")
+      end
+
+      # --- what pages need ---
+
+      def survey = @source.survey
+
+      # A search by name needs no list.
+      def snapshot_for(query)
+        survey.snapshot
+      rescue UnsupportedError
+        raise if query.empty?
+
+        Survey::Snapshot.new([], at: Time.now)
+      end
+
+      def partial?(snapshot) = snapshot.is_a?(Survey::Snapshot) && !snapshot.complete?
+
+      def snapshot_if_listed
+        survey.snapshot
+      rescue UnsupportedError
+        nil
+      end
+
+      # @return [String, nil] the key's name, if the viewer came here by it
+      def name
+        given = parameter("name")
+        given if survey.named?(@store_key, given)
+      end
+
+      def title_of(status) = view.title_of(status)
+
+      def page(template, title, code: 200, quick: false, **locals)
+        [code, view.page(template, title, quick: quick, **locals)]
+      end
+
+      def view = @view ||= View.new(@web, @request, @source, @parameters || {})
+
+      def message(code, title, text, store_failed: false)
+        page(
+          "message", title,
+          code: code, message: text, store_failed: store_failed, still: !store_failed
+        )
+      end
+
+      # --- the request ---
+
+      def readable
+        yield
+      rescue *UNREADABLE
+        raise Refusal.new(400, "The request cannot be read", "Go back to the overview.")
+      end
+
+      # @return [String, nil]
+      def parameter(name)
+        value = @parameters[name]
+        value if value.is_a?(String) && value.valid_encoding?
+      end
+
+      def text(name) = parameter(name).to_s.strip
+
+      def authorize(action)
+        @web.user_of(@request, action) or
+          raise Refusal.new(403, "You may not #{action} locks here",
+                            "The application's authorize: refused this request. Sign in as a " \
+                            "user who may, or ask an administrator.")
+      end
+
+      def chosen_source
+        name = parameter("store") or return @web.sources.first
+        @web.sources.find { |source| source.name == name } || raise(not_found)
+      end
+
+      def not_found
+        Refusal.new(404, "There is no such page",
+                    "The address names no lock of this store. The list shows all that are held.")
+      end
+    end
+  end
+end

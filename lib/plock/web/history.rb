@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+module Plock
+  class Web
+    # The numbers of the last minutes, as the surveys of this process saw them.
+    #
+    # @api private
+    class History
+      SPAN_S = 600.0
+      private_constant :SPAN_S
+
+      # @!attribute [r] at
+      #   @return [Time]
+      # @!attribute [r] held
+      #   @return [Integer] keys
+      # @!attribute [r] waiting
+      #   @return [Integer] waiters
+      Sample = Struct.new(:at, :held, :waiting)
+
+      def initialize
+        @samples = [].freeze
+      end
+
+      # @return [Array<Sample>] in the order of their times
+      attr_reader :samples
+
+      # @param snapshot [Survey::Snapshot]
+      # @return [void]
+      def add(snapshot)
+        oldest = snapshot.at - SPAN_S
+        sample = Sample.new(snapshot.at, snapshot.held, snapshot.waiting).freeze
+        @samples = [*@samples.reject { |known| known.at < oldest }, sample].freeze
+      end
+    end
+  end
+end

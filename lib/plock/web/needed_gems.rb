@@ -1,0 +1,12 @@
+# frozen_string_literal: true
+
+# The gems that the pages need. An application names them in its Gemfile, so that others that use
+# plock need not install them.
+{ "rack" => %w[rack 2.2], "erubi" => %w[erubi 1.12] }.each do |file, (gem, oldest)|
+  require file
+rescue LoadError => e
+  raise unless e.path == file
+
+  raise LoadError, "plock/web needs the gem #{gem}, which is not installed here or not in the " \
+                   "Gemfile. Add `gem \"#{gem}\", \">= #{oldest}\"` to the Gemfile", cause: e
+end

@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+require "securerandom"
+
+module Plock
+  class Web
+    # Tells a form of these pages from a request that another site makes with the viewer's browser.
+    # The form repeats a random token of a cookie that no script can read. The browser's own word
+    # about the sender counts, too. No session is needed, and any worker process admits the form.
+    #
+    # @api private
+    class Protection
+      FIELD = "token"
+      FORM = /\A\h{64}\z/
+      SAME_SITE = "same-origin"
+      private_constant :FORM, :SAME_SITE
+
+      # @param request [Rack::Request]
+      def initialize(request)
+        @request = request
+      end
+
+      # @return [String]
+      def token = @token ||= kept || SecureRandom.hex(32)
+
+      # @return [String, nil] the header that keeps the token; nil: the browser has it
+      def cookie
+        return if kept
+
+        "#{cookie_name}=#{token}; path=#{path}; httponly; samesite=strict" \
+          "#{"; secure" if @request.ssl?}"
+      end
+
+      # @return [String, nil] why a form is refused; nil: it is admitted
+      def refusal
+        return "another site sent it" unless same_origin?
+
+        given = @request.POST[FIELD]
+        return if kept && given.is_a?(String) && ::Rack::Utils.secure_compare(kept, given)
+
+        "its token is not that of this browser"
+      end
+
+      private
+
+      # Another site cannot set a cookie whose name begins so.
+      def cookie_name = @request.ssl? ? "__Host-plock" : "plock"
+
+      # Such a cookie must be for all paths. Without TLS, the servers on other ports get it, too.
+      def path = @request.ssl? || @request.script_name.empty? ? "/" : @request.script_name
+
+      def kept
+        value = @request.cookies[cookie_name]
+        value if value.is_a?(String) && FORM.match?(value)
+      end
+
+      # Older browsers do not tell the site, but the origin. A proxy may have ended TLS, so the
+      # schemes of that may differ.
+      def same_origin?
+        site = @request.get_header("HTTP_SEC_FETCH_SITE")
+        return site == SAME_SITE if site
+
+        origin = @request.get_header("HTTP_ORIGIN") or return true
+        origin.sub(%r{\Ahttps?://}, "") == @request.get_header("HTTP_HOST")
+      end
+    end
+  end
+end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require_relative "../survey"
+require_relative "history"
+
+module Plock
+  class Web
+    # One store on the pages. It is opened at the first request, so that an application may
+    # configure plock after it has mounted the pages.
+    #
+    # @api private
+    class Source
+      FINDINGS_S = 30.0 # for which the doctor's findings are kept
+      private_constant :FINDINGS_S
+
+      # @return [String] in links and titles
+      attr_reader :name
+
+      # @return [History]
+      attr_reader :history
+
+      # @param name [String]
+      # @param store [Locking, nil] nil: the default store
+      # @param all_namespaces [Boolean]
+      def initialize(name, store, all_namespaces)
+        @name = name
+        @store = store
+        @all_namespaces = all_namespaces
+        @history = History.new
+        @mutex = Mutex.new
+        @doctor = Mutex.new # an examination takes long if the server does not answer
+      end
+
+      # @return [Locking]
+      # @raise [Error] it cannot be opened
+      def store = @store || Plock.store
+
+      # @return [Survey]
+      # @raise [Error] the store cannot be opened
+      def survey
+        store = self.store
+        @mutex.synchronize do
+          next @survey if @survey && @surveyed.equal?(store) # Plock.reset! opens another one
+
+          @surveyed = store
+          @survey =
+            Survey.new(store, all_namespaces: @all_namespaces) { |whole| @history.add(whole) }
+        end
+      end
+
+      # @return [Boolean]
+      def all_namespaces? = @all_namespaces
+
+      # @return [Locking::Fingerprint, nil] of another secret that others use; nil: none is known
+      # @raise [Error] the store could not be asked
+      def other_secret
+        return unless store.can?(:compares_secrets)
+
+        kept = store.kept_fingerprint
+        kept unless store.config.agrees?(kept)
+      end
+
+      # The doctor's findings, without the check that acquires a lock.
+      #
+      # @return [Array(Time, Array<CLI::Doctor::Finding>)]
+      # @raise [Error] the store could not be asked
+      def findings
+        require_relative "../cli/doctor/examination"
+        @doctor.synchronize do
+          if @findings.nil? || Clock.now - @found_at > FINDINGS_S
+            passive = CLI::Doctor::Examination::ACTIVE
+            @findings = [Time.now, CLI::Doctor::Examination.of(store, except: passive)]
+            @found_at = Clock.now
+          end
+          @findings
+        end
+      end
+    end
+  end
+end

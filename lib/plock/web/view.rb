@@ -1,0 +1,122 @@
+# frozen_string_literal: true
+
+require_relative "assets"
+require_relative "sparkline"
+require_relative "words"
+
+module Plock
+  class Web
+    # Renders the templates. All that they insert with `<%=` is escaped.
+    #
+    # @api private
+    class View
+      include Words
+
+      FOLDER = File.expand_path("templates", __dir__)
+      QUICK_S = 1 # between refreshes as long as the survey is not complete
+      PEOPLE = 200 # of the holders or waiters of one key that are shown
+      private_constant :FOLDER, :QUICK_S
+
+      Dir["#{FOLDER}/*.erb"].each do |file|
+        ruby = ::Erubi::Engine.new(File.read(file, encoding: "UTF-8"), escape: true).src
+        class_eval(<<~RUBY, file, -1) # rubocop:disable Style/EvalWithLocation -- lines of the file
+          # frozen_string_literal: true
+          def template_#{File.basename(file, ".erb")}
+          #{ruby}
+          end
+        RUBY
+      end
+
+      # @param web [Web]
+      # @param request [Rack::Request]
+      # @param source [Source, nil] nil: the viewer may not see any
+      # @param parameters [Hash{String => Object}]
+      def initialize(web, request, source, parameters)
+        @web = web
+        @request = request
+        @source = source
+        @parameters = parameters
+        @now = Time.now
+      end
+
+      # @param template [String]
+      # @param title [String]
+      # @param quick [Boolean] is the page soon out of date?
+      # @param still [Boolean] must it not be refreshed?
+      # @param shown [Hash{Symbol => Object}] what the template shows, as instance variables
+      # @return [String] the whole page
+      def page(template, title, quick: false, still: false, **shown)
+        @title = title
+        @refresh = quick ? QUICK_S : @web.refresh unless still
+        @template = template
+        @main = part(template, **shown)
+        part("layout")
+      end
+
+      # @return [String] HTML
+      def part(template, **shown)
+        shown.each { |name, value| instance_variable_set("@#{name}", value) }
+        __send__("template_#{template}")
+      end
+
+      # --- links ---
+
+      # @param path [String] in these pages
+      # @param query [Hash{Symbol => Object}] nil: left out
+      # @return [String]
+      def path(path, store: @source, **query)
+        several = @web.sources.size > 1
+        query = { store: (store.name if several && store), **query }.compact
+        address = "#{@request.script_name}#{path}"
+        query.empty? ? address : "#{address}?#{::Rack::Utils.build_query(query)}"
+      end
+
+      # @return [String] a text as one part of a path
+      def segment(text) = ::Rack::Utils.escape_path(text).gsub("/", "%2F")
+
+      # @param status [Status]
+      def lock_path(status, store: @source, **query)
+        path("/locks/#{segment(status.store_key)}", store: store, name: status.key, **query)
+      end
+
+      # @return [String]
+      def asset(name) = "#{@request.script_name}#{Assets.path(name)}"
+
+      # The address of the same list in another way.
+      def list_path(**changes)
+        kept = {
+          q: (@listing.query unless @listing.query.empty?), kind: @listing.kind,
+          namespace: parameter("namespace"), sort: parameter("sort"), dir: parameter("dir")
+        }
+        path("/locks", **kept, **changes)
+      end
+
+      # @param name [String] in the list's ORDERS
+      # @return [Array(String, String)] the link that sorts by a column, and its ARIA state
+      def sorting(name)
+        return [list_path(sort: name, dir: nil), "none"] unless @listing.order == name
+
+        [list_path(sort: name, dir: @listing.reverse? ? nil : "desc"),
+         @listing.descending? ? "descending" : "ascending"]
+      end
+
+      # The pages around these ones, such as Sidekiq's.
+      #
+      # @return [Array(String, String), nil] its name and address
+      def way_back = @request.get_header("plock.web.back")
+
+      # The token that Sidekiq::Web checks.
+      #
+      # @return [String, nil]
+      def authenticity_token = @request.get_header(:csrf_token)
+
+      # @return [String, nil]
+      def parameter(name)
+        value = @parameters[name]
+        value if value.is_a?(String) && value.valid_encoding?
+      end
+
+      def current?(place) = @request.path_info.chomp("/").start_with?(place)
+    end
+  end
+end

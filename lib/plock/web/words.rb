@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+require_relative "../survey/words"
+
+module Plock
+  class Web
+    # The words of the pages for locks, as HTML where that is said.
+    #
+    # @api private
+    module Words
+      include Survey::Words
+
+      LEVELS = { fine: "OK", advice: "Advice", danger: "Danger", unknown: "Unknown" }.freeze
+      WEIGHTS = %i[danger advice unknown fine].freeze
+      private_constant :WEIGHTS
+
+      # @param status [Status]
+      # @return [String] HTML: the key's name, or the beginning of its digest
+      def key_html(status)
+        tag = status.key ? "bdi" : "code"
+        "<#{tag}>#{::Erubi.h(title_of(status))}</#{tag}>"
+      end
+
+      # @param status [Status]
+      # @return [String] HTML: the first holder's label, or the key
+      def label_html(status)
+        status.label ? "<bdi>#{::Erubi.h(plain(status.label))}</bdi>" : key_html(status)
+      end
+
+      # @param known [Status, Status::Holder, Status::Waiter]
+      # @return [String] HTML: its label
+      def own_label_html(known)
+        return %(<span class="none">no label</span>) unless known.label
+
+        "<bdi>#{::Erubi.h(plain(known.label))}</bdi>"
+      end
+
+      # @param findings [Array<CLI::Doctor::Finding>]
+      # @return [Array<CLI::Doctor::Finding>] the worst ones first
+      def by_weight(findings)
+        findings.sort_by { |finding| WEIGHTS.index(finding.level) }
+      end
+
+      # @param time [Time, nil]
+      # @return [String] how long ago it was
+      def ago(time) = span(time && [@now - time, 0].max)
+
+      # @param time [Time, nil]
+      # @return [String] HTML: the script changes UTC into the viewer's zone
+      def moment(time)
+        return "–" unless time
+
+        utc = time.getutc
+        %(<time datetime="#{utc.strftime("%FT%T.%3NZ")}">#{utc.strftime("%F %T")} UTC</time>)
+      end
+
+      # @param status [Status]
+      # @return [String] the longest of all waits for it
+      def longest_wait(status) = ago(Survey::Snapshot.first_wait(status))
+
+      # @param finding [CLI::Doctor::Finding]
+      # @return [String]
+      def check_name(finding)
+        finding.check == "tls" ? finding.check.upcase : finding.check.capitalize
+      end
+
+      # @param finding [CLI::Doctor::Finding]
+      # @return [String]
+      def level_name(finding) = LEVELS.fetch(finding.level)
+    end
+  end
+end

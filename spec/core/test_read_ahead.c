@@ -1,0 +1,231 @@
+/* The thread that waits for an answer sleeps in the read of it. The bytes are there for the next
+ * step, and a signal, an error or the end of the connection loses nothing. */
+#include "loopback.h"
+#include "socket_pair.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+static socket_pair pair;
+static char bytes[1024];
+static size_t got;
+
+static void say(const char *text) {
+    const ssize_t length = (ssize_t)strlen(text);
+    CHECK(write(pair.peer, text, (size_t)length) == length);
+}
+
+static plock_status read_some(size_t most) {
+    return pair.transport->does->read(pair.transport, bytes, most, &got, &pair.interest,
+                                      &pair.error);
+}
+
+/* The interest of a read that has to wait for `patience` at most. */
+static void expect(plock_ns patience) {
+    pair.interest = (plock_interest){.fd = -1, .deadline = plock_now() + patience};
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
+}
+
+static size_t pending(void) { return pair.transport->does->pending(pair.transport); }
+
+/* Waits until something is there to be read. May be woken early. */
+static void await_answer(void) {
+    while (plock_await_answer(&pair.interest) == PLOCK_OK && !pending() &&
+           plock_now() < pair.interest.deadline)
+        continue;
+}
+
+static void what_it_read_is_there_for_the_next_step(void) {
+    socket_pair_begin(&pair);
+    expect(10 * PLOCK_SECOND);
+    say(":1\r\n");
+    await_answer();
+    CHECK_INT(pending(), 4);
+    CHECK_STATUS(read_some(3), PLOCK_OK);
+    CHECK(got == 3 && !memcmp(bytes, ":1\r", 3));
+    CHECK_INT(pending(), 1);
+    say("+OK\r\n"); /* comes after the rest */
+    CHECK(loopback_readable(plock__socket_descriptor(pair.transport)));
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
+    CHECK(got == 1 && bytes[0] == '\n');
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
+    CHECK(got == 5 && !memcmp(bytes, "+OK\r\n", 5));
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
+    socket_pair_end(&pair);
+}
+
+static void a_long_answer_is_read_in_order(void) {
+    char text[sizeof bytes];
+    for (size_t i = 0; i < sizeof text; i++) text[i] = (char)('a' + i % 26);
+    socket_pair_begin(&pair);
+    expect(10 * PLOCK_SECOND);
+    CHECK(write(pair.peer, text, sizeof text) == sizeof text);
+    await_answer();
+    CHECK(pending() > 0 && pending() < sizeof text);
+    for (size_t read = 0; read < sizeof text; read += got) {
+        CHECK_STATUS(read_some(sizeof text - read), PLOCK_OK);
+        CHECK(!memcmp(bytes, text + read, got));
+    }
+    socket_pair_end(&pair);
+}
+
+/* Another wait in between reads nothing over what is there. */
+static void a_second_wait_keeps_what_the_first_one_read(void) {
+    socket_pair_begin(&pair);
+    expect(10 * PLOCK_SECOND);
+    say("+A\r\n");
+    await_answer();
+    say("+B\r\n");
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
+    CHECK(got == 4 && !memcmp(bytes, "+A\r\n", 4));
+    socket_pair_end(&pair);
+}
+
+/* A signal that comes just before the read is heeded when the read ends, so it may not last. */
+static void if_nothing_comes_it_ends_early_and_a_poll_follows(void) {
+    socket_pair_begin(&pair);
+    const plock_ns began = plock_now();
+    expect(100 * PLOCK_SECOND);
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK(plock_now() - began < 50 * PLOCK_SECOND);
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
+    CHECK(!pair.interest.read_ahead);
+    say("+OK\r\n");
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
+    CHECK(pair.interest.read_ahead); /* for the next answer */
+    socket_pair_end(&pair);
+}
+
+static void a_near_deadline_ends_the_wait(void) {
+    socket_pair_begin(&pair);
+    expect(5 * PLOCK_MILLISECOND);
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK(plock_now() >= pair.interest.deadline);
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
+    say("x");
+    pair.interest.deadline = plock_now() + 5 * PLOCK_MILLISECOND;
+    (void)plock_await_answer(&pair.interest);
+    CHECK(loopback_readable(plock__socket_descriptor(pair.transport)));
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
+    socket_pair_end(&pair);
+}
+
+static void an_interest_in_another_descriptor_is_not_read(void) {
+    int ends[2];
+    socket_pair_begin(&pair);
+    CHECK(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
+    expect(10 * PLOCK_SECOND);
+    pair.interest.fd = ends[0];
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK_INT(pending(), 0);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    socket_pair_end(&pair);
+}
+
+static void the_end_of_the_connection_is_told(void) {
+    socket_pair_begin(&pair);
+    expect(10 * PLOCK_SECOND);
+    CHECK(close(pair.peer) == 0);
+    pair.peer = -1;
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_DISCONNECTED);
+    CHECK_TEXT(pair.error.message, "the server closed the connection");
+    CHECK(!pair.transport->does->alive(pair.transport));
+    socket_pair_end(&pair);
+}
+
+/* A socket tells its error once. */
+static void so_is_an_error_with_its_reason(void) {
+    socket_pair_begin(&pair);
+    expect(10 * PLOCK_SECOND);
+    loopback_reset(pair.peer);
+    pair.peer = -1;
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    CHECK(!pair.transport->does->alive(pair.transport));
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_DISCONNECTED);
+    CHECK_HAS(pair.error.message, "reset by peer");
+    socket_pair_end(&pair);
+}
+
+static void a_connection_with_unread_bytes_is_not_taken_for_an_idle_one(void) {
+    socket_pair_begin(&pair);
+    expect(10 * PLOCK_SECOND);
+    say("-ERR\r\n");
+    await_answer();
+    CHECK(!pair.transport->does->alive(pair.transport));
+    socket_pair_end(&pair);
+}
+
+static void a_full_socket_is_not_read(void) {
+    static char much[65536];
+    plock_status status;
+    socket_pair_begin(&pair);
+    expect(10 * PLOCK_SECOND);
+    do
+        status = pair.transport->does->write(pair.transport, much, sizeof much, &got,
+                                             &pair.interest, &pair.error);
+    while (!status);
+    CHECK_STATUS(status, PLOCK_AGAIN);
+    CHECK(!pair.interest.read_ahead);
+    socket_pair_end(&pair);
+}
+
+static pthread_t waiting;
+static atomic_bool over;
+
+static void ignore(int number) { (void)number; }
+
+/* Again and again, as Ruby does, because the first one may come before the sleep. */
+static void *interrupt(void *unused) {
+    (void)unused;
+    while (!atomic_load(&over)) {
+        (void)pthread_kill(waiting, SIGUSR1);
+        (void)usleep(1000);
+    }
+    return NULL;
+}
+
+static void a_signal_interrupts_it(void) {
+    pthread_t thread;
+    socket_pair_begin(&pair);
+    struct sigaction action = {.sa_handler = ignore};
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    waiting = pthread_self();
+    atomic_store(&over, false);
+    expect(100 * PLOCK_SECOND);
+    CHECK(pthread_create(&thread, NULL, interrupt, NULL) == 0);
+    plock_status status;
+    while ((status = plock_await_answer(&pair.interest)) == PLOCK_OK) continue;
+    CHECK_STATUS(status, PLOCK_INTERRUPTED);
+    atomic_store(&over, true);
+    CHECK(pthread_join(thread, NULL) == 0);
+    say("+OK\r\n");
+    await_answer();
+    CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
+    CHECK_INT(got, 5);
+    socket_pair_end(&pair);
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(what_it_read_is_there_for_the_next_step);
+    RUN(a_long_answer_is_read_in_order);
+    RUN(a_second_wait_keeps_what_the_first_one_read);
+    RUN(if_nothing_comes_it_ends_early_and_a_poll_follows);
+    RUN(a_near_deadline_ends_the_wait);
+    RUN(an_interest_in_another_descriptor_is_not_read);
+    RUN(the_end_of_the_connection_is_told);
+    RUN(so_is_an_error_with_its_reason);
+    RUN(a_connection_with_unread_bytes_is_not_taken_for_an_idle_one);
+    RUN(a_full_socket_is_not_read);
+    RUN(a_signal_interrupts_it);
+    return test_end("read ahead");
+}

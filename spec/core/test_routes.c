@@ -1,0 +1,144 @@
+/* Loading the map of a cluster again: whatever gives rise to a doubt, a map that was asked for
+ * after it follows. */
+#include "fake.h"
+#include "loopback.h"
+#include "test.h"
+
+#include "base/process.h"
+#include "redis/routes.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define GREETING "*4\r\n$5\r\nproto\r\n:2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n+OK\r\n"
+
+static int listener;
+static pthread_t thread;
+static pthread_barrier_t before_answer;
+static atomic_bool waits; /* before it answers */
+static atomic_int answers;
+static plock_store *store;
+
+/* The node names another one as the owner of all slots each time: 7000, 7001, … */
+static void answer(int peer) {
+    char bytes[1024], map[256];
+    const ssize_t got = read(peer, bytes, sizeof bytes);
+    if (got <= 0 || write(peer, GREETING, sizeof GREETING - 1) <= 0) return;
+    if (read(peer, bytes, sizeof bytes) <= 0) return;
+    const int port = 7000 + atomic_fetch_add(&answers, 1);
+    if (atomic_load(&waits))
+        for (int i = 0; i < 2; i++) (void)pthread_barrier_wait(&before_answer);
+    const int length = snprintf(map, sizeof map,
+                                "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:%d\r\n"
+                                "$2\r\nid\r\n",
+                                port);
+    CHECK(write(peer, map, (size_t)length) == length);
+    while (read(peer, bytes, sizeof bytes) > 0) continue;
+}
+
+static void *serve(void *argument) {
+    int peer;
+    (void)argument;
+    while ((peer = accept(listener, NULL, NULL)) >= 0) {
+        answer(peer);
+        (void)close(peer);
+    }
+    return NULL;
+}
+
+static void begin(bool waits_to_answer) {
+    char port[LOOPBACK_PORT_ROOM], url[64];
+    plock_config *config;
+    plock_error error;
+    listener = loopback_listen("127.0.0.1", 4, port);
+    atomic_store(&answers, 0);
+    atomic_store(&waits, waits_to_answer);
+    CHECK(pthread_barrier_init(&before_answer, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, serve, NULL) == 0);
+    (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%s?connect_timeout=5", port);
+    CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
+    CHECK_STATUS(plock_store_open(&store, config, &error), PLOCK_OK);
+}
+
+static void end(void) {
+    if (store) plock_store_close(store);
+    fake_settle();
+    (void)shutdown(listener, SHUT_RDWR);
+    CHECK(pthread_join(thread, NULL) == 0);
+    (void)close(listener);
+    CHECK(pthread_barrier_destroy(&before_answer) == 0);
+}
+
+static void doubt(void) {
+    plock__begin_step();
+    plock__routes_doubt(store);
+    plock__end_step();
+}
+
+static bool goes_to(const char *port) {
+    const plock_node *node = plock__store_node(store, plock__text("k", 1));
+    return !strcmp(node->name.port, port);
+}
+
+static bool goes_to_soon(const char *port) {
+    unsigned rounds = 0;
+    while (!goes_to(port) && test_patient(&rounds)) continue;
+    return goes_to(port);
+}
+
+static void a_doubt_just_after_a_load_leads_to_another(void) {
+    begin(false);
+    doubt();
+    CHECK(goes_to_soon("7000"));
+    doubt();
+    CHECK(goes_to_soon("7001"));
+    CHECK_INT(atomic_load(&answers), 2);
+    end();
+}
+
+/* The node may have answered by what it knew before. */
+static void a_doubt_during_a_load_leads_to_another(void) {
+    begin(true);
+    doubt();
+    (void)pthread_barrier_wait(&before_answer); /* it has been asked */
+    for (int i = 0; i < 5; i++) doubt();
+    atomic_store(&waits, false);
+    (void)pthread_barrier_wait(&before_answer);
+    CHECK(goes_to_soon("7001"));
+    CHECK_INT(atomic_load(&answers), 2);
+    end();
+}
+
+static void a_doubt_before_a_load_has_begun_is_covered_by_it(void) {
+    begin(false);
+    doubt();
+    CHECK(goes_to_soon("7000"));
+    for (int i = 0; i < 5; i++) doubt(); /* the first of them begins one a moment later */
+    CHECK(goes_to_soon("7001"));
+    CHECK_INT(atomic_load(&answers), 2);
+    end();
+}
+
+static void a_store_may_be_closed_before_a_load_has_begun(void) {
+    begin(false);
+    doubt();
+    CHECK(goes_to_soon("7000"));
+    doubt();
+    plock_store_close(store);
+    store = NULL;
+    end();
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    RUN(a_doubt_just_after_a_load_leads_to_another);
+    RUN(a_doubt_during_a_load_leads_to_another);
+    RUN(a_doubt_before_a_load_has_begun_is_covered_by_it);
+    RUN(a_store_may_be_closed_before_a_load_has_begun);
+    return test_end("routes");
+}

@@ -1,0 +1,52 @@
+/* Slots: the numbers are those that Redis 7.0 answers to CLUSTER KEYSLOT. */
+#include "test.h"
+
+#include "base/slot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static unsigned slot(const char *key) { return plock__slot(plock__text(key, strlen(key))); }
+
+static bool together(const char *key) {
+    return plock__slot_keeps_together(plock__text(key, strlen(key)));
+}
+
+static void a_key_has_the_slot_that_redis_gives_it(void) {
+    CHECK_INT(slot("123456789"), 12739);
+    CHECK_INT(slot("foo"), 12182);
+    CHECK_INT(slot(""), 0);
+    CHECK_INT(plock__slot(plock__text("a\0b", 3)), 8383);
+}
+
+static void a_hash_tag_alone_decides(void) {
+    CHECK_INT(slot("{user1000}.following"), slot("user1000"));
+    CHECK_INT(slot("foo{bar}{zap}"), slot("bar"));
+    CHECK_INT(slot("foo{{bar}}zap"), slot("{bar"));
+    CHECK_INT(slot("foo{bar}"), 5061);
+}
+
+static void a_tag_that_is_empty_or_open_is_none(void) {
+    CHECK(slot("foo{}{bar}") != slot("bar"));
+    CHECK_INT(slot("foo{}{bar}"), 8363);
+    CHECK_INT(slot("foo{bar"), 15278);
+    CHECK(slot("}foo{") != slot("foo"));
+}
+
+static void the_names_beside_a_lock_are_in_its_slot(void) {
+    static const char *const KEYS[] = {"a", "a{b", "{", "a}b", "{a}", "a{b}c", "}", "{}a"};
+    for (unsigned i = 0; i < sizeof KEYS / sizeof *KEYS; i++) {
+        char queue[64];
+        (void)snprintf(queue, sizeof queue, "plock:1:{%s}:queue", KEYS[i]);
+        if (together(KEYS[i])) CHECK_INT(slot(queue), slot(KEYS[i]));
+        CHECK_INT(together(KEYS[i]), strchr(KEYS[i], '}') == NULL);
+    }
+}
+
+int main(void) {
+    RUN(a_key_has_the_slot_that_redis_gives_it);
+    RUN(a_hash_tag_alone_decides);
+    RUN(a_tag_that_is_empty_or_open_is_none);
+    RUN(the_names_beside_a_lock_are_in_its_slot);
+    return test_end("slot");
+}

@@ -1,0 +1,176 @@
+# frozen_string_literal: true
+
+module Model
+  # Outages: the server cannot be reached by some processes, and lives on for the others, or is down
+  # for all. An acquire that cannot be sent fails, and its client rests with its value, its ticket
+  # and its place in the line of its process. Releases, and what a client sends when it leaves, are
+  # sent when the outage is over. In an outage time that a process waits is not idle.
+  module Outage
+    # The subscription breaks, too.
+    def go_away(n, fault = :away)
+      spend(fault)
+      tell { "OUTAGE: the process of #{names_in(n)} cannot reach the server" }
+      leave_server(n)
+    end
+
+    # The same, only for a process that waits for its turn.
+    def go_away_in_line(n) = go_away(n, :away_in_line)
+
+    # For all processes at once. The server may have lost its data when it comes back: see evict.
+    def go_down(_)
+      spend(:down)
+      tell { "OUTAGE: the server is down" }
+      nodes.each_index { |n| leave_server(n) if nodes[n].state != :dead }
+    end
+
+    # The subscription is open, but the process gets no connection for a request: the server has
+    # reached its limit of clients, or its name cannot be resolved.
+    def get_no_connection(n)
+      spend(:unsent)
+      tell { "OUTAGE: the process of #{names_in(n)} hears the server, but can send nothing" }
+      lose_server(n)
+    end
+
+    def come_back(n)
+      tell { "the outage of #{names_in(n)} is over" }
+      nodes[n].away = nodes[n].met = false
+    end
+
+    # An acquire could not be sent.
+    def fail_to_send(i)
+      client = clients[i]
+      tell { "#{name(client.value)} cannot send its request" }
+      requests.reject! { |request| request.op == :acquire && unsent?(request, client) }
+      client.age = nil
+      client.early = client.own = false
+      return give_up_unsent(i) if client.quits
+      return client.phase = :idle if client.phase == :looking
+
+      client.woken ? ask_once_more(i) : rest(i)
+    end
+
+    # The subscription cannot be opened.
+    def fail_to_subscribe(n)
+      tell { "the process of #{names_in(n)} cannot subscribe" }
+      pause(n)
+      tell_of_outage(scenario.tenants[n])
+    end
+
+    # The answer never comes, although the connection lives. All others of the process are told.
+    def meet_silence(i)
+      spend(:silence)
+      tell { "SILENCE: #{name(clients[i].value)} gives up its request" }
+      make_late(clients[i].value)
+      clients[i].hurt = true
+      despair(i)
+      tell_of_outage(scenario.tenants[scenario.homes[i]] - [i])
+      ask_unplaced(scenario.homes[i])
+    end
+
+    private
+
+    def outage_steps(steps)
+      return unless scenario.outage
+
+      begins = !scenario.quiet || !under_way?
+      steps << [:go_down, nil] if left?(:down) && active? && begins
+      nodes.each_with_index do |node, n|
+        steps << [:come_back, n] if node.away
+        next if node.away || node.state != :up || rests?(n) || !begins
+
+        steps << [:go_away, n] if left?(:away)
+        in_line = scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
+        steps << [:go_away_in_line, n] if left?(:away_in_line) && in_line
+        steps << [:get_no_connection, n] if left?(:unsent)
+      end
+      return unless left?(:silence)
+
+      clients.each_with_index do |client, i|
+        asks = client.age && client.phase != :holding && home(i).state == :up
+        steps << [:meet_silence, i] if asks
+      end
+    end
+
+    # A server that goes down loses its data then, or not at all.
+    def may_lose_data? = !scenario.faults.key?(:down) || nodes.all? { |node| node.away }
+
+    # What happens at once while the server is away.
+    def vain_steps(steps)
+      nodes.each_with_index do |node, n|
+        next unless node.away && node.state == :up
+
+        tries = node.link == :cut && node.pause.nil? && waiters(n).any?
+        steps << [:fail_to_subscribe, n] if tries
+        scenario.tenants[n].each do |i|
+          next unless requests.any? { |one| one.op == :acquire && unsent?(one, clients[i]) }
+
+          steps << [:fail_to_send, i]
+        end
+      end
+    end
+
+    def unsent?(request, client) = request.value == client.value && !request.late
+
+    # Is the request on its way to a server that its process cannot reach?
+    def held_up?(request) = scenario.outage && home(owner(request.value)).away
+
+    def leave_server(n)
+      lose_server(n)
+      leave_primary(n)
+    end
+
+    def lose_server(n)
+      nodes[n].away = true
+      nodes[n].met = false
+      client_of(lock.value).hurt = true if lock&.baton && scenario.homes[owner(lock.value)] == n
+      scenario.tenants[n].each { |i| clients[i].early = !clients[i].age.nil? }
+    end
+
+    # Among the clients of a process that is away, or has lost the queue then, order holds.
+    def cut_off(client, n)
+      client.hurt = nodes[n].away ? client.hurt || :outage : true
+    end
+
+    # When time passes, all urgent steps are done.
+    def check_outages
+      nodes.each_with_index do |node, n|
+        next if node.state != :up
+
+        reached = !node.away && node.link == :on && node.heard && node.pause.nil?
+        scenario.tenants[n].each do |i|
+          next unless clients[i].phase == :waiting
+
+          check_knowledge(clients[i], node, reached)
+          clients[i].hurt = false if reached && clients[i].hurt == :outage
+        end
+      end
+      check_orphans unless (scenario.faults.keys & LOSING).any?
+    end
+
+    LOSING = %i[lose silence fail_over split evict deaf freeze].freeze
+    private_constant :LOSING
+
+    def check_knowledge(client, node, reached)
+      who = name(client.value)
+      if node.away && node.met && !client.unreached
+        violate(:unaware, "#{who} does not know that its process cannot reach the server")
+      elsif reached && client.unreached
+        violate(:unaware, "#{who} does not know that its process can reach the server again")
+      end
+    end
+
+    # A pause is shorter than a baton's second. An outage may have lost the message to a value that
+    # is not used any more.
+    def late_turn?(value, node) = node.away || node.pause || client_of(value).value != value
+
+    # A client that has left is in the queue no more, unless its process cannot say so.
+    def check_orphans
+      queue.each do |_, value|
+        node = home(owner(value))
+        next if node.state == :dead || node.away || !ghost?(Lock.new(value))
+
+        violate(:orphan, "#{name(value)} has left, but is still in the queue")
+      end
+    end
+  end
+end

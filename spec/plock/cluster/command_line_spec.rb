@@ -1,0 +1,184 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/cluster"
+require "support/command_line"
+require "support/documents"
+
+RSpec.describe "The command line with a Redis Cluster", :slow,
+               needs: Support::RedisServer::PROGRAM do
+  include Support::CommandLine
+
+  before(:all) { @cluster = Support::Cluster.new }
+
+  after(:all) { @cluster.stop }
+
+  attr_reader :cluster
+
+  let(:key) { "command:#{SecureRandom.hex(8)}" }
+  let(:store) { used(open_store(cluster.url)) }
+  let(:primary) { cluster.owner(store.status(key).store_key) }
+  let(:node) { "127.0.0.1:#{primary.port}" }
+
+  def run(*words, url: cluster.url) = plock(*words, env: { "PLOCK_URL" => url })
+
+  def findings(url = cluster.url)
+    output, = run("doctor", "--json", url: url)
+    JSON.parse(output)["findings"].to_h { |one| [one["check"], one] }
+  end
+
+  def each_node(*words)
+    cluster.servers.map { |one| one.call("CONFIG", "SET", *words) }
+  end
+
+  it "lists the locks of all primaries, with their nodes" do
+    leases = Array.new(9) { |number| discard(store.acquire("listed #{number}", ttl: 60), :release) }
+    places = leases.map { |lease| "127.0.0.1:#{cluster.owner(lease.store_key).port}" }
+    expect(places.uniq.size).to be > 1
+    listed = JSON.parse(run("list", "--json").first)
+    listed = listed.to_h { |one| one.values_at("store_key", "node") }
+    expect(listed).to include(leases.map(&:store_key).zip(places).to_h)
+    table = run("list").first.lines
+    leases.zip(places) do |lease, place|
+      expect(table.grep(/#{lease.store_key}/)).to match([/ #{place}$/])
+    end
+    expect(table.first).to match(/WAITING +NODE$/)
+  end
+
+  it "shows them with their nodes in plock top, too" do
+    leases = Array.new(6) { |number| discard(store.acquire("shown #{number}", ttl: 60), :release) }
+    table = run("top").first.lines
+    expect(table.first).to match(/STORE KEY +NODE$/)
+    leases.each do |lease|
+      place = "127.0.0.1:#{cluster.owner(lease.store_key).port}"
+      expect(table.grep(/#{lease.store_key}/)).to match([/ #{place}$/])
+    end
+  end
+
+  it "shows the node of a key that is held, and of one that is free" do
+    lease = store.acquire(key, ttl: 60)
+    expect(run("status", key).first).to match(/held since .* 0 waiting, at node #{node}, .* left/)
+    expect(JSON.parse(run("status", "--json", key).first)).to include("node" => node)
+    lease.release
+    expect(run("status", key).first).to eq("#{key.inspect}: free, at node #{node}\n")
+  end
+
+  it "names the node in the message of a call that did not get the lock" do
+    lease = store.acquire(key, ttl: 60)
+    expect { store.acquire(key, wait: 0.1) }
+      .to raise_error(Plock::TimeoutError, /held since .*, at node #{node}/)
+    lease.release
+  end
+
+  it "breaks a lock, wherever it is" do
+    leases = Array.new(6) { |number| store.acquire("#{key} #{number}", ttl: 60) }
+    leases.each_with_index do |lease, number|
+      output, _, status = run("break", "--yes", "#{key} #{number}")
+      expect([output, status.exitstatus]).to match([/taken away/, 0])
+      expect(lease.release).to be(false)
+    end
+  end
+
+  it "runs a command under a lock, and tells another one who holds it" do
+    lease = store.acquire(key, ttl: 60, label: "nightly")
+    output, errors, status = run("run", "--wait", "0.1", key, "--", "true")
+    expect([output + errors, status.exitstatus]).to match([/nightly/, be_positive])
+    lease.release
+    expect(run("run", key, "--", "true").last.exitstatus).to eq(0)
+  end
+
+  describe "doctor" do
+    it "examines the primaries, and tries a lock at each" do
+      expect(findings).to include(
+        "role" => a_hash_including("level" => "fine", "message" => "a primary of a cluster"),
+        "trial" => a_hash_including("level" => "fine"),
+        "rights" => a_hash_including("remedy" => /\+cluster\|slots \+cluster\|myid \+asking/),
+        "replication" => a_hash_including("level" => "danger", "message" => /\A1 replica, which/),
+        "node-clocks" => a_hash_including("level" => "fine", "message" => /apart/)
+      )
+    end
+
+    it "tells what a failover loses if nothing is wrong with the nodes" do
+      each_node("cluster-require-full-coverage", "no")
+      expect(findings["cluster"]).to include(
+        "level" => "fine",
+        "message" => /\A3 primaries with replicas\. .* silent for 0\.5 s.*A failover loses/
+      )
+    ensure
+      each_node("cluster-require-full-coverage", "yes")
+    end
+
+    it "warns that a part that is away takes all keys with it" do
+      expect(findings["cluster"]).to include(
+        "level" => "advice", "message" => /\Acluster-require-full-coverage yes/,
+        "remedy" => /CONFIG SET cluster-require-full-coverage no/
+      )
+    end
+
+    it "names the node whose settings endanger locks" do
+      configure("allkeys-lru", "100mb")
+      expect(findings["eviction"]).to include(
+        "level" => "danger", "message" => /\A#{node}: allkeys-lru: when memory is short/
+      )
+    ensure
+      configure("noeviction", "0")
+    end
+
+    def configure(policy, memory)
+      primary.call("CONFIG", "SET", "maxmemory-policy", policy)
+      primary.call("CONFIG", "SET", "maxmemory", memory)
+    end
+
+    describe "with a user of its own" do
+      before { cluster.servers.each { |one| admit(one) } }
+
+      let(:url) { cluster.url(user: "few:pw") }
+
+      def admit(server, *rules) =
+        server.call("ACL", "SETUSER", "few", "reset", "on", ">pw", "~*", "&*", "+@all", *rules)
+
+      it "names the right that is missing at one node" do
+        admit(primary, "-zadd")
+        expect(findings(url)["trial"])
+          .to include("level" => "danger", "message" => /#{node}.*zadd/i)
+      end
+
+      it "names the primary that refuses the credentials" do
+        admit(primary, "resetpass", ">other")
+        expect(findings(url)["cluster"]).to include(
+          "level" => "danger", "message" => /\A#{node} does not answer this user/
+        )
+      end
+
+      it "names the replica that refuses the credentials, or has other rights" do
+        replica = cluster.replica_of(primary)
+        admit(replica, "resetpass", ">other")
+        expect(findings(url)["cluster"]).to include(
+          "level" => "danger",
+          "message" => /\Athe replica 127\.0\.0\.1:#{replica.port} refuses the credentials/
+        )
+        admit(replica, "-evalsha")
+        expect(findings(url)["cluster"]["message"])
+          .to match(/127\.0\.0\.1:#{replica.port} has other rights than its primary/)
+      end
+    end
+  end
+
+  it "needs no more rights than the documents say" do
+    rules = Support::Documents.acl.drop(3)
+    rules = rules.reject { |rule| rule.start_with?(">") }
+    cluster.servers.each do |one|
+      one.call("ACL", "SETUSER", "fewest", "reset", "on", ">pw", *rules.drop(1),
+               "+cluster|slots", "+cluster|myid", "+asking")
+    end
+    store = used(open_store(cluster.url(user: "fewest:pw")))
+    lease = store.acquire(key, ttl: 30, wait: 5)
+    waiting = background { store.acquire(key, ttl: 30, wait: 10, renew: true) }
+    eventually { store.status(key).waiters.size == 1 }
+    lease.release
+    expect(waiting.value.extend).to be_valid
+    expect(store.each_lock.map(&:store_key)).to include(waiting.value.store_key)
+    waiting.value.release
+  end
+end

@@ -1,0 +1,16 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/cluster"
+require "support/store_contract"
+
+RSpec.describe "A store on a Redis Cluster", :slow, needs: Support::RedisServer::PROGRAM do
+  before(:all) { @cluster = Support::Cluster.new }
+
+  after(:all) { @cluster.stop }
+
+  let(:store) { opener.call }
+  let(:opener) { ->(**options) { used(open_store(@cluster.url, **options)) } }
+
+  it_behaves_like "a store"
+end

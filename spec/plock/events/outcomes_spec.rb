@@ -1,0 +1,242 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "tmpdir"
+
+# The events that metrics, traces and logs need beyond those of the store contract.
+RSpec.describe Plock::Events do
+  folder = nil
+  before(:context) { folder = Dir.mktmpdir("plock-outcomes-") }
+  after(:context) { FileUtils.rm_rf(folder) }
+
+  def hear(*patterns)
+    heard = Queue.new
+    patterns.each do |pattern|
+      subscription = Plock.subscribe(pattern) { |event| heard << event }
+      discard(-> { Plock.unsubscribe(subscription) }, :call)
+    end
+    heard
+  end
+
+  let(:key) { "outcome:#{SecureRandom.hex(8)}" }
+
+  def all_of(heard) = Array.new(heard.size) { heard.pop }
+
+  {
+    "on Redis" => -> { shared_redis.unix_url },
+    "in a local store" => -> { "local:#{folder}/locks" },
+    "in memory" => -> { "memory:outcomes" }
+  }.each do |place, url|
+    describe place do
+      let(:address) { instance_exec(&url) }
+      let(:store) { used(open_store(address)) }
+
+      def calls(heard) = all_of(heard).map { |event| [event.name, event.details] }
+
+      it "tell of the begin and the end of each call, to those who name them" do
+        store
+        others = hear(nil)
+        heard = hear(/wait_(begin|end)/)
+        store.acquire(key, label: "why") { nil }
+        lease = store.acquire(key)
+        expect(store.try_acquire(key)).to be_nil
+        lease.release
+        begun = [:wait_begin, { keys: 1 }]
+        outcomes = %i[acquired acquired timed_out]
+        expect(calls(heard)).to eq(
+          outcomes.flat_map { |outcome| [begun, [:wait_end, { keys: 1, outcome: outcome }]] }
+        )
+        expect(all_of(others).map(&:name)).not_to include(:wait_begin, :wait_end)
+      end
+
+      it "tell of the end of a call that is killed while it waits" do
+        holder = store.acquire(key, ttl: 30)
+        heard = hear(/wait_(begin|end)/)
+        waiter = background do
+          raise "an outer exception, which is not the reason"
+        rescue RuntimeError
+          store.acquire(key, wait: 30) { nil }
+        end
+        eventually { heard.size == 1 && waiter.stop? }
+        waiter.kill.join
+        expect(calls(heard)).to eq(
+          [[:wait_begin, { keys: 1 }], [:wait_end, { keys: 1, outcome: :failed }]]
+        )
+        holder.release
+      end
+
+      it "tell of one call for several keys, and of the error that ended it" do
+        store
+        heard = hear(/wait_(begin|end)/)
+        store.acquire_all([key, "#{key}+"]) { nil }
+        interrupted = Plock.subscribe(:acquire) { raise Interrupt }
+        expect { store.acquire(key) { nil } }.to raise_error(Interrupt)
+        Plock.unsubscribe(interrupted)
+        expect(calls(heard)).to eq(
+          [
+            [:wait_begin, { keys: 2 }], [:wait_end, { keys: 2, outcome: :acquired }],
+            [:wait_begin, { keys: 1 }],
+            [:wait_end, { keys: 1, outcome: :failed, error: "Interrupt" }]
+          ]
+        )
+        expect(store.status(key).held?).to be(false)
+      end
+
+      it "have the kind, the key and the lease, but show no key" do
+        store
+        heard = hear(/acquire|release/)
+        store.semaphore(key, permits: 2).acquire { nil }
+        store.read_write_lock(key).read { nil }
+        store.once(key, within: 60) { nil }
+        store.acquire_all([key]) { nil }
+        events = all_of(heard)
+        expect(events.map(&:kind)).to eq(
+          %i[semaphore semaphore read_write read_write once once lock lock]
+        )
+        expect(events.map(&:key).uniq).to eq([key])
+        expect(events.map(&:lease_id).each_slice(2).map(&:uniq)).to all(match([be_an(Integer)]))
+        expect(events.map(&:lease_id).uniq.size).to be(4)
+        expect(events.map { |event| "#{event.inspect} #{event.to_h}" }.join).not_to include(key)
+      end
+
+      it "tell of a lease that is handed over, and adopted" do
+        lease = store.acquire(key, ttl: 30, label: "first")
+        heard = hear(nil)
+        dump = lease.dump
+        store.adopt(dump, label: "second") { nil }
+        events = all_of(heard)
+        expect(events.map { |event| [event.name, event.label] }).to eq(
+          [[:hand_over, "first"], [:adopt, "second"], [:release, "second"]]
+        )
+        expect(events.map(&:lease_id).tally.values).to eq([1, 2])
+        expect(events[1].details).to eq({ ttl: 30.0 })
+      end
+
+      it "tell of a lease that was collected without a release" do
+        heard = hear(:abandoned)
+        fence = nil
+        Thread.new { fence = store.acquire(key, ttl: 30).fence }.join
+        warnings do
+          eventually { GC.start || !store.status(key).held? }
+          eventually { !heard.empty? }
+        end
+        expect(all_of(heard)).to match(
+          [have_attributes(name: :abandoned, fence: fence, label: nil, kind: :lock)]
+        )
+      end
+
+      it "tell of a group's release if an interrupt comes between its acquire and its block" do
+        store
+        heard = hear(/acquire|release/)
+        other = "#{key}+"
+        interrupted = Plock.subscribe(:acquire) { |event| raise Interrupt if event.key == other }
+        expect { store.acquire_all([key, other]) { nil } }.to raise_error(Interrupt)
+        Plock.unsubscribe(interrupted)
+        told = all_of(heard).group_by(&:name).transform_values { |events| events.map(&:lease_id) }
+        expect(told[:release]).to include(*told[:acquire])
+      end
+    end
+  end
+
+  describe "on a server that is out of reach" do
+    let(:gate) { proxy }
+    let(:spans) { { release_timeout: 0.05, command_timeout: 0.1, unavailable_timeout: 5 } }
+    let(:store) { used(open_store(gate.url, **spans)) }
+
+    it "tell of a release that failed: of a block, of several keys, and of a lease" do
+      store
+      heard = hear(:release_failed)
+      warnings do
+        store.acquire(key, label: "one") { gate.swallow_all(:request) }
+        gate.clear
+        store.acquire_all(["#{key}1", "#{key}2"], label: "two") { gate.swallow_all(:request) }
+        gate.clear
+        lease = store.acquire("#{key}3", ttl: 1, label: "three")
+        gate.swallow_all(:request)
+        expect { lease.release }.to raise_error(Plock::UnavailableError)
+      end
+      gate.clear
+      told = all_of(heard).select(&:label)
+      expect(told.map { |event| [event.label, event.details] }).to eq(
+        %w[one two two three].map { |label| [label, { error: "Plock::UnavailableError" }] }
+      )
+    end
+
+    it "tell of a release that failed after a call through C" do
+      store
+      heard = Queue.new
+      warnings do
+        store.acquire(key) do
+          subscription = Plock.subscribe(:release_failed) { |event| heard << event }
+          discard(-> { Plock.unsubscribe(subscription) }, :call)
+          gate.swallow_all(:request)
+        end
+      end
+      gate.clear
+      expect(heard.pop.key).to eq(key)
+    end
+
+    it "tell that a call failed" do
+      store
+      heard = hear("wait_end")
+      gate.refuse
+      gate.disconnect
+      expect { store.acquire(key, wait: 0.1) { nil } }.to raise_error(Plock::UnavailableError)
+      gate.forward
+      expect(all_of(heard).map(&:details)).to eq(
+        [{ keys: 1, outcome: :failed, error: "Plock::UnavailableError" }]
+      )
+    end
+  end
+
+  describe "of a renewal" do
+    let(:gate) { proxy }
+    let(:store) { used(open_store(gate.url, command_timeout: 0.1)) }
+
+    def renewals(heard) = all_of(heard).map { |event| event.details[:late] }
+
+    it "say that it is late if less than a third of the TTL was left" do
+      store
+      heard = hear(:renew)
+      store.acquire(key, ttl: 3, renew: true) do |lease|
+        heard.pop # the first one also names the channel of this process
+        gate.refuse
+        gate.disconnect
+        eventually { lease.remaining < 0.9 }
+        gate.forward
+        late = heard.pop
+        expect(late.details).to match({ late: true, left: be_between(0.0, 1.0) })
+        expect(heard.pop.details).to match({ late: false, left: be > 1.0 })
+      end
+    end
+
+    it "do not take a lease that was extended to a longer time for a late one" do
+      store
+      heard = hear(:renew)
+      store.acquire(key, ttl: 0.3, renew: true) do |lease|
+        heard.pop
+        lease.extend(ttl: 1.5)
+        2.times { expect(heard.pop.details[:late]).to be(false) }
+      end
+    end
+  end
+
+  describe "of a release in the background" do
+    it "tell of the loss that it finds" do
+      store = used(open_store(shared_redis.unix_url, release: :background))
+      other = used(open_store)
+      store.acquire("#{key}+") { nil } # the first release of a process is waited for
+      heard = hear(/release|lost/)
+      warnings do
+        store.acquire(key, ttl: 30, label: "one") { other.break(key) }
+        store.acquire(key, ttl: 30) { nil } # its answer comes after the other one
+        eventually { heard.size == 3 }
+      end
+      expect(all_of(heard)).to contain_exactly(
+        have_attributes(name: :release, label: "one", details: { released: true }),
+        have_attributes(name: :release, label: nil),
+        have_attributes(name: :lost, label: nil, lease_id: nil, duration: 0.0, kind: :lock)
+      )
+    end
+  end
+end

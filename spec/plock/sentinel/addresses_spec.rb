@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/sentinels"
+
+# The errors that a wrong address of sentinels raises, and clients that go through sentinels.
+RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM do
+  let(:sentinel) do
+    redis_server(:sentinel, monitor: ["main", "127.0.0.1", shared_redis.port.to_s, "1"])
+  end
+  let(:place) { "127.0.0.1:#{sentinel.port}" }
+
+  def failure(url, **options)
+    open_store(url, **options).acquire("k:#{SecureRandom.hex(4)}", wait: 0.5) { nil }
+  rescue Plock::Error => e
+    e
+  end
+
+  it "leads to the primary" do
+    store = open_store("redis+sentinel://#{place}/main/3")
+    lease = store.try_acquire("k:#{SecureRandom.hex(4)}", ttl: 5)
+    expect(lease).to be_valid
+    shared = RedisClient.new(port: shared_redis.port, db: 3)
+    expect(shared.call("EXISTS", store.status(lease.key).store_key)).to eq(1)
+    lease.release
+    expect(store.url).to eq("redis+sentinel://#{place}/main/3")
+  end
+
+  it "with a name that they do not know is a mistake in the configuration" do
+    expect(failure("redis+sentinel://#{place}/other")).to be_a(Plock::ConfigurationError).and(
+      have_attributes(message: /no primary named other/)
+    )
+  end
+
+  it "at which a Redis answers is a mistake in the configuration" do
+    error = failure("redis+sentinel://127.0.0.1:#{shared_redis.port}/main")
+    expect(error).to be_a(Plock::ConfigurationError)
+    expect(error.message).to match(/127\.0\.0\.1:#{shared_redis.port}.*no sentinel/)
+  end
+
+  it "in the place of a server is told by name" do
+    error = failure("redis://#{place}")
+    expect(error).to be_a(Plock::UnsupportedError)
+    expect(error.message).to match(%r{use redis\+sentinel://host:port/NAME})
+  end
+
+  it "without a process that answers is unavailable, within the time of the call" do
+    error = nil
+    took = elapsed { error = failure("redis+sentinel://127.0.0.1:1,127.0.0.1:2/main") }
+    expect(error).to be_a(Plock::UnavailableError)
+    expect(error.message).to match(/the sentinel 127\.0\.0\.1:1/)
+    expect(took).to be < 2.0
+  end
+
+  it "has credentials of its own" do
+    guarded = redis_server(
+      :sentinel, monitor: ["main", "127.0.0.1", shared_redis.port.to_s, "1"],
+                 config: { "requirepass" => "sesame" }
+    )
+    url = "redis+sentinel://127.0.0.1:#{guarded.port}/main"
+    expect(failure(url)).to be_a(Plock::AuthenticationError)
+    expect(failure(url, sentinel_password: "wrong")).to be_a(Plock::AuthenticationError)
+    expect(failure(url, sentinel_password: "sesame")).to be_nil
+  end
+
+  it "is verified like a server's with TLS, unless it has options of its own" do
+    server = redis_server(:tls)
+    monitor = ["main", "127.0.0.1", server.port.to_s, "1"]
+    ca_file = Support::Certificates.ca.cert_file
+    guarded = redis_server(:sentinel, cert: Support::Certificates.server, monitor: monitor)
+    url = "rediss+sentinel://127.0.0.1:#{guarded.port}/main?attempt_timeout=5&connect_timeout=5"
+    expect(failure(url, ca_file: ca_file)).to be_nil
+    expect(failure(url, ca_file: ca_file, sentinel_ca_file: ca_file)).to be_nil
+    expect(failure(url)).to be_a(Plock::AuthenticationError).and(
+      have_attributes(message: /the sentinel 127\.0\.0\.1:#{guarded.port}: .*certificate/)
+    )
+    expect(failure(url, ca_file: ca_file, sentinel_server_name: "other.example")).to be_a(
+      Plock::AuthenticationError
+    )
+  end
+
+  it "is refused options that belong to sentinels where there are none" do
+    expect { open_store(shared_redis.url, sentinel_password: "x") }.to raise_error(
+      Plock::ConfigurationError, /names no sentinels/
+    )
+    expect { open_store("redis+sentinel://a/main", sentinel_tls: "yes") }.to raise_error(
+      Plock::ConfigurationError, /sentinel_tls must be true or false/
+    )
+  end
+
+  describe "of a client" do
+    it "is taken over from redis-client" do
+      client = RedisClient.sentinel(
+        name: "main", sentinels: [{ host: "127.0.0.1", port: sentinel.port }], db: 2
+      ).new_client
+      store = open_store(client)
+      expect(store.url).to eq("redis+sentinel://#{place}/main/2")
+      expect(store.acquire("k:#{SecureRandom.hex(4)}") { :entered }).to eq(:entered)
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "json"
+require "support/command_line"
+require "support/sentinels"
+
+RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer::PROGRAM do
+  include Support::CommandLine
+
+  before(:all) { @group = Support::Sentinels.new }
+
+  after(:all) { @group.stop }
+
+  def finding(url = @group.url, check = "sentinels")
+    output, = plock("doctor", "--json", env: { "PLOCK_URL" => url })
+    JSON.parse(output)["findings"].find { |one| one["check"] == check }
+  end
+
+  it "warns of a primary that grants locks while it is cut off" do
+    expect(finding).to include(
+      "level" => "danger", "message" => /min-replicas-to-write 0.*cut off/,
+      "remedy" => /CONFIG SET min-replicas-to-write 1/
+    )
+  end
+
+  it "tells what a failover loses if nothing else is wrong" do
+    @group.servers.each { |one| one.call("CONFIG", "SET", "min-replicas-to-write", "1") }
+    expect(finding).to include(
+      "level" => "fine", "message" => /\A3 that agree.*silent for 0\.3 s.*loses the locks/
+    )
+  ensure
+    @group.servers.each { |one| one.call("CONFIG", "SET", "min-replicas-to-write", "0") }
+  end
+
+  # One that is away for a moment may be promoted when it is back.
+  it "warns of a replica that the sentinels know, and that confirms nothing" do
+    @group.servers.last.kill
+    eventually(10.0) do
+      found = finding("#{@group.url}?replicas=1", "replication")
+      found["level"] == "danger" && found["message"].match?(/1 of 2 confirm a lock/)
+    end
+  ensure
+    @group.servers.last.restart
+  end
+
+  it "names a sentinel of the URL that does not answer" do
+    url = @group.url.sub("://", "://127.0.0.1:1,")
+    expect(finding(url)).to include(
+      "level" => "advice", "message" => /127\.0\.0\.1:1 did not answer/
+    )
+  end
+
+  it "warns of too few sentinels for a failover" do
+    @group.sentinels.last(2).each(&:stop_process)
+    eventually(10.0) { finding["message"].include?("too few sentinels") }
+  ensure
+    @group.sentinels.last(2).each(&:continue_process)
+  end
+
+  it "says that the primary has replicas, or that sentinels name it" do
+    eventually(10.0) { finding(@group.url, "role")["message"] == "a primary of 2 replicas" }
+    @group.servers.reject { |one| one == @group.primary }.each(&:stop_process)
+    @group.primary.call("CLIENT", "KILL", "TYPE", "replica")
+    eventually(10.0) { finding(@group.url, "role")["message"] == "a primary that sentinels name" }
+  ensure
+    @group.servers.each(&:continue_process)
+  end
+
+  it "has nothing to say about a store without sentinels" do
+    expect(finding(@group.primary.url)).to include("level" => "fine", "message" => /none needed/)
+  end
+end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/database"
+
+# The time passes only here, and the calls of the scheduler are made by `pass_until`.
+RSpec.describe Plock::Store::Database::Aftermath do
+  let(:scheduler) do
+    Class.new {
+      attr_reader :task, :at
+
+      def schedule(task, at)
+        @task = task
+        @at = at
+      end
+
+      def take = @at.tap { @at = nil }
+    }.new
+  end
+  let(:looks) { [] }
+  let(:settled) { [] }
+  let(:present) { [] }
+
+  subject!(:aftermath) do
+    described_class.new(
+      scheduler,
+      ->(names) { (looks << [@now.round(3), names.size]) && (names.keys & present) },
+      ->(_key, token) { settled << [@now.round(3), token] }
+    )
+  end
+
+  before do
+    @now = 0.0
+    allow(Plock::Clock).to receive(:now) { @now }
+  end
+
+  def pass_until(time)
+    while scheduler.at&.<= time
+      @now = [@now, scheduler.take].max
+      yield if block_given?
+      aftermath.run
+    end
+    @now = time
+  end
+
+  it "looks with one statement for all that many interrupted calls may have left" do
+    100.times { |number| aftermath.doubt("key", "token#{number}", true, 60.0) }
+    pass_until(60.0)
+    expect(looks).to eq([0.1, 0.25, 0.5, 1.0, 2.0].map { |at| [at, 100] })
+    expect(settled).to be_empty
+  end
+
+  it "removes at once what was not removed before, and what comes later" do
+    aftermath.doubt("key", "new", false, 60.0)
+    aftermath.doubt("key", "known", true, 60.0)
+    present << "known"
+    pass_until(0.3) { present.clear if @now > 0.2 }
+    expect(settled).to eq([[0.0, "new"], [0.1, "known"]])
+  end
+
+  it "repeats what fails, with growing pauses, until the lease would have expired" do
+    attempts = []
+    allow(settled).to receive(:<<) do
+      attempts << @now
+      raise Plock::UnavailableError.new("away", code: :io)
+    end
+    aftermath.doubt("key", "token", false, 3.0)
+    pass_until(60.0)
+    expect(attempts.size).to be_between(4, 8)
+    expect(attempts.last).to be_between(0.5, 3.0)
+    expect(scheduler.at).to be_nil
+  end
+
+  it "forgets in a forked child what its parent has to remove" do
+    aftermath.doubt("key", "token", false, 60.0)
+    allow(Process).to receive(:pid).and_return(0)
+    pass_until(60.0)
+    expect(settled).to be_empty
+  end
+end

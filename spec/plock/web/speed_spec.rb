@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "support/web_pages"
+
+RSpec.describe "Plock::Web with 10,000 locks, of which 1,000 are waited for",
+               needs: "redis-server" do
+  include Support::WebPages
+
+  let(:server) { redis_server }
+  let(:store) { open_store(server.unix_url) }
+  let(:pages) { Plock::Web.new(store) }
+
+  before do
+    server.client.pipelined do |pipeline|
+      locks = Support::WrittenLocks.new(pipeline, store)
+      10_000.times { |number| locks.hold("k#{number}", pid: number + 1, label: "lock #{number}") }
+      1_000.times { |number| locks.wait("k#{number}", host: "web-2", pid: number + 1, since: 9) }
+    end
+  end
+
+  # By the clock, and of this process's processor time: other programs add to the first one only.
+  def seconds
+    clocks = [Plock::Clock::ID, Process::CLOCK_PROCESS_CPUTIME_ID]
+    before = clocks.map { |clock| Process.clock_gettime(clock) }
+    yield
+    clocks.zip(before).map { |clock, start| Process.clock_gettime(clock) - start }
+  end
+
+  # Until the whole list is known, and with it.
+  it "takes less than 300 ms, from the first request on", :timing do
+    times = Array.new(40) do |number|
+      seconds { get "/locks", page: number.even? ? 1 : 100, sort: number.even? ? nil : "label" }
+    end
+    expect(page).to include "of 10,000"
+    on_clock, on_processor = times.transpose.map(&:sort)
+    expect(on_clock[times.size / 2]).to be < 0.3
+    expect(on_processor.last).to be < 0.3
+  end
+
+  it "lists in small steps, and never by KEYS" do
+    server.call("CONFIG", "RESETSTAT")
+    60.times { get "/locks" unless last_request_complete? }
+    expect(page).to include "of 10,000"
+    calls = server.call("INFO", "commandstats").scan(/^cmdstat_(\w+):calls=(\d+)/).to_h
+    expect(calls).not_to include "keys"
+    expect(Integer(calls.fetch("scan"))).to be >= 100
+  end
+
+  def last_request_complete? = @complete ||= pages.sources.first.history.samples.any?
+end

@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+module Support
+  # Threads that lock keys of a cluster while the slots of these keys move to and fro.
+  module MovingSlots
+    WORKERS = 12
+    KEYS = 4
+    TURNS = 6
+
+    # Counts how many are inside at a time.
+    class Room
+      # @return [Integer] the most that were inside at a time, and how many there were in all
+      attr_reader :most, :count
+
+      def initialize
+        @mutex = Mutex.new
+        @now = @most = @count = 0
+      end
+
+      def enter
+        @mutex.synchronize { @most = [@most, @now += 1].max }
+        yield
+      ensure
+        @mutex.synchronize { (@now -= 1) && @count += 1 }
+      end
+    end
+
+    # @param cluster [Cluster] without replicas
+    # @param name [String] with which the keys begin
+    # @return [Array<Room>] one for each key
+    def move_under_load(cluster, store, name)
+      keys = Array.new(KEYS) { |number| "#{name}:#{number}" }
+      rooms = keys.map { Room.new }
+      stops = false
+      workers = Array.new(WORKERS) do |number|
+        background { enter_in_turn(store, keys, rooms, number % KEYS) until stops }
+      end
+      move_to_and_fro(cluster, keys.map { |key| cluster.slot(store.status(key).store_key) })
+      stops = true
+      workers.each { |worker| worker.join(30) }
+      rooms
+    end
+
+    private
+
+    def enter_in_turn(store, keys, rooms, index)
+      store.acquire(keys[index], ttl: 5, wait: 20) { rooms[index].enter { sleep 0.001 } }
+    end
+
+    def move_to_and_fro(cluster, slots)
+      TURNS.times do |turn|
+        slots.each do |slot|
+          cluster.move(slot, (cluster.servers - [cluster.settled_owner(slot)])[turn % 2])
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+require_relative "redis_server"
+require_relative "replication"
+
+module Support
+  # A primary with two replicas, and three sentinels that watch it, on loopback.
+  #
+  #   group = Support::Sentinels.new
+  #   Plock::Store.open(group.url)
+  #   group.fail_over            # asks a sentinel for it; returns when it is done
+  #   group.primary.kill         # the sentinels notice it after DOWN_AFTER_MS
+  class Sentinels
+    NAME = "main"
+    DOWN_AFTER_MS = 300
+    QUORUM = 2
+    DEADLINE = 30.0
+
+    attr_reader :servers, :sentinels
+
+    # @param server [Hash] settings of each server
+    # @param sentinel [Hash] settings of each sentinel
+    def initialize(server: {}, sentinel: {})
+      @servers = Replication.new(settings: server).servers
+      @sentinels = Array.new(3) { watch(servers.first, sentinel) }
+      await { sentinels.all? { |one| whole?(one) } }
+    end
+
+    def url(user: nil)
+      places = sentinels.map { |one| "127.0.0.1:#{one.port}" }.join(",")
+      "redis+sentinel://#{"#{user}@" if user}#{places}/#{NAME}"
+    end
+
+    # @return [RedisServer] the primary, as the first sentinel that runs sees it
+    def primary
+      port = sentinels.find(&:pid).call("SENTINEL", "get-master-addr-by-name", NAME)[1].to_i
+      servers.find { |server| server.port == port }
+    end
+
+    def fail_over
+      before = primary
+      await { begin_failover }
+      await_another(before)
+    end
+
+    # Returns when the sentinels have replaced that primary.
+    #
+    # @return [RedisServer] the new one
+    def await_another(before)
+      await { primary != before && primary.call("ROLE").first == "master" }
+      primary
+    end
+
+    # Makes the user `plock` with the password `pw`.
+    def admit(server) =
+      server.call("ACL", "SETUSER", "plock", "on", ">pw", "~*", "&*", "+@all")
+
+    # From now on the sentinels and the other servers do not reach it, but the user `plock` does.
+    def cut_off(server)
+      admit(server)
+      server.call("ACL", "SETUSER", "default", "resetpass", ">unknown to the others")
+      server.call("CLIENT", "KILL", "USER", "default", "SKIPME", "yes")
+    end
+
+    def stop = [*sentinels, *servers].each(&:stop)
+
+    def await(deadline = DEADLINE)
+      ends = now + deadline
+      until yield
+        raise "the sentinels were not ready" if now > ends
+
+        sleep 0.005
+      end
+    end
+
+    private
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    def watch(first, settings)
+      RedisServer.start(
+        :sentinel, monitor: [NAME, "127.0.0.1", first.port.to_s, QUORUM.to_s],
+        config: {
+          "sentinel down-after-milliseconds #{NAME}" => DOWN_AFTER_MS.to_s,
+          "sentinel failover-timeout #{NAME}" => "2000", **settings
+        }
+      )
+    end
+
+    # It knows the two replicas and the two other sentinels, and they are in touch.
+    def whole?(sentinel)
+      facts = sentinel.call("SENTINEL", "master", NAME)
+      facts = Hash[*facts] if facts.is_a?(Array)
+      facts["num-slaves"].to_i == 2 && facts["num-other-sentinels"].to_i == 2 &&
+        facts["flags"] == "master"
+    end
+
+    def begin_failover
+      sentinels.find(&:pid).call("SENTINEL", "FAILOVER", NAME)
+    rescue RedisClient::CommandError
+      false # one is under way, or no replica is ready yet
+    end
+  end
+end

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+require "cgi"
+require "plock/web"
+require "rack/lint"
+require "rack/test"
+require "support/written_locks"
+
+module Support
+  # The pages as a Rack application, seen through Rack::Lint.
+  #
+  #   get "/locks"
+  #   expect(page).to include "nightly import"
+  module WebPages
+    include Rack::Test::Methods
+
+    def app = @app ||= Rack::Lint.new(pages)
+
+    # Other pages from here on, in another browser.
+    def mount(pages)
+      @app = Rack::Lint.new(pages)
+      instance_variables.grep(/\A@_rack_test/).each { |name| remove_instance_variable(name) }
+    end
+
+    # The text of the last answer as a viewer reads it.
+    def page
+      text = last_response.body[%r{<main.*</main>}m].gsub(/<[^>]*>/, " ")
+      CGI.unescapeHTML(text.gsub(/\s+/, " "))
+    end
+
+    # The labels in a list.
+    def rows
+      cells = last_response.body.scan(%r{<td role="cell"\s+data-label="Label".*?</td>}m)
+      cells.map { |cell| CGI.unescapeHTML(cell.gsub(/<[^>]*>/, "")) }
+    end
+
+    def code = last_response.status
+
+    # As the viewer who confirms it.
+    def post_break(lease)
+      path = "/locks/#{lease.store_key}/break"
+      get path
+      post path, token: hidden("token"), seen: hidden("seen")
+    end
+
+    def hidden(name) = last_response.body[/name="#{name}"\s+value="([^"]*)"/, 1]
+  end
+end

@@ -1,0 +1,166 @@
+# frozen_string_literal: true
+
+require_relative "courses"
+require_relative "onlooker"
+require_relative "overseer"
+require_relative "../driver"
+
+module Torture
+  module Sentinel
+    # Disturbs the servers and sentinels of a group, too.
+    class Driver < Torture::Driver
+      # In seconds. The next failover is possible within READY_WITHIN. The old primary comes back
+      # RETURNS_AFTER a failover. It comes back GIVES_UP_AFTER the blow if there is no failover.
+      READY_WITHIN = 12.0
+      LOOK = 0.05
+      RETURNS_AFTER = 1.0
+      GIVES_UP_AFTER = 8.0
+
+      LONGEST_LAG = 0.4 # for which a primary lacks its replicas before it dies
+      LONGER = 3        # a sentinel is away for longer than a worker is stopped
+
+      # If a failover has lost the release of a lease, the lease ends by itself.
+      AFTERMATH = 14.0
+      PROBE_WAIT = AFTERMATH
+
+      # Of a server or sentinel, as soon as `due` says so.
+      Repair = Struct.new(:node, :due, :how)
+
+      def run
+        @repairs = []
+        @outages = [] # of sentinels: [sentinel, from, to]
+        super
+      ensure
+        @overseer&.stop
+      end
+
+      private
+
+      def new_arena = Arena.new(@course).tap { |arena| @overseer = Overseer.new(arena) }
+      def new_onlooker = Onlooker.new(@arena, @adapter, chronicle, @course.look)
+
+      # --- blows ---
+
+      def kill_primary(blow)
+        strike do |server|
+          if blow.roll < 0.5
+            @arena.lose_replicas(server)
+            sleep blow.roll * 2 * LONGEST_LAG
+          end
+          since = Clock.now
+          server.kill
+          comes_back(server, since) do
+            @arena.restart(server, as_replica: (blow.roll * 10).floor.even?)
+          end
+        end
+      end
+
+      def stop_primary(blow)
+        strike do |server|
+          since = Clock.now
+          server.stop_process
+          next comes_back(server, since) { server.continue_process } if blow.roll > 0.3
+
+          ends = since + Torture.ns(blow.roll) # too short a time for a failover
+          @repairs << Repair.new(server, -> { Clock.now >= ends },
+                                 -> { came_back(server, since) { server.continue_process } })
+        end
+      end
+
+      def fail_over(blow)
+        strike { @arena.fail_over(@arena.sentinels[blow.slot % 3]) }
+      rescue RedisClient::CommandError
+        chronicle.count(:unready)
+      end
+
+      def isolate(_blow)
+        strike do |server|
+          @arena.isolate(server)
+          comes_back(server) { @arena.rejoin(server) }
+        end
+      end
+
+      def kill_sentinel(blow)
+        disturb_sentinel(blow, :kill) { |sentinel| @arena.restart_sentinel(sentinel) }
+      end
+
+      def stop_sentinel(blow) = disturb_sentinel(blow, :stop_process, &:continue_process)
+
+      # Each failover begins with a whole group, so that a majority and a replica are left.
+      def strike
+        deadline = [Clock.now + Torture.ns(READY_WITHIN), @over].min
+        until whole?
+          return chronicle.count(:unready) if Clock.now >= deadline
+
+          idle_until(Clock.now + Torture.ns(LOOK))
+        end
+        yield @arena.primary
+      end
+
+      def whole? = @repairs.empty? && @overseer.ready?
+
+      # After a failover, or after some time without one. since: it does not serve from then on.
+      def comes_back(server, since = nil, &how)
+        patience = Clock.now + Torture.ns(GIVES_UP_AFTER)
+        due = -> { Clock.now >= patience || @overseer.named_other_for?(server, RETURNS_AFTER) }
+        @repairs << Repair.new(server, due, -> { came_back(server, since, &how) })
+      end
+
+      def came_back(server, since)
+        yield
+        chronicle.downs << [since, Clock.now] if since && @arena.primary == server
+      end
+
+      def disturb_sentinel(blow, deed)
+        sentinel = @arena.sentinels[blow.slot % 3]
+        return chronicle.count(:unready) unless @outages.all?(&:last)
+
+        @outages << (outage = [sentinel, Clock.now, nil])
+        sentinel.public_send(deed)
+        ends = Clock.now + Torture.ns(blow.duration * LONGER)
+        @repairs << Repair.new(sentinel, -> { Clock.now >= ends },
+                               -> { yield(sentinel); outage[2] = Clock.now })
+      end
+
+      # --- the order of things ---
+
+      def deal_blows
+        @over = Clock.now + Torture.ns(@seconds)
+        super
+      end
+
+      def idle_until(moment)
+        loop do
+          repair
+          super([moment, Clock.now + Torture.ns(LOOK)].min)
+          return if Clock.now >= moment
+        end
+      end
+
+      def repair
+        due, @repairs = @repairs.partition { |one| one.due.call }
+        due.each { |one| one.how.call }
+      end
+
+      # The workers go on until the group is whole again.
+      def finish
+        deadline = Clock.now + Torture.ns(READY_WITHIN + GIVES_UP_AFTER)
+        idle_until(Clock.now + Torture.ns(LOOK)) until whole? || Clock.now >= deadline
+        unless whole?
+          chronicle.find(:group, "the servers and sentinels did not become whole again: " \
+                                 "#{@overseer.state}")
+        end
+        super
+      end
+
+      def inspect_remains
+        chronicle.failovers.concat(@overseer.failovers(@outages))
+        chronicle.downs.concat(@overseer.downs)
+        chronicle.failovers.each do |one|
+          chronicle.oblivions << Chronicle::Oblivion.new(one.from, one.over, nil)
+        end
+        super
+      end
+    end
+  end
+end

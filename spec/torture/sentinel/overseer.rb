@@ -1,0 +1,190 @@
+# frozen_string_literal: true
+
+require_relative "arena"
+
+module Torture
+  module Sentinel
+    # Looks all the time which role each server has, and which primary each sentinel names. It also
+    # writes the time to each primary. So a replica tells up to when it has everything.
+    class Overseer
+      PAUSE = 0.015
+      # Until the sentinels have told every client; the second one if one of them was silent. Then
+      # clients may listen to it for two seconds, and take some time to notice.
+      TOLD = SECOND
+      TOLD_LATE = 6 * SECOND
+      LISTENS = 2 * SECOND # to one sentinel after the other
+
+      # Since `at` a server had this role, or a sentinel named this port; before: the last look that
+      # saw something else. beat: the time that the server had been told last.
+      Turn = Struct.new(:before, :at, :what, :beat)
+
+      def initialize(arena)
+        @arena = arena
+        @began = Clock.now
+        @roles = arena.servers.to_h { |server| [server, []] }
+        @names = arena.sentinels.to_h { |sentinel| [sentinel, []] }
+        @beats = {}
+        @choices = [[@began, arena.primary]]
+        @last_looks = {}.compare_by_identity
+        @threads = [*@roles.keys.map { |server| watch(server) { |client| role(server, client) } },
+                    *@names.keys.map { |one| watch(one) { |client| naming(one, client) } }]
+      end
+
+      def stop
+        @stopped = true
+        @threads.each(&:join)
+      end
+
+      # Do all sentinels name one primary, and do both replicas have what it had just now?
+      def ready?
+        primary = @arena.primary
+        return false unless @names.values.all? { |turns| turns.last&.what == primary.port }
+        return false unless @roles.count { |_, turns| turns.last&.what == "master" } == 1
+
+        @roles.keys.all? { |server| (@beats[server] || 0) > Clock.now - (SECOND / 4) }
+      end
+
+      # Have most sentinels named another primary for that many seconds?
+      def named_other_for?(server, seconds)
+        at, primary = @choices.last
+        primary != server && Clock.now - at >= Torture.ns(seconds)
+      end
+
+      # For the maintainer.
+      def state
+        lags = @beats.transform_values { |beat| (Clock.now - beat) / MILLISECOND }
+        roles = @roles.map { |one, turns| "#{one.port} #{turns.last&.what} #{lags[one]} ms" }
+        names = @names.values.map { |turns| turns.last&.what }
+        "servers #{roles.join(", ")}; named #{names.join(", ")}"
+      end
+
+      # @return [Array<Array>] [from, to] of each time without a primary, as most sentinels see it
+      def downs
+        now = Clock.now
+        @choices.each_with_index.flat_map do |(from, server), i|
+          to = @choices[i + 1]&.first || now
+          without_role(server, now).filter_map do |began, over|
+            span = [[from, began].max, [to, over].min]
+            span if span[0] < span[1]
+          end
+        end
+      end
+
+      # @param outages [Array<Array>] [sentinel, from, to] of each time that it was away or silent
+      # @return [Array<Chronicle::Failover>]
+      def failovers(outages)
+        now = Clock.now
+        promotions = @roles.flat_map do |server, turns|
+          turns.each_with_index.drop(1).select { |turn, _| turn.what == "master" }
+               .map { |turn, i| [server, turn, turns[i + 1]&.at || now] }
+        end
+        promotions.filter_map { |server, turn, to| failover(server, turn, to, outages, now) }
+                  .sort_by(&:promoted)
+      end
+
+      private
+
+      def without_role(server, now)
+        turns = @roles[server]
+        turns.each_with_index.filter_map do |turn, i|
+          [turn.before, turns[i + 1]&.at || now] unless turn.what == "master"
+        end
+      end
+
+      def watch(node)
+        Thread.new do
+          client = new_client(node)
+          until @stopped
+            yield client
+            sleep PAUSE
+          end
+        ensure
+          client&.close
+        end
+      end
+
+      def new_client(node)
+        return @arena.client(node) if @roles.key?(node)
+
+        RedisClient.config(path: node.unix_path, timeout: Arena::TIMEOUT, reconnect_attempts: 0)
+                   .new_client
+      end
+
+      def role(server, client)
+        turns = @roles[server]
+        asked_at = Clock.now
+        (what,), beat = client.pipelined do |pipe|
+          pipe.call("ROLE")
+          pipe.call("GET", Arena::BEAT)
+        end
+        note(turns, asked_at, what, beat&.to_i)
+        @beats[server] = beat.to_i
+        # never in the moment of a promotion, so that it does not hide up to when it had everything
+        client.call("SET", Arena::BEAT, Clock.now) if what == "master" && turns.last.at < asked_at
+      rescue RedisClient::Error
+        note(turns, asked_at, nil, nil)
+      end
+
+      def naming(sentinel, client)
+        asked_at = Clock.now
+        words = %w[SENTINEL get-master-addr-by-name]
+        port = client.call(*words, Support::Sentinels::NAME)&.last.to_i
+        note(@names[sentinel], asked_at, port, nil)
+        choose
+      rescue RedisClient::Error
+        nil # it is away, or silent
+      end
+
+      def note(turns, asked_at, what, beat)
+        last = turns.last
+        if last.nil? || last.what != what
+          turns << Turn.new(@last_looks.fetch(turns, @began), Clock.now, what, beat)
+        end
+        @last_looks[turns] = asked_at
+      end
+
+      # The primary of most sentinels.
+      def choose
+        port, votes = @names.values.filter_map { |turns| turns.last&.what }.tally.max_by(&:last)
+        return if votes * 2 <= @names.size
+
+        primary = @arena.servers.find { |server| server.port == port }
+        return if primary.nil? || primary == @arena.primary
+
+        @choices << [Clock.now, primary]
+        @arena.primary = primary
+      end
+
+      # Nil if no sentinel named it then: it came back with the role that it had.
+      def failover(server, promotion, to, outages, now)
+        named = @names.filter_map do |sentinel, turns|
+          turn = turns.drop(1).find do |one|
+            one.what == server.port && one.at.between?(promotion.before, to)
+          end
+          [sentinel, turn] if turn
+        end
+        return if named.empty?
+
+        first = named.map { |_, turn| turn.at }.min
+        last = last_naming(named, outages, first, now)
+        told = outages.none? do |_, from, back|
+          from < last + TOLD && first - LISTENS < (back || now)
+        end
+        over = last + (told ? TOLD : TOLD_LATE)
+        Chronicle::Failover.new(from: [promotion.beat || @began, promotion.at].min, named: last,
+                                promoted: promotion.at, over: over, port: server.port, told: told)
+      end
+
+      # When each sentinel named it that had not been away or silent meanwhile.
+      def last_naming(named, outages, first, now)
+        @names.keys.filter_map { |sentinel|
+          at = named.assoc(sentinel)&.last&.at || now
+          away = outages.any? do |one, from, to|
+            one == sentinel && from < at && first < (to || now)
+          end
+          at unless away
+        }.max || first
+      end
+    end
+  end
+end
