@@ -58,19 +58,34 @@ RSpec.describe "bin/test" do
     expect(output).to include("skipped: no valgrind", "checks: 0 passed, 0 failed, 1 skipped")
   end
 
-  it "names in its last lines what failed" do
+  # The last lines that it prints if a check fails with this output.
+  define_method(:last_lines) do |*ending|
     program = <<~RUBY
       ARGV.replace(["--list"])
       load "bin/support/checks.rb"
       check = Checks::Check.new(task: "spec", title: "t", tier: :full)
-      def check.ending = ["failed: test_call (build)", "1 example", "rspec ./a_spec.rb:7 # b"]
-      def check.outcome = "FAILED"
+      def check.ending = #{ending.inspect}
+      def check.outcome = "FAILED: cut off"
       def check.seconds = 1.0
       Checks.summarize([check])
     RUBY
     output, = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
-    expect(output.lines.last(3).map(&:chomp))
-      .to eq(["checks: 0 passed, 1 failed, 0 skipped", "spec: failed: test_call (build)",
-              "spec: rspec ./a_spec.rb:7 # b"])
+    lines = output.lines(chomp: true)
+    lines.drop(lines.index("checks: 0 passed, 1 failed, 0 skipped") + 1)
+  end
+
+  it "names in its last lines what failed" do
+    expect(last_lines("failed: test_call (build)", "1 example", "rspec ./a_spec.rb:7 # b"))
+      .to eq(["spec: failed: test_call (build)", "spec: rspec ./a_spec.rb:7 # b"])
+  end
+
+  it "says there why examples failed" do
+    expect(last_lines("Failures:", "", "  1) a b", "     expected: 1", "Finished in 1 s", "end",
+                      "rspec ./a_spec.rb:7 # a b"))
+      .to eq(["spec:   1) a b", "spec:      expected: 1", "spec: rspec ./a_spec.rb:7 # a b"])
+  end
+
+  it "says there how a check ended whose output names nothing" do
+    expect(last_lines("error")).to eq(["spec: FAILED: cut off"])
   end
 end

@@ -14,13 +14,16 @@ module Checks
 
   TIME_LIMITS_S = { quick: 1200, full: 1800, nightly: 18_000 }.freeze # a check that hangs is ended
 
-  # Of the output of a check that failed: how many of the last lines are repeated, and what at
-  # most of each.
+  # Of the output of a check that failed: how many of the last lines are looked at, how many are
+  # repeated, and what at most of each.
+  KEPT_LINES = 1000
   LAST_LINES = 60
   LINE_WIDTH = 300
 
-  # Lines that name an example or a program that failed, and how many are shown of each check.
+  # Lines that name an example or a program that failed, how many are shown of each check, and how
+  # many that say why.
   NAMES_FAILURE = /\A(rspec |failed: )/.freeze
+  REASONS_SHOWN = 30
   NAMES_SHOWN = 8
 
   SHOWN_WITHIN_S = 2
@@ -138,8 +141,19 @@ module Checks
     # @return [Array<String>] how the output ended
     def ending = @ending || []
 
-    # @return [Array<String>] the examples and programs that failed, as far as it names them
-    def failures = ending.grep(NAMES_FAILURE).uniq.last(NAMES_SHOWN)
+    # @return [Array<String>] the examples and programs that failed, or the outcome if the output
+    #   names none
+    def failures
+      names = ending.grep(NAMES_FAILURE).uniq.last(NAMES_SHOWN)
+      names.empty? ? [outcome] : names
+    end
+
+    # @return [Array<String>] the beginning of RSpec's last list of failures
+    def reasons
+      list = ending.drop((ending.rindex("Failures:") || ending.size) + 1)
+      list.take_while { |line| !line.start_with?("Finished in ") }
+          .reject(&:empty?).first(REASONS_SHOWN)
+    end
 
     private
 
@@ -174,7 +188,7 @@ module Checks
 
     def note(lines)
       shown = lines.map { |line| line.force_encoding(Encoding::UTF_8).scrub[0, LINE_WIDTH] }
-      @ending = (@ending + shown).last(LAST_LINES)
+      @ending = (@ending + shown).last(KEPT_LINES)
     end
   end
 
@@ -188,7 +202,7 @@ module Checks
     others.each { |check| announce(check) && check.run($stdout) }
 
     checks.select(&:failed?).each do |check|
-      puts "", "== #{check.task} failed, and ended so:", check.ending
+      puts "", "== #{check.task} failed, and ended so:", check.ending.last(LAST_LINES)
     end
     summarize(checks)
     checks.none?(&:failed?)
@@ -231,7 +245,7 @@ module Checks
     end
     puts "checks: #{passed} passed, #{failed} failed, #{skipped} skipped"
     checks.select(&:failed?).each do |check|
-      puts(check.failures.map { |line| "#{check.task}: #{line}" })
+      puts((check.reasons + check.failures).map { |line| "#{check.task}: #{line}" })
     end
   end
 
