@@ -180,14 +180,11 @@ module Plock
         single, shared = leases.partition { |lease| lease.share.nil? }
         return super if single.size < 2
 
-        deadline = Clock.now + [@site.release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
-        names = single.to_h { |lease| [lease.token, lease.key] }
-        tokens = @site.ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
-        known = tokens.to_h { |token| [token, true] }
-        done, others = single.partition { |lease| known[lease.token] }
-        done.to_h { |lease| [lease, true] }.merge(super(others + shared, span))
-      rescue UnavailableError
-        super
+        done, others = @site.prolong_all(single, span)
+        return super unless done
+
+        done.each { |lease| yield lease, true }
+        super(others + shared, span)
       end
 
       def still?(lease)

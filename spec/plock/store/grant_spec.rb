@@ -24,7 +24,9 @@ RSpec.describe Plock::Store::LeaseState do
         true
       end
 
-      def prolong_all(grants, span) = grants.to_h { |grant| [grant, prolong(grant, span)] }
+      def prolong_all(grants, span)
+        grants.each { |grant| yield grant, prolong(grant, span) }
+      end
 
       def still?(_grant) = true
 
@@ -105,5 +107,25 @@ RSpec.describe Plock::Store::LeaseState do
     expect([lost.extend(1.0), lost.release(0.0), lost.leave, lost.lost?]).to eq(
       [false, false, false, true]
     )
+  end
+
+  it "does not wait for the renewal of another one, once its own has been answered" do
+    first, second = Array.new(2) { grant(renew: true) }
+    asked = Thread::Queue.new
+    go_on = Thread::Queue.new
+    store.define_singleton_method(:prolong) do |lease, _span|
+      next true unless lease.equal?(second)
+
+      asked << lease
+      go_on.pop
+    end
+    renewing = background { Plock::Store::Renewal.call(store, [first, second]) }
+    Timeout.timeout(5) do
+      asked.pop
+      expect(first.release(0.0)).to be(true)
+    end
+    go_on << true
+    renewing.join
+    expect(second).to have_attributes(ended: nil, valid?: true)
   end
 end

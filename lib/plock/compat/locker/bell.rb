@@ -93,7 +93,9 @@ class Locker
     # The end of the block releases the row.
     def give_back_later(_holding, _keep) = nil
 
-    def prolong_all(holdings, span) = holdings.to_h { |holding| [holding, holding.renew(span)] }
+    def prolong_all(holdings, span)
+      holdings.each { |holding| yield holding, holding.renew(span) }
+    end
 
     # Calls the next waiter after a release in this process.
     def call_here(key) = hear(Rows.call(key))

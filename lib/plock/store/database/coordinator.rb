@@ -79,6 +79,22 @@ module Plock
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
 
+        # Renews leases in one statement.
+        #
+        # @param span [Float] seconds
+        # @return [Array(Array<LeaseState>, Array<LeaseState>), nil] those that it renewed, and the
+        #   others; nil: the database did not answer
+        def prolong_all(leases, span)
+          deadline = Clock.now + [release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
+          names = leases.to_h { |lease| [lease.token, lease.key] }
+          renewed =
+            ask(:prolong_all, names, micros(span), by: deadline, reserve: Pool::RENEWAL)
+              .to_h { |token| [token, true] }
+          leases.partition { |lease| renewed[lease.token] }
+        rescue UnavailableError
+          nil
+        end
+
         # Releases a lease, and calls the first waiter, in one statement if the database can do
         # that.
         #

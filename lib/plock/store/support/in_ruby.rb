@@ -54,12 +54,17 @@ module Plock
       # request.
       #
       # @param span [Float] seconds
-      # @return [Hash{LeaseState => Boolean, nil}] was it ours? nil: the store did not answer
+      # @yieldparam lease [LeaseState]
+      # @yieldparam answer [Boolean, nil] was it ours? nil: the store did not answer
       def prolong_all(leases, span)
-        leases.to_h do |lease|
-          [lease, prolong(lease, span)]
-        rescue Error
-          [lease, nil]
+        leases.each do |lease|
+          answer =
+            begin
+              prolong(lease, span)
+            rescue Error
+              nil
+            end
+          yield lease, answer
         end
       end
 

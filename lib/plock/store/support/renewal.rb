@@ -13,43 +13,55 @@ module Plock
     #
     # @api private
     class Renewal
-      def self.call(store, leases) = new(store).call(leases.select(&:take_turn))
-
-      def initialize(store)
-        @store = store
-        @asked_at = Clock.now
-      end
+      def self.call(store, leases) = new(store, leases.select(&:take_turn)).call
 
       # @param leases [Array<LeaseState>] whose turns have been taken
-      def call(leases)
-        leases.group_by { |lease| lease.plan(@asked_at) }.each do |plan, planned|
+      def initialize(store, leases)
+        @store = store
+        @asked_at = Clock.now
+        @turns = leases.to_h { |lease| [lease, true] }.compare_by_identity
+      end
+
+      def call
+        plans = @turns.keys.group_by { |lease| lease.plan(@asked_at) }
+        plans.delete(nil)&.each { |lease| end_turn(lease) }
+        plans.each do |plan, leases|
           case plan
-          when Float then renew(planned, plan)
-          when :check then check(planned)
+          when Float then renew(leases, plan)
+          when :check then check(leases)
           end
         end
       ensure
-        leases.each do |lease|
-          lease.look_again
-          lease.end_turn
-        end
+        @turns.keys.each { |lease| end_turn(lease) }
       end
 
       private
 
       def renew(leases, span)
-        answers = @store.prolong_all(leases, span)
-        leases.each { |lease| lease.renewed(@asked_at, span, answers[lease]) }
+        @store.prolong_all(leases, span) do |lease, answer|
+          lease.renewed(@asked_at, span, answer)
+          end_turn(lease)
+        end
       rescue Error
-        nil # look_again schedules each of them
+        nil # end_turn schedules each of the others
       end
 
       def check(leases)
         leases.each do |lease|
           @store.still?(lease) ? lease.seen : lease.lose
+          end_turn(lease)
         rescue Error
           nil
         end
+      end
+
+      # A lease whose answer has come does not wait for those of the others: its connection may be
+      # the only one that still answers.
+      def end_turn(lease)
+        return unless @turns.delete(lease)
+
+        lease.look_again
+        lease.end_turn
       end
     end
   end
