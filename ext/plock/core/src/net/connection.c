@@ -1,6 +1,7 @@
 #include "net/connection.h"
 
 #include "base/failure.h"
+#include "base/interest.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "net/judge.h"
@@ -214,11 +215,8 @@ static plock_status receive(plock_connection *connection, const plock_value **va
         if (status) break;
     }
     /* no reply can arrive before the command has left, so wait for that */
-    if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN) {
-        interest->fd = for_writing.fd;
-        interest->events = for_writing.events;
-        interest->read_ahead = NULL;
-    }
+    if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN)
+        plock__interest_set(interest, for_writing.fd, for_writing.events);
     if (status) return die(connection, status);
     if (connection->awaited == 0)
         return die(connection,

@@ -1,5 +1,6 @@
 #include "net/pool.h"
 
+#include "base/interest.h"
 #include "base/process.h"
 
 /* A connection that has been idle for this long is checked before its next use, because the server
@@ -226,7 +227,7 @@ static plock_status look(plock_connection **connection, plock_turn *turn,
         put_waker_away(turn);
         return PLOCK_OK;
     }
-    interest->fd = -1;
+    plock__interest_set(interest, -1, 0);
     interest->waker = turn->waker;
     if (!turn->waker && !turn->job) interest->deadline = plock_after(plock_now(), WITHOUT_A_WAKER);
     return PLOCK_AGAIN;

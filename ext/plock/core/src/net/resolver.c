@@ -1,6 +1,7 @@
 #include "net/resolver.h"
 
 #include "base/failure.h"
+#include "base/interest.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "runtime/waker.h"
@@ -243,8 +244,7 @@ plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plo
     const bool done = (*lookup)->done;
     plock__leave();
     if (!done) {
-        interest->fd = plock_waker_descriptor((*lookup)->waker);
-        interest->events = POLLIN;
+        plock__interest_set(interest, plock_waker_descriptor((*lookup)->waker), POLLIN);
         return PLOCK_AGAIN;
     }
     *found = (*lookup)->found;

@@ -3,6 +3,7 @@
 
 #include "base/descriptor.h"
 #include "base/failure.h"
+#include "base/interest.h"
 #include "base/memory.h"
 #include "base/platform.h"
 
@@ -181,8 +182,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
         const bool pending = code == EINPROGRESS || code == EALREADY || code == EINTR,
                    full = code == EAGAIN;
         if ((pending || full) && now < s->address_deadline) {
-            interest->fd = full ? -1 : s->fd;
-            interest->events = POLLOUT;
+            plock__interest_set(interest, full ? -1 : s->fd, POLLOUT);
             interest->deadline = full && now + BACKLOG_PAUSE < s->address_deadline
                                      ? now + BACKLOG_PAUSE
                                      : s->address_deadline;
@@ -217,8 +217,7 @@ static plock_status read_ahead(const plock_interest *interest) {
 
 void plock__socket_expect(plock_transport *socket, plock_interest *interest) {
     socket_transport *s = of(socket);
-    interest->fd = s->fd;
-    interest->events = POLLIN;
+    plock__interest_set(interest, s->fd, POLLIN);
     interest->read_ahead = s->blocks && !s->slow ? read_ahead : NULL;
     interest->source = s;
 }
@@ -272,9 +271,7 @@ static plock_status write_some(plock_transport *transport, const char *bytes, si
     while (n < 0 && errno == EINTR);
     if (n < 0 && !would_block()) return broken(error);
     if (n < 0) {
-        interest->fd = s->fd;
-        interest->events = POLLOUT;
-        interest->read_ahead = NULL;
+        plock__interest_set(interest, s->fd, POLLOUT);
         return PLOCK_AGAIN;
     }
     *sent = (size_t)n;

@@ -3,6 +3,7 @@
 #include "net/transport.h"
 
 #include "base/failure.h"
+#include "base/interest.h"
 #include "base/memory.h"
 #include "base/platform.h"
 
@@ -210,8 +211,7 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
         plock__socket_expect(t->socket, interest);
         if (kind == SSL_ERROR_WANT_READ) return PLOCK_AGAIN;
-        interest->events = POLLOUT;
-        interest->read_ahead = NULL;
+        plock__interest_set(interest, interest->fd, POLLOUT);
         return PLOCK_AGAIN;
     }
     if (!t->handshaken) {

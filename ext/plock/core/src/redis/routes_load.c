@@ -1,5 +1,6 @@
 /* Loading the map of a cluster, on a thread of its own. */
 #include "base/failure.h"
+#include "base/interest.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/routes.h"
@@ -251,8 +252,7 @@ plock_status plock__routes_await(plock_store *store, plock_load **load, plock_in
     const bool done = (*load)->done;
     plock__leave();
     if (!done) {
-        interest->fd = plock_waker_descriptor((*load)->waker);
-        interest->events = POLLIN;
+        plock__interest_set(interest, plock_waker_descriptor((*load)->waker), POLLIN);
         return PLOCK_AGAIN;
     }
     const plock_status status = (*load)->error.status;
