@@ -61,6 +61,7 @@ RSpec.configure do |config|
     example.run
   ensure
     Support::Supervisor.end_example
+    Support::Warnings.pass_over_leases if example.exception
   end
 
   # A tag for examples that must give back every socket that they opened.
