@@ -163,13 +163,19 @@ RSpec.describe Plock::Store do
 
   describe "against real servers" do
     it "logs in with a password" do
-      store = open_store(redis_server(:password).url, password: Support::RedisServer::PASSWORD)
+      store =
+        open_store(
+          redis_server(:password).url, password: Support::RedisServer::PASSWORD, attempt_timeout: 5
+        )
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
 
     it "logs in as a user" do
-      store = open_store(redis_server(:acl).url, username: Support::RedisServer::ACL_USER,
-                                                 password: Support::RedisServer::ACL_PASSWORD)
+      store =
+        open_store(
+          redis_server(:acl).url, username: Support::RedisServer::ACL_USER,
+          password: Support::RedisServer::ACL_PASSWORD, attempt_timeout: 5
+        )
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
 
