@@ -246,7 +246,7 @@ RSpec.describe "A lease that several threads use" do
   end
 
   # An extension that gets no reply takes a second of its own.
-  it "releases within its budget, even if it must first wait for an extension" do
+  it "releases within its budget, even if it must first wait for an extension", :timing do
     store = open_store(gate.url, command_timeout: 1, release_timeout: 1)
     lease = store.acquire(key, ttl: 60)
     gate.forget

@@ -46,7 +46,7 @@ RSpec.describe "A local store in several namespaces" do
       .glob("/proc/self/task/*/status")
       .sum { |file| File.read(file)[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i }
 
-  it "excludes processes of another namespace, and notices their death at once" do
+  it "excludes processes of another namespace, and notices their death at once", :timing do
     command = namespaces("--pid", "--fork", "--kill-child")
     _, _, process =
       inside(command, 'Plock::Store.open(ARGV[0]).acquire("k") { puts "ready"; $stdin.read }')

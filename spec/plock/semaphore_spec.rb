@@ -55,11 +55,12 @@ RSpec.describe Plock::Semaphore do
   end
 
   it "regains the permit of a process that is killed while its lease is renewed" do
-    killed, fence = holder(1, ttl: 0.6, renew: true)
-    expect(semaphore(1).try_acquire(wait: 1)).to be_nil
+    killed, fence = holder(1, ttl: 3, renew: true)
+    await_renewal(semaphore(1), 3)
+    expect(semaphore(1).try_acquire).to be_nil
     killed.signal(:KILL)
     killed.wait
-    expect(semaphore(1).acquire(wait: 10, &:fence)).to be > fence
+    expect(semaphore(1).acquire(wait: 30, &:fence)).to be > fence
   end
 
   it "serves processes in order of arrival, even if some are killed while they wait" do

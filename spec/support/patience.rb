@@ -37,6 +37,16 @@ module Support
       thread
     end
 
+    # Waits until the lease with which another process holds that lock was renewed: it lasts longer
+    # than its ttl, which began before this call.
+    def await_renewal(lock, ttl)
+      first_end = monotonic + ttl
+      eventually(10 * ttl, "the lease is not renewed") do
+        asked = monotonic
+        lock.status.remaining&.then { |left| asked + left > first_end }
+      end
+    end
+
     # The block returns seconds, in the best of TRIES runs at most so many; in none of them fewer
     # than `least`.
     def at_most(seconds, least: 0)
