@@ -9,6 +9,8 @@ RSpec.describe "A pool with fewer connections than busy threads" do
   threads = 25
   sections = 6_000 # of all threads together
   let(:ttl_ms) { Support::Failures::TTL_MS }
+  let(:release_timeout) { 20 }
+  let(:spans) { { command_timeout: 20, attempt_timeout: 20, release_timeout: release_timeout } }
 
   # Each thread goes in and out of a lock of its own until all together have done so often enough.
   def sections_of_each(store, threads, sections)
@@ -30,7 +32,7 @@ RSpec.describe "A pool with fewer connections than busy threads" do
 
   [1, 2, 16].each do |size|
     it "of #{size} fails no release, and serves every thread about as often" do
-      store = warm(open_store(shared_redis.url, pool_size: size))
+      store = warm(open_store(shared_redis.url, pool_size: size, **spans))
       served, failures = sections_of_each(store, threads, sections)
       expect(failures).to be_empty
       expect(served.sum).to eq(sections)
@@ -40,8 +42,6 @@ RSpec.describe "A pool with fewer connections than busy threads" do
 
   describe "whose only connection is in use" do
     let(:gate) { proxy }
-    let(:release_timeout) { 20 }
-    let(:spans) { { command_timeout: 20, attempt_timeout: 20, release_timeout: release_timeout } }
     let(:store) { warm(open_store(gate.url, pool_size: 1, **spans)) }
 
     def busy(&block)
