@@ -55,9 +55,7 @@ RSpec.configure do |config|
 
   # One that hangs is named, and is the last one.
   config.around do |example|
-    Support::Supervisor.begin_example(
-      example.location, Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120))
-    )
+    Support::Supervisor.begin_example(example.location, Support::Supervisor::EXAMPLE_DEADLINE)
     example.run
   ensure
     Support::Supervisor.end_example

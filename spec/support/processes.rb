@@ -23,8 +23,8 @@ module Support
     # Nothing was heard by the deadline.
     class Silent < StandardError; end
 
-    # Seconds: of what one example may take, which is more under valgrind.
-    DEADLINE = Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 120)) / 6
+    # Seconds: of what one example may take.
+    DEADLINE = Supervisor::EXAMPLE_DEADLINE / 6
 
     # One end of the conversation.
     class Line

@@ -14,6 +14,10 @@ module Support
     # A command failed over there; the message carries the error as it was raised.
     class Failed < StandardError; end
 
+    # Seconds. It only ends what hangs: examples that walk through each step of an operation take
+    # minutes on a busy machine. Under valgrind it is longer.
+    EXAMPLE_DEADLINE = Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 300))
+
     START_DEADLINE = 30.0 # generous: under valgrind Ruby takes seconds to start
 
     @mutex = Mutex.new

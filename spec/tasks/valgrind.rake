@@ -78,6 +78,6 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
     task.rspec_opts = "--tag ~timing --tag ~fibers --tag ~many_children"
   end
   ENV["PLOCK_VALGRIND"] = "1" # children of the suite end without a check of their heap
-  ENV["PLOCK_EXAMPLE_DEADLINE"] ||= "300"
+  ENV["PLOCK_EXAMPLE_DEADLINE"] ||= "600"
   Rake::Task[:memcheck].invoke
 end

@@ -6,9 +6,8 @@ require "support/busy_ruby"
 module Support
   # Shared by the examples of the contract. Each has a store and a key.
   module StoreContract
-    # Seconds, more than any example takes, and more of them under valgrind: nothing goes away by
-    # expiring.
-    LONG = Integer(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", "120"), 10) / 4
+    # Seconds, more than nearly any example takes: nothing goes away by expiring.
+    LONG = Integer(Supervisor::EXAMPLE_DEADLINE) / 4
     SHORT = 0.15 # seconds of a ttl that is to run out
 
     # A loss that is told, is told within this time. A busy machine may need longer, but not nearly
