@@ -108,22 +108,18 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
         "Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port)
       )
     far.connection_pool.disconnect!
-    heard_at = nil
     thread = background do
       Locker.run(key, model: far, lock_for: 2, renew_every: 0.2) do
         line.swallow(:reply)
         begin
-          sleep(20)
+          sleep
         ensure
-          heard_at = monotonic
           line.clear
           line.disconnect
         end
       end
     end
-    started = monotonic
-    warnings { expect { thread.join(20) }.to raise_error(Locker::LockStolen) }
-    expect(heard_at - started).to be < 10
+    warnings { expect { thread.join(30) }.to raise_error(Locker::LockStolen) }
   end
 
   it "needs no renewal within a transaction of the caller's, and is seen when that is committed" do
@@ -178,7 +174,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     thread.kill
     busy.tell(:go)
     thread.join(5)
-    eventually(3) { Locker.run(key, model: model) { nil } }
+    eventually(15) { Locker.run(key, model: model) { nil } }
   end
 
   it "stops at once when a wait is interrupted between polls, even with no connection to spare" do
@@ -198,7 +194,8 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     only.release_connection
     thread = background { only.lease_connection && locker.run(true) { raise "entered" } }
     eventually { !between.empty? }
-    expect(elapsed { thread.kill.join }).to be < 1.5
+    # without a wait for a connection
+    expect(elapsed { thread.kill.join }).to be < only.connection_pool.checkout_timeout
     holder.tell(:go)
   end
 
@@ -206,7 +203,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     locker = Locker.new(key, model: model, lock_for: 0.2, renew_every: 0.1)
     allow(locker).to receive(:get).and_wrap_original { |get| get.call.tap { sleep(0.25) } }
     expect { locker.run { raise "entered" } }.to raise_error(Plock::UnavailableError)
-    eventually(3) { row.locked_by.nil? }
+    eventually(15) { row.locked_by.nil? }
   end
 
   it "can be interrupted where the database says nothing to a release" do

@@ -195,7 +195,7 @@ Support::Databases::NAMES.each do |name|
       model.where(key: key).update_all(locked_by: "a thief")
       word, heard_at = holder.result
       expect(word).to be(:stolen)
-      expect(heard_at - stolen_at).to be_between(0, 2)
+      expect(heard_at - stolen_at).to be_between(0, 10) # long before its time is over
       expect(row.locked_by).to eq("a thief")
     end
 
