@@ -116,9 +116,11 @@ Support::AdvisoryServer::NAMES.each do |name|
     it "a lease is lost when the server does not answer a renewal within release_timeout" do
       line = proxy(server.address)
       slow = advisory(server.model_through(line), release_timeout: 0.2)
-      lease = slow.acquire(key, ttl: 3, renew: true)
+      lease = slow.acquire(key, ttl: 9, renew: true)
+      ended_at = lease.valid_until
       line.swallow(:reply)
-      eventually(2.5, "the lease is still held") { lease.lost? }
+      eventually(20, "the lease is still held") { lease.lost? }
+      expect(Plock::Clock.now).to be < ended_at
       line.clear
     end
 

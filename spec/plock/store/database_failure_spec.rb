@@ -347,12 +347,12 @@ RSpec.describe "Failures of a store in a database" do
         model.lease_connection.select_values("SELECT pid FROM pg_locks WHERE locktype = 'advisory'")
       end
       others = holders.call # of other examples
-      lease = store.acquire(key, ttl: 10, renew: true, on_lost: ->(_) { told << true })
+      lease = store.acquire(key, ttl: 60, renew: true, on_lost: ->(_) { told << true })
       lease.check!
       (holders.call - others).each do |pid|
         model.lease_connection.execute("SELECT pg_terminate_backend(#{pid})")
       end
-      eventually(3) { !told.empty? } # before its first renewal
+      eventually(15) { !told.empty? } # before its first renewal
       expect([lease.lost?, lease.release]).to eq([true, false])
     end
 

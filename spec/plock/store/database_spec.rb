@@ -260,7 +260,7 @@ Support::Databases::NAMES.each do |name|
     it "passes on what a process held or waited for that was killed" do
       holder =
         child do |parent|
-          new_store.acquire(key, ttl: 2, renew: true) { parent.tell(:held) && sleep }
+          new_store.acquire(key, ttl: 6, renew: true) { parent.tell(:held) && sleep }
         end
       holder.hear
       first =
@@ -268,11 +268,11 @@ Support::Databases::NAMES.each do |name|
           parent.tell(:asks) && new_store.acquire(key, ttl: 30, wait: 60) { :entered }
         end
       first.hear
-      eventually(5) { store.status(key).waiters.size == 1 }
+      eventually(15) { store.status(key).waiters.size == 1 }
       second = background { store.acquire(key, ttl: 30, wait: 60) { :entered } }
-      eventually(5) { store.status(key).waiters.size == 2 }
+      eventually(15) { store.status(key).waiters.size == 2 }
       [first, holder].each { |child| child.signal(:KILL) }
-      expect(second.join(15)&.value).to be(:entered)
+      expect(second.join(30)&.value).to be(:entered)
     end
 
     if name == :postgresql

@@ -169,10 +169,10 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
     end
 
     it "a release that fails is warned of, and the key frees itself" do
-      heard = warnings { store.acquire(key, ttl: 1) { line.swallow(:reply) } }
+      heard = warnings { store.acquire(key, ttl: 5) { line.swallow(:reply) } }
       expect(heard).to match([/could not be released/])
       line.clear
-      eventually(5) { direct.try_acquire(key) { true } }
+      eventually(15) { direct.try_acquire(key) { true } }
     end
 
     it "a caller that is killed while the server is silent leaves nothing behind" do

@@ -124,7 +124,8 @@ RSpec.describe WithTransactionalLock do
       expect(in_another(model) { free?(model, lock) }).to be(true)
     end
 
-    it "does not wait for a silent database when a waiter in an open transaction is interrupted" do
+    it "does not wait for a silent database when a waiter in an open transaction is interrupted",
+       :timing do
       holder = hold_in_another(model, lock)
       line = proxy(["127.0.0.1", Support::Postgres.shared.port])
       far =
@@ -205,7 +206,7 @@ RSpec.describe WithTransactionalLock do
           line.disconnect && far.lease_connection.execute("SELECT 1")
         end
       }.to raise_error(ActiveRecord::ActiveRecordError)
-      eventually(3) { free?(model, lock) }
+      eventually(15) { free?(model, lock) }
       expect(far.with_transactional_lock(lock) { :entered }).to be(:entered)
     end
 

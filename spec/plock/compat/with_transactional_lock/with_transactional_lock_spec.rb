@@ -201,7 +201,7 @@ Support::TransactionalLocks::DATABASES.each do |name|
       thread.kill
       eventually { !thread.alive? } # what its client says to that is not ours
       holder.tell(:go) && holder.result
-      eventually(3.0) { in_another(model) { free?(model, lock) } }
+      eventually(15) { in_another(model) { free?(model, lock) } }
       expect(model.lease_connection.select_value("SELECT 1")).to be(1)
     end
 
