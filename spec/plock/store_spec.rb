@@ -162,10 +162,12 @@ RSpec.describe Plock::Store do
   end
 
   describe "against real servers" do
+    let(:patience) { { connect_timeout: 30, command_timeout: 30, attempt_timeout: 30 } }
+
     it "logs in with a password" do
       store =
         open_store(
-          redis_server(:password).url, password: Support::RedisServer::PASSWORD, attempt_timeout: 5
+          redis_server(:password).url, password: Support::RedisServer::PASSWORD, **patience
         )
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
@@ -174,7 +176,7 @@ RSpec.describe Plock::Store do
       store =
         open_store(
           redis_server(:acl).url, username: Support::RedisServer::ACL_USER,
-          password: Support::RedisServer::ACL_PASSWORD, attempt_timeout: 5
+          password: Support::RedisServer::ACL_PASSWORD, **patience
         )
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
@@ -185,7 +187,7 @@ RSpec.describe Plock::Store do
         open_store(
           server.url(host: "localhost"), ca_file: Support::Certificates.ca.cert_file,
           cert: Support::Certificates.client.cert_file, key: Support::Certificates.client.key_file,
-          attempt_timeout: 5
+          **patience
         )
       expect(store.lock_acquire(key, owner, 5)).to be(true)
     end
@@ -199,7 +201,7 @@ RSpec.describe Plock::Store do
             ca_file: Support::Certificates.ca.cert_file
           }
         )
-      expect(open_store(client, attempt_timeout: 5).lock_acquire(key, owner, 5)).to be(true)
+      expect(open_store(client, **patience).lock_acquire(key, owner, 5)).to be(true)
     end
 
     it "uses the database that an option names" do
