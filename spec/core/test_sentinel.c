@@ -249,9 +249,10 @@ static void none_that_answers_is_told_in_time(void) {
     CHECK_STATUS(find("", AWAY, AWAY, AWAY), PLOCK_CONNECT);
     CHECK_HAS(error.message, "the sentinel 127.0.0.1:");
     end();
+    /* longer than a busy machine keeps this process from connecting */
     const plock_ns before = plock_now();
-    CHECK_STATUS(find("&connect_timeout=0.05", SILENT, SILENT, SILENT), PLOCK_SILENT);
-    CHECK(plock_now() - before < 4 * PLOCK_SECOND);
+    CHECK_STATUS(find("&connect_timeout=2", SILENT, SILENT, SILENT), PLOCK_SILENT);
+    CHECK(plock_now() - before < 3 * 2 * PLOCK_SECOND);
     CHECK_HAS(error.message, "none of the 3 sentinels of main");
     end();
 }

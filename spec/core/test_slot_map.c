@@ -125,10 +125,11 @@ static void any_node_tells_the_map(void) {
 }
 
 static void none_is_waited_for_longer_than_for_one(void) {
+    /* longer than a busy machine keeps this process from connecting */
     const plock_ns began = plock_now();
-    CHECK_STATUS(ask("0.3", SILENT, HANGS, SILENT), PLOCK_SILENT);
+    CHECK_STATUS(ask("2", SILENT, HANGS, SILENT), PLOCK_SILENT);
     CHECK_HAS(error.message, "in time");
-    CHECK(plock_now() - began < 5 * PLOCK_SECOND);
+    CHECK(plock_now() - began < MOST * 2 * PLOCK_SECOND);
     end();
 }
 
@@ -146,7 +147,7 @@ static void the_failure_of_one_is_told(void) {
 
 /* An attempt later may find the others. */
 static void it_is_final_only_if_all_have_told(void) {
-    CHECK_STATUS(ask("0.3", REDIS, REDIS, SILENT), PLOCK_SILENT);
+    CHECK_STATUS(ask("2", REDIS, REDIS, SILENT), PLOCK_SILENT);
     end();
 }
 
