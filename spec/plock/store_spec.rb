@@ -162,7 +162,7 @@ RSpec.describe Plock::Store do
   end
 
   describe "against real servers" do
-    let(:patience) { { connect_timeout: 30, command_timeout: 30, attempt_timeout: 30 } }
+    let(:patience) { Support::Examples::PATIENT }
 
     it "logs in with a password" do
       store =

@@ -16,6 +16,11 @@ module Support
     include Patience
 
     THREAD_END = 10.0
+    # Of a store whose server lives: a busy machine may keep it from answering for a while.
+    PATIENT = {
+      connect_timeout: 10, command_timeout: 10, attempt_timeout: 10, release_timeout: 10,
+      unavailable_timeout: 10
+    }.freeze
     LIB = File.expand_path("../../lib", __dir__)
 
     # Skips the example, saying by name which of the programs is missing here.

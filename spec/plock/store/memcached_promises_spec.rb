@@ -93,8 +93,8 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
   end
 
   it "a free key is free for a process with an interrupted waiter, at whatever step" do
-    lease = direct.acquire(key, ttl: 60)
-    mine = memcached(Support::Memcached.shared.address)
+    lease = direct.acquire(key, ttl: 1_000)
+    mine = memcached(Support::Memcached.shared.address, attempt_timeout: 5)
     mine.try_acquire(key)
     last = (1..5_000).find do |step|
       interrupted = interrupted_at(step) { mine.try_acquire(key, wait: 0.001) }
