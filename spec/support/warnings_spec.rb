@@ -24,10 +24,10 @@ RSpec.describe Support::Warnings do
   it "passes over those about a lease that an example left when it failed" do
     lease = open_store.acquire(unique_key, ttl: 60)
     described_class.pass_over_leases
-    expect { warn "a lease of #{lease.store_key} was collected" }.not_to raise_error
-    expect { warn "a lease of #{unique_key} was collected" }.to raise_error(
-      described_class::Unexpected
-    )
+    about = ->(fence) { warn "a lease of #{lease.store_key} (fence #{fence}) was collected" }
+    expect { about.call(lease.fence) }.not_to raise_error
+    expect(warnings { about.call(lease.fence) }).to be_empty
+    expect { about.call(lease.fence + 1) }.to raise_error(described_class::Unexpected)
     expect(described_class.unexpected).to contain_exactly(/a lease/)
     lease.release
   end
