@@ -13,6 +13,7 @@ RSpec.describe Plock::LocalStore do
   end
   let(:path) { "#{folder}/locks" }
   let(:store) { open_store("local:#{path}") }
+  let(:long) { 600 } # seconds of a lease or promise that does not end by itself here
 
   def local(path, **options) = Plock::Store.open("local:#{path}", **options)
 
@@ -186,8 +187,6 @@ RSpec.describe Plock::LocalStore do
   end
 
   describe "a holder that dies" do
-    let(:long) { 600 } # seconds: nothing here goes away by expiring
-
     it "passes its lock on at once", :timing do
       process = holding("k")
       expect(store.try_acquire("k")).to be_nil
