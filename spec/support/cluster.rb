@@ -9,10 +9,14 @@ module Support
   #   Plock::Store.open(cluster.url)
   #   cluster.owner(key)                 # the primary that serves the key's slot
   #   cluster.move(slot, to) { … }       # the block runs while the slot is moving
+  #
+  #   cluster = Support::Cluster.new(failover: true)
   #   cluster.owner(key).kill            # its replica takes over after NODE_TIMEOUT_MS
   class Cluster
     SLOTS = 16_384
     NODE_TIMEOUT_MS = 500
+    # Without failovers: a busy machine keeps no node from the others for so long.
+    STEADY_NODE_TIMEOUT_MS = 10_000
     DEADLINE = 40.0
     UNSETTLED_S = 3 # nodes that will agree have agreed by then
 
@@ -22,7 +26,8 @@ module Support
     # @param replicas [Integer] of each primary
     # @param kind [Symbol] of each server: `:plain` or `:tls`
     # @param settings [Hash] of each server
-    def initialize(primaries: 3, replicas: 1, kind: :plain, settings: {})
+    # @param failover [Boolean] do the nodes notice soon that one is away?
+    def initialize(primaries: 3, replicas: 1, kind: :plain, settings: {}, failover: false)
       @kind = kind
       @settings = kind == :tls ? { **tls, **settings } : settings
       count = primaries * (1 + replicas)
@@ -33,6 +38,7 @@ module Support
         follow(server, servers[number % primaries])
       end
       await_whole
+      steady unless failover
     end
 
     def url(user: nil, query: nil, among: servers)
@@ -211,6 +217,11 @@ module Support
       pair = Certificates.client
       { "tls-cluster" => "yes", "tls-replication" => "yes",
         "tls-client-cert-file" => pair.cert_file, "tls-client-key-file" => pair.key_file }
+    end
+
+    def steady
+      timeout = STEADY_NODE_TIMEOUT_MS.to_s
+      servers.each { |one| one.call("CONFIG", "SET", "cluster-node-timeout", timeout) }
     end
 
     def running = servers.find(&:pid)

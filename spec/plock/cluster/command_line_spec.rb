@@ -103,7 +103,7 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
       each_node("cluster-require-full-coverage", "no")
       expect(findings["cluster"]).to include(
         "level" => "fine",
-        "message" => /\A3 primaries with replicas\. .* silent for 0\.5 s.*A failover loses/
+        "message" => /\A3 primaries with replicas\. .* silent for 10\.0 s.*A failover loses/
       )
     ensure
       each_node("cluster-require-full-coverage", "yes")

@@ -9,7 +9,7 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
 
-  let!(:cluster) { discard(Support::Cluster.new, :stop) }
+  let!(:cluster) { discard(Support::Cluster.new(failover: true), :stop) }
   let(:store) { used(open_store(cluster.url, unavailable_timeout: 30)) }
   let!(:key) { "failover:#{SecureRandom.hex(8)}" }
   let(:lock) { store.status(key).store_key }

@@ -10,7 +10,7 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
 
-  let!(:cluster) { discard(Support::Cluster.new, :stop) }
+  let!(:cluster) { discard(Support::Cluster.new(failover: true), :stop) }
   let(:store) { used(open_store(cluster.url, unavailable_timeout: 30)) }
   let(:names) { cluster.spread("silent:#{SecureRandom.hex(8)}", each: 2) }
   let(:key) { names[0] }

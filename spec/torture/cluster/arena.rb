@@ -21,7 +21,7 @@ module Torture
         users = course.workers.times.to_h do |slot|
           ["user##{slot}", [user(slot), "on", ">#{PASSWORD}", "~*", "&*", "+@all"]]
         end
-        @cluster = Support::Cluster.new(settings: { **SERVER, **users })
+        @cluster = Support::Cluster.new(settings: { **SERVER, **users }, failover: true)
         @clients = {}
       end
 
