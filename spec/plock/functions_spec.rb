@@ -16,7 +16,9 @@ RSpec.describe "A store whose user may call functions only", needs: Support::Red
 
   let(:server) { @server }
   let(:store) { opener.call }
-  let(:opener) { -> (**options) { open_store(admitted(:functions), **options) } }
+  let(:opener) do
+    ->(**options) { open_store(admitted(:functions), **Support::Examples::PATIENT, **options) }
+  end
 
   def admitted(name, *rights)
     rights = %w[-eval -evalsha -script] if rights.empty?

@@ -8,7 +8,7 @@ RSpec.describe "The order among processes" do
   waiters = 12
   let(:server) { redis_server }
   let(:key) { unique_key }
-  let(:store) { open_store(server.url) }
+  let(:store) { open_store(server.url, **Support::Examples::PATIENT) }
 
   def take(ttl: 30, renew: false) = store.acquire(key, ttl: ttl, renew: renew)
 
@@ -157,7 +157,7 @@ RSpec.describe "The order among processes" do
     end
   end
 
-  it "passes over two frozen waiters of one process after two seconds" do
+  it "passes over two frozen waiters of one process after two seconds", :timing do
     [server, key]
     holder = take
     frozen = child do
@@ -175,7 +175,7 @@ RSpec.describe "The order among processes" do
     frozen.result
   end
 
-  it "passes over a frozen waiter after a second" do
+  it "passes over a frozen waiter after a second", :timing do
     holder = take
     line = line_up(3)
     line.first.signal(:STOP)

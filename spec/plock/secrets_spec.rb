@@ -206,7 +206,8 @@ RSpec.describe "The fingerprint of a secret" do
     end
 
     it "is read, and noted later, inside the caller's transaction on SQLite: plock cannot write" do
-      mine = opened(first, release_timeout: 0.05)
+      mine = opened(first, release_timeout: 0.5)
+      mine.instance_variable_get(:@site).work(Plock::Clock.now + 20) { nil } # it is connected
       model.transaction do
         # from here on, this transaction locks the database
         model.connection.execute("DELETE FROM plock_leases WHERE name = 'no one'")

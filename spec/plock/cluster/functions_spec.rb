@@ -16,7 +16,11 @@ RSpec.describe "A store on a Redis Cluster whose user may call functions only", 
 
   attr_reader :cluster
 
-  let(:opener) { ->(**options) { used(open_store(cluster.url(user: "few:pw"), **options)) } }
+  let(:opener) do
+    ->(**options) do
+      used(open_store(cluster.url(user: "few:pw"), **Support::Examples::PATIENT, **options))
+    end
+  end
   let(:store) { opener.call }
 
   def admit(servers)

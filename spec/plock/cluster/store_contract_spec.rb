@@ -10,7 +10,9 @@ RSpec.describe "A store on a Redis Cluster", :slow, needs: Support::RedisServer:
   after(:all) { @cluster.stop }
 
   let(:store) { opener.call }
-  let(:opener) { ->(**options) { used(open_store(@cluster.url, **options)) } }
+  let(:opener) do
+    ->(**options) { used(open_store(@cluster.url, **Support::Examples::PATIENT, **options)) }
+  end
 
   it_behaves_like "a store"
 end

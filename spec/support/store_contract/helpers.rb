@@ -21,12 +21,12 @@ module Support
     # A thread of Ruby that renews needs longer where the machine is busy.
     def short = store.can?(:busy_renewal) ? SHORT : 4 * SHORT
 
-    # A ttl that renewals keep alive, also where the machine keeps such a thread, or the server that
+    # A ttl that renewals keep alive, also where the machine keeps what renews, or the server that
     # it asks, from running for a while.
-    def renewed = store.can?(:busy_renewal) ? 2 * SHORT : 20 * SHORT
+    def renewed = store.can?(:busy_renewal) ? 0.9 : 3.0
 
     # A wait that does not end before another waiter is in the queue.
-    def a_while = store.can?(:busy_renewal) ? 0.3 : 3.0
+    def a_while = store.can?(:busy_renewal) ? 1.0 : 3.0
 
     # Waits until a lease has outlived its end by half its ttl: one renewal does not get it there.
     def outlive(ended_at, ttl = renewed)
