@@ -44,7 +44,7 @@ RSpec.describe Parse::Lock, "without a store that other processes see" do
     ).to be(1)
   end
 
-  it "waits no longer than it is told to" do
+  it "waits no longer than it is told to", :timing do
     leave = Queue.new
     await_sleep(background { acquire(on_degraded: :proceed) { leave.pop } })
     for_as_long_as(0.2) do

@@ -63,7 +63,7 @@ RSpec.describe Parse::Lock, "when something fails" do
   end
 
   it "with a wrong password: retries and warns until the wait ends, " \
-     "and acquires once it is right" do
+     "and acquires once it is right", :timing do
     server = redis_server(:password)
     Parse.synchronize_create_store = server.url(password: "guess")
     for_as_long_as(0.3) { expect(failing(0.3).size).to be >= 3 }

@@ -213,14 +213,14 @@ RSpec.describe Parse::Lock do
       expect(acquire(wait: 5) { :mine }).to be(:mine)
     end
 
-    it "asks exactly once with wait: 0" do
+    it "asks exactly once with wait: 0", :timing do
       held_by_another
       within_budget(0.2) do
         expect { acquire(wait: 0) { :never } }.to raise_error(Parse::Lock::TimeoutError)
       end
     end
 
-    it "gives up when its patience ends" do
+    it "gives up when its patience ends", :timing do
       held_by_another
       for_as_long_as(0.3) do
         expect { acquire(wait: 0.3) { :never } }.to raise_error(

@@ -89,7 +89,8 @@ RSpec.describe "Process.daemon inside a block" do
 
       # The times count from the acquire, through two daemons. If they began again, each would end
       # a second later.
-      it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration" do
+      it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration",
+         :timing do
         found = in_daemon(<<~RUBY)
           told = []
           Plock.subscribe(:release) { |event| told << event.duration }

@@ -102,7 +102,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     expect(waits).to eq(before + 2)
   end
 
-  it "is refused without asking the replicas while another holds the key" do
+  it "is refused without asking the replicas while another holds the key", :timing do
     lease = plain.acquire(key, ttl: 30)
     stop_one
     before = waits

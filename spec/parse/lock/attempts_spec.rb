@@ -155,7 +155,7 @@ RSpec.describe Parse::Lock::Attempts do
       expect(native.asked.size).to be(pauses.size + 1)
     end
 
-    it "ends when patience does" do
+    it "ends when patience does", :timing do
       native.owners[store_key] = "another"
       for_as_long_as(0.2) do
         expect { acquire(wait: 0.2) { :never } }.to raise_error(Parse::Lock::TimeoutError)

@@ -16,7 +16,7 @@ RSpec.describe Parse::Lock::ClaimedMutex do
       expect(mutex.take(other, 0)).to be(true)
     end
 
-    it "wait no longer than patience lasts" do
+    it "wait no longer than patience lasts", :timing do
       mutex.take(claim, 0)
       for_as_long_as(0.1) { expect(mutex.take(other, 0.1)).to be(false) }
     end
@@ -77,7 +77,7 @@ RSpec.describe Parse::Lock::ClaimedMutex do
       expect(steps).to eq(%i[waits taken])
     end
 
-    it "end in time under a scheduler, too", :fibers do
+    it "end in time under a scheduler, too", :fibers, :timing do
       mutex.take(claim, 0)
       for_as_long_as(0.1) { Sync { expect(mutex.take(other, 0.1)).to be(false) } }
     end

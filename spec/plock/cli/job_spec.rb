@@ -118,7 +118,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
   describe "deaths" do
     script = "sh -c 'echo $$ >&3; exec sleep 60' & sleep 60 & echo $! >&3; echo $$ >&3; wait"
 
-    it "kills the command and all its descendants at once when plock is killed" do
+    it "kills the command and all its descendants at once when plock is killed", :timing do
       job = start(script)
       family = Array.new(3) { job.line }
       dog = watchdog_of(job)

@@ -40,7 +40,8 @@ RSpec.describe "A store on a Redis Cluster whose slots move",
     expect(to.call("EXISTS", lock)).to eq(0)
   end
 
-  it "serves waiters in their order, though the holder releases as soon as the slot has moved" do
+  it "serves waiters in their order, though the holder releases as soon as the slot has moved",
+     :timing do
     lease = store.acquire(key, ttl: 60, wait: 5)
     order = Queue.new
     waiters = Array.new(20) do |number|

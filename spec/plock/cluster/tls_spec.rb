@@ -55,7 +55,7 @@ RSpec.describe "TLS with a Redis Cluster", :slow, needs: Support::RedisServer::P
       .to raise_error(Plock::Error, /127\.0\.0\.1:\d+.*certificate/i)
   end
 
-  it "is asked for by the URL, in its budget" do
+  it "is asked for by the URL, in its budget", :timing do
     plain = cluster.url.sub("rediss", "redis")
     took = elapsed do
       expect { used(open_store(plain)).acquire(key, wait: 0) }
@@ -65,7 +65,7 @@ RSpec.describe "TLS with a Redis Cluster", :slow, needs: Support::RedisServer::P
     expect(took).to be < 1.5
   end
 
-  it "with nodes that do not speak it names one of them, in its budget" do
+  it "with nodes that do not speak it names one of them, in its budget", :timing do
     port = redis_server.port
     took = elapsed do
       expect { used(open_store("rediss+cluster://127.0.0.1:#{port}", **ca)).acquire(key, wait: 0) }

@@ -112,7 +112,7 @@ RSpec.describe "A store on a Redis Cluster in trouble", :slow,
     expect(leases.compact.first.release).to be(true)
   end
 
-  it "gives up in its time on a slot of which two nodes say that the other has it" do
+  it "gives up in its time on a slot of which two nodes say that the other has it", :timing do
     impatient = used(open_store(cluster.url, attempt_timeout: 0.3))
     impatient.status(key)
     third = (cluster.primaries - [from, to]).first

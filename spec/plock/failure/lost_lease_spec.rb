@@ -21,7 +21,7 @@ RSpec.describe "A lease that is lost" do
     expect(shared_redis.call("GET", key)).to eq("another")
   end
 
-  it "is not valid while the server may already have let it expire: a margin is kept" do
+  it "is not valid while the server may already have let it expire: a margin is kept", :timing do
     at_most(0.2) do
       store.hold(key, 200, 5.0, nil) do |lease|
         nil while lease.valid?

@@ -44,7 +44,7 @@ RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM 
     expect(error.message).to match(%r{use redis\+sentinel://host:port/NAME})
   end
 
-  it "without a process that answers is unavailable, within the time of the call" do
+  it "without a process that answers is unavailable, within the time of the call", :timing do
     error = nil
     took = elapsed { error = failure("redis+sentinel://127.0.0.1:1,127.0.0.1:2/main") }
     expect(error).to be_a(Plock::UnavailableError)
