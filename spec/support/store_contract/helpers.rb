@@ -43,7 +43,7 @@ module Support
 
     # Waits until so many wait for the key.
     def await_waiters(count, lock = key)
-      eventually(5.0, "there are not #{count} waiters") { status_of(lock).waiters.size == count }
+      eventually(20.0, "there are not #{count} waiters") { status_of(lock).waiters.size == count }
     end
 
     # A thread that runs the block, and is the so many-th in line when this returns.

@@ -36,10 +36,9 @@ RSpec.shared_examples "a store that serves in order" do
     end
 
     it "when the holder's time runs out" do
-      quick = store.can?(:busy_renewal) # a second is more than it takes to line up
-      lease = hold(ttl: quick ? 1 : Support::StoreContract::LONG)
+      lease = hold(ttl: Support::StoreContract::LONG)
       waiters = line_up(12) { |number| served << number }
-      lease.extend(ttl: renewed) unless quick # an answer after its end would be of no use
+      lease.extend(ttl: renewed) # an answer after its end would be of no use
       all_of(waiters)
       expect(lease).to be_lost
       expect(in_order).to eq([*0...12])
