@@ -62,7 +62,8 @@ RSpec.describe "The status after a timeout" do
     },
     "a store in memory" => -> { open_store("memory:") }
   }.each do |name, opened|
-    context "on #{name}" do
+    # On Redis a caller waits for the answer to its leave for 20 ms at most.
+    context "on #{name}", *(:timing if name == "Redis") do
       let(:store, &opened)
 
       kinds.each do |kind, (take, permits)|
