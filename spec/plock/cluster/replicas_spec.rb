@@ -15,7 +15,7 @@ RSpec.describe "A lease on a Redis Cluster that replicas confirm", :slow,
 
   attr_reader :cluster
 
-  let(:options) { { attempt_timeout: 0.3, wait: 0 } }
+  let(:options) { { attempt_timeout: 2, wait: 0 } }
   let(:store) { used(open_store(cluster.url, replicas: 1, **options)) }
   let(:plain) { used(open_store(cluster.url, **options)) }
   let!(:key) { "replicated:#{SecureRandom.hex(8)}" }
