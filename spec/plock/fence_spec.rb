@@ -155,7 +155,7 @@ RSpec.describe "The fence" do
     end
 
     it "when it is renewed" do
-      lease = hold(ttl: 0.3, renew: true)
+      lease = hold(ttl: 0.9, renew: true)
       3.times do
         reached = lease.valid_until
         eventually { lease.valid_until > reached }

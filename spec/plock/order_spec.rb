@@ -21,7 +21,8 @@ RSpec.describe "The order among processes" do
   def line_up_behind(others, count)
     Array.new(count) do |number|
       waiter = child do |parent|
-        lease = Plock::Store.open(server.url).acquire(key, ttl: 5, wait: 25)
+        store = Plock::Store.open(server.url, **Support::Examples::PATIENT)
+        lease = store.acquire(key, ttl: 5, wait: 25)
         entered = [monotonic, lease.fence]
         lease.release
         parent.tell(entered)
@@ -65,7 +66,7 @@ RSpec.describe "The order among processes" do
   it "survives a holder that is killed" do
     [server, key] # the same for all processes
     holder = child do |parent|
-      lease = Plock::Store.open(server.url).acquire(key, ttl: 60)
+      lease = Plock::Store.open(server.url, **Support::Examples::PATIENT).acquire(key, ttl: 60)
       parent.tell(:held)
       parent.hear
       lease.extend(ttl: 3) # a busy machine may need longer to line them up
@@ -166,7 +167,7 @@ RSpec.describe "The order among processes" do
     [server, key]
     holder = take
     frozen = child do
-      store = Plock::Store.open(server.url)
+      store = Plock::Store.open(server.url, **Support::Examples::PATIENT)
       Array.new(2) { Thread.new { store.acquire(key, ttl: 5, wait: 25) { nil } } }.each(&:join).size
     end
     eventually(20, "they are not in line") { queued.size == 2 }

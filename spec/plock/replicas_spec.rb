@@ -115,7 +115,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     stop_one
     waiter = background { store.acquire(key, ttl: 30, wait: 20) { :ran } }
     seen = waits
-    eventually { waits > seen + 1 } # it has asked again
+    eventually(20) { waits > seen + 1 } # it has asked again
     continue_it
     expect(waiter.value).to eq(:ran)
     eventually { free? }
@@ -159,7 +159,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   end
 
   it "is renewed as long as they confirm it" do
-    lease = store.acquire(key, ttl: 0.6, renew: true)
+    lease = store.acquire(key, ttl: 1.5, renew: true)
     seen = waits
     eventually { waits > seen + 3 }
     expect(lease).to have_attributes(valid?: true, lost?: false)
@@ -206,7 +206,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     end
   }.each do |name, take|
     it "is confirmed by a write even if a renewal has nothing to prolong: #{name}" do
-      lease = take.call(store, key, { ttl: 0.6, renew: true })
+      lease = take.call(store, key, { ttl: 1.5, renew: true })
       prolong(lease)
       writes = -> { primary.call("INFO", "replication")[/master_repl_offset:(\d+)/, 1].to_i }
       seen = waits
@@ -250,12 +250,12 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   end
 
   it "is waited for beyond unavailable_timeout, because the server answers" do
-    patient = { unavailable_timeout: 0.1, command_timeout: 1 }
+    patient = { unavailable_timeout: 0.5, command_timeout: 2, attempt_timeout: 0.3 }
     store = used(open_store(primary.url, replicas: 2, **options, **patient))
     stop_one
     waiter = background { store.acquire(key, ttl: 30, wait: 20) { :ran } }
     seen = waits
-    eventually { waits > seen + 2 }
+    eventually(20) { waits > seen + 2 }
     continue_it
     expect(waiter.value).to eq(:ran)
   end

@@ -140,7 +140,7 @@ RSpec.describe Plock::Events do
 
   describe "on a server that is out of reach" do
     let(:gate) { proxy }
-    let(:spans) { { release_timeout: 0.05, command_timeout: 0.1, unavailable_timeout: 5 } }
+    let(:spans) { { release_timeout: 0.05, command_timeout: 5, unavailable_timeout: 5 } }
     let(:store) { used(open_store(gate.url, **spans)) }
 
     it "tell of a release that failed: of a block, of several keys, and of a lease" do
@@ -213,9 +213,9 @@ RSpec.describe Plock::Events do
     it "do not take a lease that was extended to a longer time for a late one" do
       store
       heard = hear(:renew)
-      store.acquire(key, ttl: 0.3, renew: true) do |lease|
+      store.acquire(key, ttl: 0.6, renew: true) do |lease|
         heard.pop
-        lease.extend(ttl: 1.5)
+        lease.extend(ttl: 3)
         2.times { expect(heard.pop.details[:late]).to be(false) }
       end
     end
