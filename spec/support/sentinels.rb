@@ -10,9 +10,13 @@ module Support
   #   Plock::Store.open(group.url)
   #   group.fail_over            # asks a sentinel for it; returns when it is done
   #   group.primary.kill         # the sentinels notice it after DOWN_AFTER_MS
+  #
+  #   group = Support::Sentinels.new(failover: false)   # they notice it later
   class Sentinels
     NAME = "main"
     DOWN_AFTER_MS = 300
+    # Without failovers: a busy machine keeps no server from its sentinels for so long.
+    STEADY_DOWN_AFTER_MS = 10_000
     QUORUM = 2
     DEADLINE = 30.0
 
@@ -20,7 +24,9 @@ module Support
 
     # @param server [Hash] settings of each server
     # @param sentinel [Hash] settings of each sentinel
-    def initialize(server: {}, sentinel: {})
+    # @param failover [Boolean] do the sentinels notice soon that a server is away?
+    def initialize(server: {}, sentinel: {}, failover: true)
+      @down_after_ms = failover ? DOWN_AFTER_MS : STEADY_DOWN_AFTER_MS
       @servers = Replication.new(settings: server).servers
       @sentinels = Array.new(3) { watch(servers.first, sentinel) }
       await { sentinels.all? { |one| whole?(one) } }
@@ -81,7 +87,7 @@ module Support
       RedisServer.start(
         :sentinel, monitor: [NAME, "127.0.0.1", first.port.to_s, QUORUM.to_s],
         config: {
-          "sentinel down-after-milliseconds #{NAME}" => DOWN_AFTER_MS.to_s,
+          "sentinel down-after-milliseconds #{NAME}" => @down_after_ms.to_s,
           "sentinel failover-timeout #{NAME}" => "2000", **settings
         }
       )

@@ -5,12 +5,14 @@ require "support/sentinels"
 require "support/store_contract"
 
 RSpec.describe "A store that sentinels name", :slow, needs: Support::RedisServer::PROGRAM do
-  before(:all) { @group = Support::Sentinels.new }
+  before(:all) { @group = Support::Sentinels.new(failover: false) }
 
   after(:all) { @group.stop }
 
   let(:store) { opener.call }
-  let(:opener) { ->(**options) { used(open_store(@group.url, **options)) } }
+  let(:opener) do
+    ->(**options) { used(open_store(@group.url, **Support::Examples::PATIENT, **options)) }
+  end
 
   it_behaves_like "a store"
 end
