@@ -1,10 +1,10 @@
 #include "net/connection.h"
 
 #include "base/failure.h"
-#include "base/interest.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "net/judge.h"
+#include "runtime/interest.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

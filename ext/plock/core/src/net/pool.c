@@ -1,7 +1,7 @@
 #include "net/pool.h"
 
-#include "base/interest.h"
 #include "base/process.h"
+#include "runtime/interest.h"
 
 /* A connection that has been idle for this long is checked before its next use, because the server
  * may have closed it. */

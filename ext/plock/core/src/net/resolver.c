@@ -1,9 +1,9 @@
 #include "net/resolver.h"
 
 #include "base/failure.h"
-#include "base/interest.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "runtime/interest.h"
 #include "runtime/waker.h"
 
 #include <arpa/inet.h>

@@ -3,9 +3,9 @@
 
 #include "base/descriptor.h"
 #include "base/failure.h"
-#include "base/interest.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "runtime/interest.h"
 
 #include <errno.h>
 #include <fcntl.h>

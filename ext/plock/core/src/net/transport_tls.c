@@ -3,9 +3,9 @@
 #include "net/transport.h"
 
 #include "base/failure.h"
-#include "base/interest.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "runtime/interest.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Loading the map of a cluster, on a thread of its own. */
 #include "base/failure.h"
-#include "base/interest.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "redis/routes.h"
+#include "runtime/interest.h"
 #include "runtime/waker.h"
 
 #include <errno.h>
