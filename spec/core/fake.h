@@ -118,6 +118,9 @@ unsigned fake_connections(void);
  * background work ends soon. Then it frees everything, and checks that. NULLs are allowed. */
 void fake_end(plock_lease *lease, plock_store *store);
 
+/* Frees the notices that a test does not look at. */
+void fake_drop_notices(void);
+
 /* Waits until detached threads have freed everything, and checks that. */
 void fake_settle(void);
 

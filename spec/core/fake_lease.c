@@ -51,6 +51,10 @@ const char *fake_word(const char *command, unsigned place, char word[FAKE_COMMAN
 
 /* --- the end of a test --- */
 
+void fake_drop_notices(void) {
+    for (plock_notice *notice; (notice = plock_notice_next()) != NULL;) plock_notice_free(notice);
+}
+
 void fake_end(plock_lease *lease, plock_store *store) {
     plock_lease_free(lease);
     fake_clock_stop();

@@ -313,7 +313,8 @@ static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
     fake_clock_start();
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     fake_redis.says = NULL;
-    /* If the worker thread read the real clock meanwhile, a lease that is renewed has expired. */
+    /* If the worker thread read the real clock meanwhile, a lease that is renewed has expired, and
+     * it has told so. */
     if (plock_lease_held(lease) && plock_lease_lost(lease)) (void)fake_release(lease);
     if (!plock_lease_valid(lease)) CHECK_STATUS(acquire_again(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
@@ -321,6 +322,7 @@ static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
     plock_lease_free(lease);
     end_background();
     plock_store_close(store);
+    fake_drop_notices();
     fake_settle();
     plock__replace_name_service(NULL);
     return failed;

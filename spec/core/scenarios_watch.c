@@ -42,10 +42,6 @@ static void lock_is_held(void) {
 
 /* --- what happens in the background --- */
 
-static void drop_notices(void) {
-    for (plock_notice *notice; (notice = plock_notice_next()) != NULL;) plock_notice_free(notice);
-}
-
 /* Whatever was missing: a lease that is held is renewed as long as that is wanted. */
 static void check_renewed(plock_lease *lease) {
     const plock_ns until = plock_lease_valid_until(lease) + TTL;
@@ -86,7 +82,7 @@ static plock_status renew(plock_store *store, plock_lease *lease) {
     status = plock_lease_extend(lease, 2 * TTL);
     if (!status) status = fake_await_end(lease);
     if (!status) status = fake_release(lease);
-    drop_notices();
+    fake_drop_notices();
     return status;
 }
 
@@ -96,7 +92,7 @@ static plock_status lose(plock_store *store, plock_lease *lease) {
     if (status) return status;
     check_found_lost(lease);
     status = fake_release(lease);
-    drop_notices();
+    fake_drop_notices();
     return status;
 }
 
@@ -109,7 +105,7 @@ static plock_status adopt(plock_store *store, plock_lease *unused) {
     if (!status) status = fake_await_end(lease);
     if (!status) check_renewed(lease);
     plock_lease_abandon(lease); /* it is still held: that is told, if there is memory for it */
-    drop_notices();
+    fake_drop_notices();
     return status;
 }
 
@@ -137,7 +133,7 @@ static plock_status wait_and_renew(plock_store *store, plock_lease *lease) {
     if (status) return status;
     check_renewed(lease);
     status = fake_release(lease);
-    drop_notices();
+    fake_drop_notices();
     return status;
 }
 
