@@ -1,7 +1,7 @@
 # The tools to build and test plock, and their names in each package manager. Sourced by bin/setup.
 
 DEMO_THINGS="compiler pkg-config ruby ruby-headers bundler certificates hiredis openssl"
-QUICK_THINGS="$DEMO_THINGS server"
+QUICK_THINGS="$DEMO_THINGS git server"
 FULL_THINGS="$QUICK_THINGS libpq mysqlclient sqlite ncurses postgresql mariadb memcached pgbouncer"
 ANALYSIS_THINGS="$FULL_THINGS gcc clang clang-format clang-tidy sanitizers valgrind chromium
   promtool"
@@ -56,7 +56,7 @@ has_postgresql() {
 present() {
   case $1 in
     compiler) has cc && has make ;;
-    pkg-config | ruby | valgrind | gcc | clang-format | promtool) has "$1" ;;
+    pkg-config | ruby | git | valgrind | gcc | clang-format | promtool) has "$1" ;;
     ruby-headers)
       has ruby &&
         ruby -rrbconfig -e 'exit File.exist?("#{RbConfig::CONFIG["rubyhdrdir"]}/ruby.h")' ;;
