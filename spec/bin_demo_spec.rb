@@ -36,7 +36,7 @@ RSpec.describe "bin/demo" do
 
   [nil, ""].each do |url|
     it "needs no server with PLOCK_URL=#{url.inspect}: prints a table without overlaps, " \
-       "survives the kill, and leaves nothing behind", :timing do
+       "survives the kill, and leaves nothing behind", :timing, *(:slow if url) do
       output, status = demo(url)
       expect(status).to be_success, output
       expect(output).to start_with("8 processes, one lock, no server\n")

@@ -10,12 +10,17 @@ RSpec.describe "bin/test" do
     Open3.capture2e(RbConfig.ruby, "#{root}/bin/support/checks.rb", *arguments, chdir: root)
   end
 
+  # The names of a tier's checks, by tiers.
+  names = nil
   define_method(:names) do |tier|
-    program = "ARGV.replace(['--list']); load 'bin/support/checks.rb'; " \
-              "puts '--', Checks::Check.of(:#{tier}).map(&:task)"
-    output, status = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
-    expect(status).to be_success, output
-    output.lines(chomp: true).drop_while { |line| line != "--" }.drop(1)
+    names ||= begin
+      program = "ARGV.replace(['--list']); load 'bin/support/checks.rb'; " \
+                "Checks::TIERS.each { |tier| puts '--', Checks::Check.of(tier).map(&:task) }"
+      output, status = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
+      expect(status).to be_success, output
+      %w[quick full nightly].zip(output.split("--\n").drop(1).map(&:split)).to_h
+    end
+    names.fetch(tier)
   end
 
   it "names its checks, which are tasks of Rake" do
@@ -58,34 +63,33 @@ RSpec.describe "bin/test" do
     expect(output).to include("skipped: no valgrind", "checks: 0 passed, 0 failed, 1 skipped")
   end
 
-  # The last lines that it prints if a check fails with this output.
-  define_method(:last_lines) do |*ending|
+  # The last lines that it prints if a check fails with these lines of output, for each of several.
+  define_method(:last_lines) do |*endings|
     program = <<~RUBY
       ARGV.replace(["--list"])
       load "bin/support/checks.rb"
-      check = Checks::Check.new(task: "spec", title: "t", tier: :full)
-      def check.ending = #{ending.inspect}
-      def check.outcome = "FAILED: cut off"
-      def check.seconds = 1.0
-      Checks.summarize([check])
+      #{endings.inspect}.each do |ending|
+        check = Checks::Check.new(task: "spec", title: "t", tier: :full)
+        check.define_singleton_method(:ending) { ending }
+        def check.outcome = "FAILED: cut off"
+        def check.seconds = 1.0
+        Checks.summarize([check])
+      end
     RUBY
     output, = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
-    lines = output.lines(chomp: true)
-    lines.drop(lines.index("checks: 0 passed, 1 failed, 0 skipped") + 1)
+    output.split(/^checks: 0 passed, 1 failed, 0 skipped\n/).drop(1).map do |part|
+      part.lines(chomp: true).take_while { |line| line.start_with?("spec: ") }
+    end
   end
 
-  it "names in its last lines what failed" do
-    expect(last_lines("failed: test_call (build)", "1 example", "rspec ./a_spec.rb:7 # b"))
-      .to eq(["spec: failed: test_call (build)", "spec: rspec ./a_spec.rb:7 # b"])
-  end
-
-  it "says there why examples failed" do
-    expect(last_lines("Failures:", "", "  1) a b", "     expected: 1", "Finished in 1 s", "end",
-                      "rspec ./a_spec.rb:7 # a b"))
-      .to eq(["spec:   1) a b", "spec:      expected: 1", "spec: rspec ./a_spec.rb:7 # a b"])
-  end
-
-  it "says there how a check ended whose output names nothing" do
-    expect(last_lines("error")).to eq(["spec: FAILED: cut off"])
+  it "says in its last lines what failed, and why, or how a check ended that names nothing" do
+    named = ["failed: test_call (build)", "1 example", "rspec ./a_spec.rb:7 # b"]
+    explained = ["Failures:", "", "  1) a b", "     expected: 1", "Finished in 1 s", "end",
+                 "rspec ./a_spec.rb:7 # a b"]
+    expect(last_lines(named, explained, ["error"])).to eq(
+      [["spec: failed: test_call (build)", "spec: rspec ./a_spec.rb:7 # b"],
+       ["spec:   1) a b", "spec:      expected: 1", "spec: rspec ./a_spec.rb:7 # a b"],
+       ["spec: FAILED: cut off"]]
+    )
   end
 end

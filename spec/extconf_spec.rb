@@ -6,7 +6,7 @@ require "open3"
 require "rbconfig"
 require "tmpdir"
 
-RSpec.describe "extconf.rb" do
+RSpec.describe "extconf.rb", :slow do
   let(:extconf) { File.expand_path("../ext/plock/extconf.rb", __dir__) }
   let(:folder) { discard(Pathname(Dir.mktmpdir("plock-extconf")), :rmtree) }
 

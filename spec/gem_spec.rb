@@ -9,7 +9,7 @@ require "tmpdir"
 require "support/command_line"
 
 # The gem as a user gets it: built from the checkout, installed where there is no other gem.
-RSpec.describe "The gem" do
+RSpec.describe "The gem", :slow do
   root = Pathname(__dir__).parent
 
   before(:context) do

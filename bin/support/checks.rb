@@ -58,6 +58,8 @@ module Checks
       [
         new(task: "lint:clang", title: "no warnings, clang", missing: without(:clang),
             beside: :light),
+        new(task: "model:rules", title: "each rule of the model is needed", beside: :light),
+        new(task: "model:local", title: "model of the local store", beside: :light),
         new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
         new(task: "lint:tidy", title: "no warnings, clang-tidy",
             missing: without_tidy, beside: :light),

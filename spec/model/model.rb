@@ -3,8 +3,9 @@
 # Checks that the waiting protocol keeps its promises in every scenario, and that each rule is
 # necessary.
 #
-#   ruby spec/model/model.rb                  small scenarios, and each rule switched off once
-#   ruby spec/model/model.rb --full           all scenarios as well
+#   ruby spec/model/model.rb                  small scenarios
+#   ruby spec/model/model.rb --needed         each rule switched off once
+#   ruby spec/model/model.rb --full           both, and all scenarios
 #   ruby spec/model/model.rb --without RULE   tells what happens without it (--rules: all)
 
 require_relative "explorer"
@@ -137,8 +138,11 @@ if $PROGRAM_NAME == __FILE__
     full = ARGV.any?
     all = Model::Report::ALL
     report.promises(all.flat_map(&:short) + (full ? all.flat_map(&:long) : []))
-    report.rules_needed(full)
+    report.rules_needed(full) if full
     report.finish
-  else abort "usage: model.rb [--full | --rules | --without RULE]"
+  in ["--needed"]
+    report.rules_needed(false)
+    report.finish
+  else abort "usage: model.rb [--needed | --full | --rules | --without RULE]"
   end
 end

@@ -90,7 +90,7 @@ RSpec.describe "Process.daemon inside a block" do
       # The times count from the acquire, through two daemons. If they began again, each would end
       # a second later.
       it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration",
-         :timing do
+         :timing, :slow do
         found = in_daemon(<<~RUBY)
           told = []
           Plock.subscribe(:release) { |event| told << event.duration }

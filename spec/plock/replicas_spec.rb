@@ -102,11 +102,11 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     expect(waits).to eq(before + 2)
   end
 
-  it "is refused without asking the replicas while another holds the key", :timing do
+  it "is refused without asking the replicas while another holds the key" do
     lease = plain.acquire(key, ttl: 30)
     stop_one
     before = waits
-    within_budget(0.3) { expect(store.try_acquire(key)).to be_nil }
+    expect(store.try_acquire(key)).to be_nil
     expect(waits).to eq(before)
     lease.release
   end

@@ -23,13 +23,14 @@ module ModelChecker
   end
 end
 
-desc "Check the models of the waiting protocol, in small scenarios, and of the local store"
-task model: "model:local" do
-  ModelChecker.run
-end
+desc "Check the model of the waiting protocol, in small scenarios"
+task(:model) { ModelChecker.run }
 
 namespace :model do
-  desc "Check the waiting protocol's model in all scenarios"
+  desc "Check that the waiting protocol breaks without any one of its rules"
+  task(:rules) { ModelChecker.run("--needed") }
+
+  desc "Check the waiting protocol's model in all scenarios, and without each rule"
   task(:full) { ModelChecker.run("--full") }
 
   desc "Check the local store's model, or tell what happens without a rule: " \

@@ -28,7 +28,7 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
     used(open_store("redis+cluster://#{places}", **options))
   end
 
-  it "needs any one of the nodes, whichever others are dead or silent", :timing do
+  it "needs any one of the nodes, whichever others are dead or silent", :timing, :slow do
     live = cluster.servers.first.port
     [[closed, live], [live, closed], [silent, live], [live, silent], [silent, closed, live],
      [silent, silent, silent, live]].each do |ports|
@@ -37,7 +37,7 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
     end
   end
 
-  it "gives up as soon as one address would, if all are silent", :timing do
+  it "gives up as soon as one address would, if all are silent", :timing, :slow do
     took = elapsed do
       expect { through(silent, silent, silent).acquire(key, wait: 0) { nil } }
         .to raise_error(Plock::UnavailableError, /redis\+cluster:/)
@@ -45,7 +45,8 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
     expect(took).to be < 1.0
   end
 
-  it "is of no use without a descriptor: a call fails at once, and the next one works", :timing do
+  it "is of no use without a descriptor: a call fails at once, and the next one works",
+     :timing, :slow do
     failure, took, value = in_child do
       store = open_store(cluster.url, attempt_timeout: 5, connect_timeout: 5)
       failed = nil

@@ -7,7 +7,7 @@ require "support/store_contract"
 
 # Slots move while their locks are held and waited for. The window between the first and the last
 # key of a slot is held open where an example says so.
-RSpec.describe "A store on a Redis Cluster whose slots move",
+RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::MovingSlots
   include Support::StoreContract
