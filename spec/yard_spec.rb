@@ -16,7 +16,7 @@ RSpec.describe "YARD" do
     output
   end
 
-  it "finds a description of everything that is public, and nothing to warn of" do
+  it "finds a description of everything that is public, and nothing to warn of", :slow do
     output = run_yard("stats", "--list-undoc")
     expect(output).to include("100.00% documented"), output
     expect(output).not_to match(/^\[\w+\]:/), output

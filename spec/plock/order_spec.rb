@@ -163,7 +163,7 @@ RSpec.describe "The order among processes" do
     end
   end
 
-  it "passes over two frozen waiters of one process after two seconds", :timing do
+  it "passes over two frozen waiters of one process after two seconds", :timing, :slow do
     [server, key]
     holder = take
     frozen = child do

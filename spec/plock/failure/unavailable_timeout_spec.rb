@@ -110,7 +110,7 @@ RSpec.describe "A call with a long wait and a server that is away" do
     holder.release
   end
 
-  it "leaves Parse::Lock, which reports each failed attempt, its whole wait", :timing do
+  it "leaves Parse::Lock, which reports each failed attempt, its whole wait", :timing, :slow do
     gate.refuse
     wait = gives_up + 0.5
     told = []
@@ -127,7 +127,7 @@ RSpec.describe "A call with a long wait and a server that is away" do
     end
   end
 
-  it "leaves the command its whole --wait, unless the URL says otherwise", :timing do
+  it "leaves the command its whole --wait, unless the URL says otherwise", :timing, :slow do
     gate.refuse
     wait = gives_up + 1.0
     run = ->(url) do

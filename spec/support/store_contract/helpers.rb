@@ -23,7 +23,7 @@ module Support
 
     # A ttl that renewals keep alive, also where the machine keeps what renews, or the server that
     # it asks, from running for a while.
-    def renewed = store.can?(:busy_renewal) ? 0.9 : 3.0
+    def renewed = store.can?(:busy_renewal) ? 0.6 : 3.0
 
     # A wait that does not end before another waiter is in the queue.
     def a_while = store.can?(:busy_renewal) ? 1.0 : 3.0
