@@ -34,6 +34,17 @@ RSpec.describe Plock::Locking::Direct do
         end
       end
 
+      # How many objects the block makes in a hundred calls, when it has been called before.
+      def objects_of_hundred(&block)
+        5.times(&block)
+        GC.disable
+        before = GC.stat(:total_allocated_objects)
+        100.times(&block)
+        GC.stat(:total_allocated_objects) - before
+      ensure
+        GC.enable
+      end
+
       def keys = Array.new(3) { |number| "#{key}#{number}" }
 
       def held = keys.map { |each| store.status(each).held? }
@@ -70,13 +81,7 @@ RSpec.describe Plock::Locking::Direct do
 
       it "makes four objects for each of several keys at most" do
         keys = self.keys.each(&:freeze)
-        5.times { store.acquire_all(keys) { nil } }
-        GC.disable
-        before = GC.stat(:total_allocated_objects)
-        100.times { store.acquire_all(keys) { nil } }
-        expect(GC.stat(:total_allocated_objects) - before).to be <= 1202
-      ensure
-        GC.enable
+        expect(objects_of_hundred { store.acquire_all(keys) { nil } }).to be <= 1202
       end
 
       it "goes on in Ruby if others have one of several keys" do
@@ -129,13 +134,7 @@ RSpec.describe Plock::Locking::Direct do
 
       it "makes three objects at most" do
         key = self.key.freeze
-        5.times { store.acquire(key) { nil } }
-        GC.disable
-        before = GC.stat(:total_allocated_objects)
-        100.times { store.acquire(key) { nil } }
-        expect(GC.stat(:total_allocated_objects) - before).to be <= 302
-      ensure
-        GC.enable
+        expect(objects_of_hundred { store.acquire(key) { nil } }).to be <= 302
       end
 
       it "tells of its release if its block subscribes" do
