@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "redis_server"
+require_relative "replication"
 
 module Support
   # A Redis Cluster of three primaries, each with a replica, on loopback.

@@ -14,24 +14,35 @@ module Support
 
     # @param settings [Hash] of each server
     def initialize(replicas: 2, settings: {})
+      # a primary would wait for more replicas before it serves the first one
+      settings = { "repl-diskless-sync-delay" => "0", **settings }
       @primary = RedisServer.start(config: settings)
-      follow = {
-        "replicaof" => ["127.0.0.1", primary.port.to_s], "repl-diskless-sync-delay" => "0"
-      }
-      @replicas = Array.new(replicas) { RedisServer.start(config: { **settings, **follow }) }
+      follow = { **settings, "replicaof" => ["127.0.0.1", primary.port.to_s] }
+      @replicas = Array.new(replicas) { RedisServer.start(config: follow) }
       await_all
     end
 
-    # Returns when all replicas have what the primary has, and go on following it.
-    def await_all
+    # Returns when that many replicas have what the primary has now, and go on following it.
+    def self.await(primary, count)
       ends = Process.clock_gettime(Process::CLOCK_MONOTONIC) + DEADLINE
-      until primary.call("INFO", "replication").scan("state=online").size == replicas.size &&
-            primary.call("WAIT", replicas.size, 100) == replicas.size
+      write(primary)
+      until primary.call("WAIT", count, 100) >= count
         raise "a replica was not ready" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > ends
-
-        sleep 0.005
       end
     end
+
+    # WAIT asks about the last write of its connection. After none, it counts replicas of any state.
+    def self.write(primary)
+      written = (1..100).find do |number| # a node of a cluster serves some of the keys
+        primary.call("INCR", "written:#{number}")
+      rescue RedisClient::CommandError => e
+        raise unless e.message.start_with?("MOVED", "ASK", "TRYAGAIN")
+      end
+      primary.call("DEL", "written:#{written}")
+    end
+    private_class_method :write
+
+    def await_all = self.class.await(primary, replicas.size)
 
     def servers = [primary, *replicas]
 

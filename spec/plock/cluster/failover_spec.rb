@@ -16,7 +16,7 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
   let(:slot) { cluster.slot(lock) }
   let(:primary) { cluster.owner_of(slot) }
 
-  def replicate = primary.call("WAIT", 1, 5_000).then { |count| expect(count).to eq(1) }
+  def replicate = Support::Replication.await(primary, 1)
 
   it "keeps a lease that the replica knows, and renews it there" do
     lease = store.acquire(key, ttl: 6, wait: 5, renew: true)

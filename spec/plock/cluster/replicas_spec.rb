@@ -29,7 +29,7 @@ RSpec.describe "A lease on a Redis Cluster that replicas confirm", :slow,
     yield
   ensure
     replica.continue_process
-    eventually { primary.call("WAIT", 1, 1_000) == 1 }
+    Support::Replication.await(primary, 1)
   end
 
   def refusal

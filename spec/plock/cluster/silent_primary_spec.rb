@@ -34,7 +34,7 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
   def hold_and_fail_over
     store.acquire(other) { nil }
     lease = hold
-    expect(primary.call("WAIT", 1, 5_000)).to eq(1)
+    Support::Replication.await(primary, 1)
     primary.stop_process
     cluster.await_another(primary, slot).call("DEL", lock)
     lease
