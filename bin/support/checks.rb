@@ -28,9 +28,12 @@ module Checks
 
   SHOWN_WITHIN_S = 2
 
+  # By how much the :light checks give way to the specs beside them.
+  NICE = 5
+
   # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
-  # does the same at length. beside: it may run while others do: :light ones one after the other,
-  # beside the :shared ones.
+  # does the same at length. beside: it may run while others do: :light ones one after the other
+  # and with less priority, beside the :shared ones, which also follow one another.
   Check = Struct.new(:task, :title, :missing, :tier, :beside, :until_tier, keyword_init: true) do
     def self.all = [*quick, *full, *nightly]
 
@@ -64,13 +67,13 @@ module Checks
         new(task: "lint:tidy", title: "no warnings, clang-tidy",
             missing: without_tidy, beside: :light),
         new(task: "spec:slow", title: "specs that take long"),
-        new(task: "spec:rails", title: "specs with Rails"),
+        new(task: "spec:rails", title: "specs with Rails", beside: :shared),
         new(task: "spec:web", title: "web pages in a browser",
-            missing: without_browser),
+            missing: without_browser, beside: :shared),
         new(task: "spec:databases", title: "specs on databases, and of drop-ins"),
-        new(task: "site:check", title: "documentation site"),
+        new(task: "site:check", title: "documentation site", beside: :shared),
         new(task: "site:browser", title: "documentation site in a browser",
-            missing: without_browser),
+            missing: without_browser, beside: :shared),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "core:test:portable", title: "core without Linux calls"),
         new(task: "core:test:address", title: "core, ASan and UBSan",
@@ -91,6 +94,7 @@ module Checks
         new(task: "valgrind", title: "specs under valgrind", missing: without_program("valgrind")),
         new(task: "torture:long", title: "torture for long, with a witness",
             missing: without_program("redis-server")),
+        new(task: "spec:portable:slow", title: "slow specs without Linux calls"),
         new(task: "model:full", title: "model, all scenarios")
       ].each { |check| check.tier = :nightly }
     end
@@ -164,6 +168,7 @@ module Checks
       pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task,
                           in: File::NULL, out: says, err: says, pgroup: true)
       says.close
+      Process.setpriority(Process::PRIO_PROCESS, pid, NICE) if beside == :light
       showing = Thread.new { show(hears, output) }
       status = Timeout.timeout(TIME_LIMITS_S.fetch(tier)) { Process.wait2(pid).last }
       status.success? ? "passed" : "FAILED"

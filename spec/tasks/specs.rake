@@ -52,20 +52,23 @@ namespace :spec do
   task(web: :compile) { ParallelSpecs.run(FileList[IN_BROWSER], processes: 1) }
 
   desc "Specs on database servers and memcached, and of drop-ins"
-  task databases: :compile do
-    # Database servers need processors, too.
-    processes = [ParallelSpecs::PROCESSES - 1, 1].max
-    ParallelSpecs.run(FileList[ON_DATABASES, DROP_INS], processes: processes)
-  end
+  task(databases: :compile) { ParallelSpecs.run(FileList[ON_DATABASES, DROP_INS]) }
+
+  PORTABLE = "tmp/portable"
+
+  path = [File.expand_path("#{PORTABLE}/lib"), ENV.fetch("RUBYLIB", nil)].compact
+  portable = { environment: { "RUBYLIB" => path.join(File::PATH_SEPARATOR) } }
 
   desc "Specs of the library, the extension built without the Linux-only calls"
   task portable: %w[compile portable:compile] do
-    library = File.expand_path("#{PORTABLE}/lib")
-    path = [library, ENV.fetch("RUBYLIB", nil)].compact.join(File::PATH_SEPARATOR)
-    ParallelSpecs.run(PORTABLE_SPECS, environment: { "RUBYLIB" => path })
+    ParallelSpecs.together(PORTABLE_SPECS, **portable)
+    ParallelSpecs.alone(PORTABLE_SPECS, without: ParallelSpecs::FULL, **portable)
   end
 
-  PORTABLE = "tmp/portable"
+  desc "Of the same files, the examples that measure time and take long"
+  task "portable:slow": %w[compile portable:compile] do
+    ParallelSpecs.alone(PORTABLE_SPECS, with: ParallelSpecs::FULL_ALONE, **portable)
+  end
 
   task "portable:compile" do
     mkdir_p %W[#{PORTABLE}/build #{PORTABLE}/lib/plock]
