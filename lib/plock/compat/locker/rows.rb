@@ -179,7 +179,9 @@ class Locker
     def insert_on_mysql(connection, columns, values, key)
       return 0 if connection.exec_query(look_for(key), NAME).any?
 
-      connection.update("INSERT IGNORE INTO #{table} (#{columns}) VALUES (#{values})", NAME)
+      connection.update("INSERT INTO #{table} (#{columns}) VALUES (#{values})", NAME)
+    rescue ActiveRecord::RecordNotUnique
+      0
     end
   end
 end

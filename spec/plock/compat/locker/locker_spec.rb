@@ -63,6 +63,17 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: key).count).to be(1)
     end
 
+    # The columns of the others have no limit.
+    it "refuses a key that the table cannot have, and takes no other row for it",
+       if: %i[mysql2 trilogy].include?(name) do
+      long = key.ljust(300, "x")
+      expect { described_class.run(long, model: model) { raise "entered" } }.to raise_error(
+        ActiveRecord::ValueTooLong
+      )
+      expect { described_class.new(long, model: model) }.to raise_error(ActiveRecord::ValueTooLong)
+      expect(model.where(key: long[0, 255])).to be_empty
+    end
+
     it "makes one row where many are made at once" do
       gate = Queue.new
       threads = Array.new(4) { background { gate.pop && locker } }
