@@ -87,9 +87,10 @@ module Plock
     # @return [String, nil] the user; nil: refused
     def user_of(request, action)
       user = @authorize.call(request, action) or return
-      return user if user.is_a?(String)
-
-      request.get_header("REMOTE_USER") || request.ip || "an unknown user"
+      unless user.is_a?(String)
+        user = request.get_header("REMOTE_USER") || request.ip || "an unknown user"
+      end
+      String.new(user, encoding: Encoding::UTF_8).scrub # servers pass headers on as bytes
     end
 
     # @api private

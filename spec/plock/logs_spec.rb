@@ -158,13 +158,16 @@ RSpec.describe Plock::Logs do
   it "keep each outcome on one line, whatever the label and the key are" do
     logging(log_keys: true)
     store = open_store("memory:")
-    names = ["a\nevent=lost \"b\" \\c", "é=ü", "\xFF\0".b, "plain"]
+    names = ["a\nevent=lost \"b\" \\c", "é=ü", "\xFF\0".b, "plain", "a\u2028event=lost",
+             "a\u2029b"]
     names.each { |name| store.acquire(name, label: name.dup.force_encoding("UTF-8").scrub) { nil } }
     expect(lines.size).to be(2 * names.size)
     acquired = lines.grep(/event=acquired/)
     expect(acquired[0]).to include('label="a\u000aevent=lost \"b\" \\\\c" kind')
     expect(acquired[1]).to include('key="é=ü"')
     expect(acquired[3]).to include(" key=plain ")
+    expect(acquired[4]).to include('label="a\u2028event=lost" kind')
+    expect(acquired[5]).to include('label="a\u2029b" kind')
     expect(output.string).to be_valid_encoding
   end
 

@@ -42,11 +42,11 @@ module Plock
           ]
         end
 
-        # Text that others wrote into the store must not control the terminal.
+        # Text that others wrote must not control the terminal, nor begin another line.
         #
         # @param text [String]
         # @return [String]
-        def printable(text) = text.scrub.gsub(/[[:cntrl:]]/, "?")
+        def printable(text) = text.scrub.gsub(/[[:cntrl:]\u2028\u2029]/, "?")
 
         # @param status [Plock::Status]
         # @return [String]

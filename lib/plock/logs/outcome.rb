@@ -22,10 +22,10 @@ module Plock
       DIGITS = 12
 
       # A value that needs no quotes.
-      PLAIN = /\A[^ "=\\[:cntrl:]]+\z/.freeze
+      PLAIN = /\A[^ "=\\[:cntrl:]\u2028\u2029]+\z/.freeze
 
-      # Characters that must not stand in a quoted value.
-      SPECIAL = /["\\[:cntrl:]]/.freeze
+      # Characters that must not stand in a quoted value. Unicode has line breaks of its own.
+      SPECIAL = /["\\[:cntrl:]\u2028\u2029]/.freeze
 
       private_constant :LEFT_OUT, :DIGITS, :PLAIN, :SPECIAL
 

@@ -240,8 +240,21 @@ RSpec.describe Plock::Web do
       let(:authorize) { ->(_request, _action) { true } }
 
       it "writes a hostile name into one line of the log" do
-        post "#{path}/break", form, "REMOTE_USER" => "bob\nalice broke all"
+        post "#{path}/break", form, "REMOTE_USER" => "bob\nalice\u2028broke all".b
         expect(log.string.lines.size).to eq 1
+        expect(log.string).to include "bob?alice?broke all"
+      end
+
+      it "logs a name of any bytes beside a label of any characters" do
+        { "J\u00fcrgen" => "J\u00fcrgen", "\xFFbob" => "\uFFFDbob" }.each do |bytes, shown|
+          again = store.acquire("report", label: "n\u00e4chtlich", ttl: 60)
+          at = "/locks/#{again.store_key}/break"
+          get at
+          fields = { token: hidden("token"), seen: hidden("seen") }
+          post at, fields, "REMOTE_USER" => bytes.b
+          expect([code, store.status("report").held?]).to eq [303, false]
+          expect(log.string).to include "#{shown} broke"
+        end
       end
 
       it "logs REMOTE_USER, else the address" do
