@@ -91,6 +91,16 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     expect(held).to be_empty
   end
 
+  it "gives its key back when it is deleted from a set by its time and its id" do
+    job_class(during: :queued_and_running)
+    2.times { |n| SomeJob.perform_in(100, n) }
+    kept, deleted = scheduled.to_a
+    scheduled.delete(deleted.score, "another id")
+    expect([scheduled.size, held.size]).to eq([2, 2])
+    scheduled.delete(deleted.score, deleted.jid)
+    expect([scheduled.map(&:jid), held]).to eq([[kept.jid], ["SomeJob #{kept.jid}"]])
+  end
+
   it "gives its key back when it is killed" do
     job_class(during: :queued_and_running)
     SomeJob.perform_in(100, 1)

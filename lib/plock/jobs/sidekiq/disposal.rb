@@ -20,12 +20,25 @@ module Plock
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # Prepended to Sidekiq::JobRecord, and to Sidekiq::SortedEntry, which has a `delete` of its
-      # own.
+      # Prepended to Sidekiq::JobRecord.
       module Deleted
         def delete
           super.tap { |deleted| Disposal.of(item) if deleted && deleted != 0 }
         end
+      end
+
+      # Prepended to Sidekiq::JobSet, through which an entry of a set deletes itself.
+      module DeletedFromSet
+        def delete_by_value(name, value)
+          super.tap { |deleted| Disposal.of_text(value) if deleted && deleted != 0 }
+        end
+
+        def delete_by_jid(score, jid)
+          entry = fetch(score, jid).first
+          entry ? delete_by_value(name, entry.value) : super
+        end
+
+        def delete(score, jid) = delete_by_jid(score, jid)
       end
 
       # Prepended to Sidekiq::DeadSet. A job may be killed without a call of the death handlers.
@@ -53,10 +66,10 @@ module Plock
       class << self
         def attach
           ::Sidekiq::JobRecord.prepend(Deleted)
-          ::Sidekiq::SortedEntry.prepend(Deleted)
           ::Sidekiq::DeadSet.prepend(Killed)
           ::Sidekiq::Queue.prepend(Cleared)
           ::Sidekiq::JobSet.prepend(ClearedSet)
+          ::Sidekiq::JobSet.prepend(DeletedFromSet)
         end
 
         # @param item [Hash] Sidekiq's data of a job
