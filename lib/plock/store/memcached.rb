@@ -103,7 +103,7 @@ module Plock
           next unless client.add(lease.key, value(lease, ttl), seconds(ttl))
 
           fence = next_fence(client, lease.key)
-          fence if owner(client.read(lease.key)) == lease.token
+          fence if held_by?(lease.token, client.read(lease.key))
         end
       end
 
@@ -114,7 +114,7 @@ module Plock
       end
 
       def still?(lease)
-        work(nil, Pool::RENEWAL) { |client| owner(client.read(lease.key)) == lease.token }
+        work(nil, Pool::RENEWAL) { |client| held_by?(lease.token, client.read(lease.key)) }
       end
 
       def give_back(lease, keep, deadline = nil)
@@ -183,7 +183,7 @@ module Plock
       def change(lease, deadline = nil, reserve = 0, token: lease.token)
         work(deadline, reserve) do |client|
           value, cas = client.read_with_cas(lease.key)
-          owner(value) == token && yield(client, cas, value)
+          held_by?(token, value) && yield(client, cas, value)
         end
       end
 
@@ -201,6 +201,9 @@ module Plock
       rescue ArgumentError, TypeError
         nil # another program wrote it
       end
+
+      # A {Record} has the bytes of an owner, whose name may be in any encoding.
+      def held_by?(token, value) = owner(value) == token.b
 
       # The token, or the whole value if another program wrote it.
       def whose(value) = owner(value) || value

@@ -251,6 +251,18 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
     expect(store.acquire(key, wait: 10) { :entered }).to be(:entered)
   end
 
+  it "takes a key for an owner of any bytes, and leaves none behind for an owner without a name" do
+    store = memcached_store(Support::Memcached.shared.address)
+    owned = "owned-#{SecureRandom.hex(8)}"
+    ["n\u00e4he", "\xFF\xFE".b, "a b\r\n"].each do |owner|
+      expect(store.lock_acquire(owned, owner, 30)).to be(true)
+      expect(store.lock_acquire(owned, "another", 30)).to be(false)
+      expect(store.lock_release(owned, owner)).to be(true)
+    end
+    expect { store.lock_acquire(owned, "", 30) }.to raise_error(ArgumentError, "the owner is empty")
+    expect(store.lock_acquire(owned, "another", 1)).to be(true)
+  end
+
   it "leaves a parent's lease alone in a child" do
     store = memcached_store(Support::Memcached.shared.address)
     lease = store.acquire(key, ttl: 30)

@@ -15,11 +15,10 @@ module Plock
       # @param key [String] the key as it stands in the store
       # @param ttl [Numeric] seconds
       # @return [Boolean] false: the key is held
-      # @raise [ArgumentError] a key that the store cannot have
+      # @raise [ArgumentError] a key that the store cannot have, or no owner
       # @raise [Error] the store could not be asked
       def lock_acquire(key, owner, ttl)
-        lease_state = LeaseState.new(self, check_name(key), owner)
-        request_for(lease_state, Locking::Arguments.ttl(ttl)).run(0.0)
+        request_for(state_of(key, owner), Locking::Arguments.ttl(ttl)).run(0.0)
       end
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
@@ -27,7 +26,15 @@ module Plock
       # @param key [String] the key as it stands in the store
       # @return [Boolean] was it held by `owner`?
       # @raise [Error] the store could not be asked
-      def lock_release(key, owner) = LeaseState.new(self, check_name(key), owner).release(0.0)
+      def lock_release(key, owner) = state_of(key, owner).release(0.0)
+
+      private
+
+      def state_of(key, owner)
+        raise ArgumentError, "the owner is empty" if owner.empty?
+
+        LeaseState.new(self, check_name(key), owner)
+      end
     end
   end
 end
