@@ -8,8 +8,9 @@ module Plock
   module Record
     NONE = "-"
 
-    # Text that cannot be one word of a record.
-    UNFIT = /[\x00-\x20\x7F%]|\A-\z/.freeze
+    # Bytes that are percent-encoded: those that cannot be in a word of a record, and all that a
+    # database could not keep in its own encoding.
+    UNFIT = /[^!-~]|%|\A-\z/n.freeze
 
     # If the caller chose the owner's value, the engine adds a number to the thread:
     # "thread.number".
@@ -70,9 +71,12 @@ module Plock
       # Read once: the name of a host does not change.
       def host = @host ||= Etc.uname[:nodename].freeze
 
-      def encode(text) = text.gsub(UNFIT) { |character| format("%%%02X", character.ord) }
+      # @return [String] ASCII
+      def encode(text)
+        text.b.gsub(UNFIT) { |byte| format("%%%02X", byte.ord) }.force_encoding(Encoding::UTF_8)
+      end
 
-      # Blanks, control characters and the percent sign are percent-encoded.
+      # The engine encodes only blanks, control characters and the percent sign.
       def decode(label)
         text(label.gsub(/%(\h\h)/) { $1.hex.chr }) unless label == NONE
       end

@@ -25,9 +25,11 @@ module Plock
         ON_FAILURE =
           "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
 
-        # Settings of each session. MariaDB does not wait for a row that another session has locked;
-        # MySQL waits for at least a second, and ends an idle session.
-        VARIABLES = { innodb_lock_wait_timeout: 0 }.freeze
+        # Settings of each session, whatever those of the model and the server are. Each statement
+        # outside of a batch is a transaction, and no transaction begins by itself. MariaDB does not
+        # wait for a row that another session has locked; MySQL waits for at least a second, and
+        # ends an idle session.
+        VARIABLES = { autocommit: 1, completion_type: 0, innodb_lock_wait_timeout: 0 }.freeze
         ON_MYSQL = { innodb_lock_wait_timeout: 1, wait_timeout: 10 }.freeze
         READ_S = 2
         LONGEST_S = 31_536_000
@@ -56,7 +58,7 @@ module Plock
             read_timeout: READ_S,
             **hash,
             variables: {
-              **VARIABLES, **hash.fetch(:variables, {}).transform_keys(&:to_sym)
+              **hash.fetch(:variables, {}).transform_keys(&:to_sym), **VARIABLES
             }
           }
         end
