@@ -63,6 +63,41 @@ static VALUE die_with_parent(VALUE self) {
 #endif
 }
 
+/* The mask from before signals_blocked, which its block's children restore. Only the command line's
+ * main thread forks such children. */
+static sigset_t mask_before;
+
+static VALUE unblock_signals(VALUE unused) {
+    (void)unused;
+    (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL); /* it was valid when it was replaced */
+    return Qnil;
+}
+
+/* signals_blocked { } -> the block's value. Signals wait until the block has ended. In a process
+ * that it forks, they wait for default_signals. */
+static VALUE signals_blocked(VALUE self) {
+    (void)self;
+    sigset_t all;
+    (void)sigfillset(&all);
+    const int failed = pthread_sigmask(SIG_SETMASK, &all, &mask_before);
+    if (failed) rb_syserr_fail(failed, "pthread_sigmask");
+    return rb_ensure(rb_yield, Qnil, unblock_signals, Qnil);
+}
+
+/* default_signals -> nil. For a child of signals_blocked that is about to call exec: from now on
+ * signals have the effect that they have after exec, also those that have come since the fork. If
+ * Ruby's handlers caught them, exec would lose them. */
+static VALUE default_signals(VALUE self) {
+    (void)self;
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction now;
+        /* Ruby wakes its threads by SIGVTALRM */
+        if (number == SIGVTALRM || sigaction(number, NULL, &now)) continue;
+        if (now.sa_handler != SIG_IGN && now.sa_handler != SIG_DFL) (void)signal(number, SIG_DFL);
+    }
+    return unblock_signals(Qnil);
+}
+
 /* --- the watchdog: a forked child of a process with threads, so it makes only system calls --- */
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
@@ -235,5 +270,7 @@ void binding_init_process(void) {
     rb_define_module_function(module, "hand_terminal", hand_terminal, 2);
     rb_define_module_function(module, "ended?", child_ended, 1);
     rb_define_module_function(module, "die_with_parent", die_with_parent, 0);
+    rb_define_module_function(module, "signals_blocked", signals_blocked, 0);
+    rb_define_module_function(module, "default_signals", default_signals, 0);
     rb_define_module_function(module, "start_watchdog", start_watchdog, 3);
 }

@@ -22,7 +22,7 @@ module Plock
       def initialize(command, environment)
         waits, @go = IO.pipe
         @failure, fails = IO.pipe # exec closes the other end
-        @pid = fork { become(command, environment, waits, fails) }
+        @pid = Processes.signals_blocked { fork { become(command, environment, waits, fails) } }
         [waits, fails].each(&:close)
         form_group
       end
@@ -84,12 +84,14 @@ module Plock
         nil # the child was quicker, or it is gone
       end
 
-      # The exec closes the child's copies of the parent's pipes.
+      # The exec closes the child's copies of the parent's pipes. A signal that has come before has
+      # the effect on this process that it would have had on the command.
       def become(command, environment, waits, fails)
         Process.setpgid(0, 0)
         Processes.die_with_parent
         @go.close # otherwise the child would wait for itself if the parent has ended
         exit!(ExitStatus::SOFTWARE) unless waits.read(1)
+        Processes.default_signals
         exec(environment, [command.first, command.first], *command.drop(1))
       rescue SystemCallError => e
         fails.syswrite("!")

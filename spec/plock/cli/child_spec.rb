@@ -38,6 +38,36 @@ RSpec.describe Plock::CLI::Child do
     expect(File.exist?(path)).to be false
   end
 
+  %w[HUP INT QUIT TERM USR1 USR2 ALRM].each do |signal|
+    it "is ended by #{signal} that comes before it begins, as the command would be" do
+      made = child_process("sleep", "60")
+      made.kill(signal)
+      made.start
+      expect(made.reap.termsig).to eq Signal.list[signal]
+    end
+  end
+
+  it "ignores a signal that comes before it begins if the command would ignore it" do
+    path = file
+    status =
+      in_child do
+        trap("HUP", "IGNORE")
+        made = described_class.new(["sh", "-c", "kill -HUP $$; echo ran >#{path}"], {})
+        made.kill("HUP")
+        made.start
+        made.reap.exitstatus
+      end
+    expect([status, File.read(file)]).to eq [0, "ran\n"]
+  end
+
+  it "begins with the signals that this process does not block" do
+    skip "the system does not tell" unless File.readable?("/proc/self/status")
+    mask = File.read("/proc/self/status")[/^SigBlk:.*/]
+    made = child_process("grep", "-qx", mask, "/proc/self/status")
+    made.start
+    expect(made.reap).to be_success
+  end
+
   it "is not reaped after its end until the caller asks for it" do
     made = child_process("true")
     expect(made).not_to be_ended
