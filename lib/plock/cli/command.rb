@@ -10,10 +10,9 @@ module Plock
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
     # in {#call}.
     class Command
-      SERVER = %r{\A(?:rediss?(?:[+-]sentinel)?|unix)://}
       OUTAGE = 3_600.0 # seconds, the longest unavailable_timeout
       AWAY_S = 0.05 # seconds between two looks for a folder that is missing
-      private_constant :SERVER, :OUTAGE, :AWAY_S
+      private_constant :OUTAGE, :AWAY_S
 
       # @param arguments [Array<String>] the words after the command's name
       def initialize(arguments)
@@ -157,14 +156,22 @@ module Plock
 
           Store.open(settings.url, **endurance, **settings.options, logger: Reporter)
         end
+        hush_dalli
+        @store
+      end
+
+      # Dalli logs each failure on the standard output stream, between the lines that this command
+      # prints. An error tells of it.
+      def hush_dalli
+        ::Dalli.logger.level = :fatal if defined?(::Dalli)
       end
 
       # This process has nothing else to do, so it waits through an outage of the server for the
-      # time of --wait. The URL or the configuration file may set another time.
+      # time of --wait. The URL or the configuration file may set another time. A local store has
+      # no server.
       def endurance
-        unless settings.url.match?(SERVER) && !settings.url.match?(/[?&]unavailable_timeout=/)
-          return {}
-        end
+        url = settings.url
+        return {} if LocalStore.opens?(url) || url.match?(/[?&]unavailable_timeout=/)
 
         { unavailable_timeout: OUTAGE }
       end

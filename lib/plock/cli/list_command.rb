@@ -49,17 +49,16 @@ module Plock
         raise usage("one pattern at a time (got #{operands.size})") if operands.size > 1
 
         @pattern = operands.first
+        @within = Locking::Arguments.span("--within", @within || WITHIN_S)
       end
 
       def call
         return ExitStatus::OK if @json ? print_json : print_table
 
         CLI.complain("the list is not complete: there are more keys than could be listed in " \
-                     "#{within} s; a longer --within lists more")
+                     "#{@within} s; a longer --within lists more")
         ExitStatus::UNAVAILABLE
       end
-
-      def within = @within || WITHIN_S
 
       # @return [Boolean] is the table complete?
       def print_table
@@ -88,7 +87,7 @@ module Plock
 
       def each_match
         named = names
-        store.each_lock_within(within) do |status|
+        store.each_lock_within(@within) do |status|
           yield status if @pattern.nil? || named.include?(status.store_key) || match?(status)
         end
       end

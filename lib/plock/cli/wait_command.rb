@@ -31,14 +31,26 @@ module Plock
         json_option(options)
       end
 
+      def take(operands)
+        super
+        @wait = Locking::Arguments.span("--wait", @wait || Locking::Arguments::SPAN_MAX)
+      end
+
       def call
-        free = !store.status(@key).held? || served?
+        asked = Clock.now
+        free = free? || served?([@wait - (Clock.now - asked), 0.0].max)
         report(free)
         free ? ExitStatus::OK : ExitStatus::BUSY
       end
 
-      def served?
-        patience = @wait || Locking::Arguments::SPAN_MAX
+      # Looks without acquiring KEY. If the store is away, only a wait can tell.
+      def free?
+        !store.status(@key).held?
+      rescue UnavailableError
+        false
+      end
+
+      def served?(patience)
         !riding_out(patience) do |left|
           store.try_acquire(@key, wait: left, ttl: TTL, label: LABEL, &:release)
         end.nil?

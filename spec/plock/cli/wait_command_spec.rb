@@ -43,4 +43,28 @@ RSpec.describe "plock wait", needs: "redis-server" do
       expect([JSON.parse(output)["held"], status.exitstatus]).to eq [true, 75]
     end
   end
+
+  it "exits with 64 for a wait in the past, even if the key is free" do
+    output, errors, status = plock("wait", "--wait=-1", key)
+    expect([output, errors[/--wait must be/], status.exitstatus]).to eq ["", "--wait must be", 64]
+  end
+
+  describe "if no server answers" do
+    {
+      "redis" => {}, "redis+cluster" => {}, "memcached" => { databases: true }
+    }.each do |scheme, tags|
+      %w[wait run].each do |name|
+        it "makes plock #{name} with #{scheme}:// wait for as long as --wait says", **tags do
+          Support::Port.claim do |port|
+            words = [name, "--wait", "2", "--store", "#{scheme}://127.0.0.1:#{port}", key]
+            words.push("--", "true") if name == "run"
+            began = Plock::Clock.now
+            output, errors, status = plock(*words)
+            expect([output, errors.lines.size, status.exitstatus]).to eq ["", 1, 69]
+            expect(Plock::Clock.now - began).to be >= 2
+          end
+        end
+      end
+    end
+  end
 end
