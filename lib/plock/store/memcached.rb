@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "uri"
 require "plock"
 require_relative "memcached/dalli"
 require_relative "support/by_owner"
@@ -54,8 +55,10 @@ module Plock
       # @api private
       ONE_HOLDER = "memcached cannot share a key"
       POOL_SIZES = (1..1024).freeze
+      # As Dalli reads a server that is no URL: a host or a socket, a port and a weight.
+      SERVER = /\A(?:\[[\h:]+\]|[^:]+)(?::\d+){0,2}\z/
       DAY_S = 86_400
-      private_constant :POOL_SIZES, :DAY_S
+      private_constant :POOL_SIZES, :SERVER, :DAY_S
 
       # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or
       #   a client or pool of clients, whose servers and options are copied. If a server is down,
@@ -75,7 +78,7 @@ module Plock
       )
         own_config = config_of(options)
         servers, settings = Client.address_of(source)
-        @servers = servers
+        @servers = check_servers(servers)
         set_up(config || own_config, attempt_timeout)
         @reach = reach_within(unavailable_timeout)
         @pool =
@@ -130,6 +133,24 @@ module Plock
       private
 
       def disconnect = @pool.close
+
+      # Dalli reads them at the first request. Its error would show the password.
+      def check_servers(servers)
+        return servers if servers.all? { |server| address?(server) }
+
+        misconfigured(
+          "a server must be host:port, or memcached://user:password@host:port with only those " \
+            "characters that a URL may have"
+        )
+      end
+
+      def address?(server)
+        return SERVER.match?(server) unless server.start_with?("memcached://")
+
+        URI.parse(server) && true
+      rescue URI::Error
+        false
+      end
 
       def undo(lease, within)
         give_back(lease, 0.0, Clock.now + within)

@@ -14,6 +14,24 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
   def memcached_store(address, **options) =
     discard(Plock::Store::Memcached.new(address, **options), :close)
 
+  describe "an address that is none" do
+    [
+      "u:sesame%x@127.0.0.1:1", "u:se@same@127.0.0.1:1", "u:sesame\#@127.0.0.1:1",
+      "u:sesame/@127.0.0.1:1", "u:sesame?@127.0.0.1:1", "u:sesame,@127.0.0.1:1", "127.0.0.1:port"
+    ].each do |address|
+      it "is refused at once, with no part of the password: #{address}" do
+        expect { Plock::Store.open("memcached://#{address}") }.to raise_error(
+          Plock::ConfigurationError, /\A(?!.*sesame).*: a server must be host:port, or /
+        )
+      end
+    end
+
+    it "is no other one" do
+      ["memcached://u:p%40w@127.0.0.1:1", "memcached://127.0.0.1", "memcached://[::1]:1,h:2:3"]
+        .each { |url| expect(Plock::Store.open(url).url).to eq url.sub(/[^\/]*@/, "") }
+    end
+  end
+
   describe "between it and its server" do
     let(:direct) { memcached_store(Support::Memcached.shared.address) }
     let(:line) { proxy(["127.0.0.1", Support::Memcached.shared.port]) }
