@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "background"
 require_relative "configuration"
 require_relative "events"
 
@@ -34,7 +35,7 @@ module Plock
     # @return [Locking] the default store, opened at the first call
     # @raise [ConfigurationError] it is configured wrongly, or not at all in production
     def store
-      @store || CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
+      @store || open_default
     end
 
     # @api private
@@ -180,6 +181,14 @@ module Plock
     private_constant :CHANGES
 
     private
+
+    def open_default
+      CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
+    rescue ThreadError # in a signal handler, which may lock nothing
+      raise if CHANGES.owned? # the handler has interrupted a change, and cannot wait for its end
+
+      (Background.launch { store } || raise).value
+    end
 
     def configuration
       @configuration ||= Configuration.new

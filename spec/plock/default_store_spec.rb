@@ -76,6 +76,38 @@ RSpec.describe Plock do
     end
   end
 
+  describe "in a signal handler" do
+    it "is opened by the first call, and refuses only on_lost: :raise" do
+      program = <<~RUBY
+        require "plock"
+        Plock.configure { |c| c.url = ARGV[0] }
+        done = Queue.new
+        refused = -> { Plock.acquire("k", on_lost: :raise) { nil } rescue $!.class }
+        trap(:USR1) { done << (Plock.acquire("k") { :ran } rescue $!) << refused.call }
+        Process.kill(:USR1, Process.pid)
+        puts done.pop, done.pop, Plock.status("k").held?
+      RUBY
+      local = "local:#{Support::Supervisor.folder}/first-in-a-handler/locks"
+      [local, *(shared_redis.unix_url if Support::RedisServer.installed?)].each do |url|
+        said = "ran\nPlock::UnsupportedError\nfalse\n"
+        expect(ruby(program, url)).to match([said, be_success])
+      end
+    end
+
+    it "cannot be opened while it is being configured" do
+      done = []
+      described_class.configure do |c|
+        before = trap(:USR1) { done << (described_class.store rescue $!.class) } # rubocop:disable Style/RescueModifier
+        Process.kill(:USR1, Process.pid)
+        eventually { done.any? }
+        c.url = "memory:"
+      ensure
+        trap(:USR1, before)
+      end
+      expect([done, described_class.store.url]).to eq [[ThreadError], "memory:"]
+    end
+  end
+
   describe ".configure" do
     it "goes before the environment" do
       ENV["PLOCK_URL"] = "redis://localhost:7000"

@@ -164,15 +164,25 @@ module Plock
         end
 
         # Thread#raise interrupts the fiber that runs now. Under a scheduler that may be another
-        # fiber, or the reactor.
+        # fiber, or the reactor. A signal handler can lock no mutex, as {LossAlarm} does.
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
-          return if Fiber.current.blocking? && Fiber.scheduler.nil?
 
-          unsupported(
-            "on_lost: :raise cannot single out one fiber of a thread: " \
-              "pass a callable, or ask lease.lost?"
+          unable =
+            if !Fiber.current.blocking? || Fiber.scheduler
+              "single out one fiber of a thread"
+            elsif signal_handler?
+              "be used in a signal handler"
+            end
+          unable && unsupported(
+            "on_lost: :raise cannot #{unable}: pass a callable, or ask lease.lost?"
           )
+        end
+
+        def signal_handler?
+          Mutex.new.synchronize { false }
+        rescue ThreadError
+          true
         end
 
         def unsupported(message)
