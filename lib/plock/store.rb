@@ -213,6 +213,8 @@ module Plock
           fail_with("the store is #{source.nil? ? "nil" : '""'}: #{KNOWN}")
         end
 
+        # a path need not be text
+        source = source.b if String === source && !source.valid_encoding?
         config = Locking::StoreConfig.extract(options)
         if String === source && source.start_with?(MEMCACHED)
           return open_memcached(source, options, config)

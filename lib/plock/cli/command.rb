@@ -225,7 +225,17 @@ module Plock
       # @return [String]
       def json(object)
         require "json"
-        JSON.generate(object)
+        JSON.generate(scrubbed(object))
+      end
+
+      # JSON has text only, and a path need not be text.
+      def scrubbed(object)
+        case object
+        when Hash then object.transform_values { |value| scrubbed(value) }
+        when Array then object.map { |value| scrubbed(value) }
+        when String then object.dup.force_encoding(Encoding::UTF_8).scrub
+        else object
+        end
       end
     end
   end

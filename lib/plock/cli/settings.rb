@@ -23,6 +23,7 @@ module Plock
         @told = @file ? @file.settings : {}
         @url, @url_from =
           first(:url, url, "--store", Configuration::URL_VARIABLE) || [HERE, DEFAULT]
+        @url = @url.b unless @url.valid_encoding? # a path need not be text
         @namespace, @namespace_from =
           first(:namespace, namespace, "--namespace", Configuration::NAMESPACE_VARIABLE)
         @secret, @secret_from = first(:secret, nil, nil, Locking::StoreConfig::SECRET_VARIABLE)

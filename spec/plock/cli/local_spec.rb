@@ -92,6 +92,18 @@ RSpec.describe "plock without a server" do
     false
   end
 
+  it "accepts a path that is not text, as the library does" do
+    url = "local:#{folder}/no\xFFtext/locks"
+    expect(plock("run", key, "--", "true", env: { "PLOCK_URL" => url }).last).to be_success
+    open_store(url).acquire(key) do
+      expect(plock("status", key, env: { "PLOCK_URL" => url }).last.exitstatus).to eq 1
+    end
+    [%w[doctor --json], %w[secret --json]].each do |command|
+      output, = plock(*command, env: { "PLOCK_URL" => url })
+      expect(JSON.parse(output)["store"]).to eq url.scrub
+    end
+  end
+
   it "accepts everywhere a key that is not text" do
     odd = "\xFF"
     job = start_plock("run", odd, "--", *shell("echo >&3; exec sleep 60"))
