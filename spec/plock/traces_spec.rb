@@ -107,7 +107,7 @@ RSpec.describe Plock::Traces do
 
     it "end the span of a lease that was collected, or handed over" do
       Thread.new { store.acquire(key, ttl: 30) }.join
-      warnings { eventually { GC.start || !named("hold").empty? } }
+      warnings { eventually(20) { GC.start || !named("hold").empty? } }
       expect(named("hold").first.status.description).to match(/collected without a release/)
       dump = store.acquire("#{key}+", ttl: 30).dump
       store.adopt(dump) { expect(named("hold").size).to be(2) }

@@ -52,7 +52,11 @@ module Support
         Supervisor.watch(@pid)
       end
 
-      def tell(line = "") = @input.puts(line)
+      def tell(line = "")
+        @input.puts(line)
+      rescue Errno::EPIPE
+        raise "it ended early: #{said.join("\n")}"
+      end
 
       def end_input = @input.close
 

@@ -211,11 +211,11 @@ RSpec.describe Plock::Events do
     end
 
     it "do not take a lease that was extended to a longer time for a late one" do
-      store
+      store = used(open_store)
       heard = hear(:renew)
-      store.acquire(key, ttl: 0.6, renew: true) do |lease|
+      store.acquire(key, ttl: 1.5, renew: true) do |lease|
         heard.pop
-        lease.extend(ttl: 3)
+        lease.extend(ttl: 4.5)
         2.times { expect(heard.pop.details[:late]).to be(false) }
       end
     end
