@@ -39,7 +39,10 @@ RSpec.describe "The tab of Plock::Web in Sidekiq::Web", needs: "redis-server" do
       get "/jobs/"
       check("tab", last_response.body.match?(%r{<a[^>]*href="/jobs/plock"[^>]*>\s*Held}))
       Plock.acquire("import", label: "nightly import") do |lease|
-        get "/jobs/plock"
+        100.times do # a busy machine counts the locks in more than one request
+          get "/jobs/plock"
+          break unless last_response.body.include?("Still counting")
+        end
         check("overview", last_response.body.include?("By kind"))
         check("back", last_response.body.include?('href="/jobs/">← Sidekiq'))
         policy = last_response.headers["content-security-policy"]
