@@ -159,7 +159,7 @@ RSpec.describe Plock::Logs do
     logging(log_keys: true)
     store = open_store("memory:")
     names = ["a\nevent=lost \"b\" \\c", "é=ü", "\xFF\0".b, "plain", "a\u2028event=lost",
-             "a\u2029b"]
+             "a\u2029b", "\u202Eb"]
     names.each { |name| store.acquire(name, label: name.dup.force_encoding("UTF-8").scrub) { nil } }
     expect(lines.size).to be(2 * names.size)
     acquired = lines.grep(/event=acquired/)
@@ -168,6 +168,7 @@ RSpec.describe Plock::Logs do
     expect(acquired[3]).to include(" key=plain ")
     expect(acquired[4]).to include('label="a\u2028event=lost" kind')
     expect(acquired[5]).to include('label="a\u2029b" kind')
+    expect(acquired[6]).to include('label="\u202eb" kind')
     expect(output.string).to be_valid_encoding
   end
 

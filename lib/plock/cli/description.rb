@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../plain_text"
 require_relative "../status"
 
 module Plock
@@ -42,11 +43,11 @@ module Plock
           ]
         end
 
-        # Text that others wrote must not control the terminal, nor begin another line.
+        # Text that others wrote, for a terminal.
         #
         # @param text [String]
         # @return [String]
-        def printable(text) = text.scrub.gsub(/[[:cntrl:]\u2028\u2029]/, "?")
+        def printable(text) = PlainText.of(text, instead: "?")
 
         # @param status [Plock::Status]
         # @return [String]

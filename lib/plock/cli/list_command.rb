@@ -21,7 +21,7 @@ module Plock
         "STORE KEY" => ->(status) { status.store_key },
         "KIND" => ->(status) { status.kind.to_s.tr("_", "-") },
         "HOLDERS" => ->(status) { status.holders.size },
-        "LABEL" => ->(status) { status.label&.inspect },
+        "LABEL" => ->(status) { status.label && Description.printable(status.label.inspect) },
         "HOST" => ->(status) { status.host && Description.printable(status.host) },
         "PID" => ->(status) { status.pid },
         "SINCE" => ->(status) { status.since&.utc&.strftime("%F %T UTC") },

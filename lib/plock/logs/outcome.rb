@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../plain_text"
+
 module Plock
   module Logs
     # What an event means to a reader of a log, and how its line is written. The structured log and
@@ -21,13 +23,13 @@ module Plock
 
       DIGITS = 12
 
-      # A value that needs no quotes.
-      PLAIN = /\A[^ "=\\[:cntrl:]\u2028\u2029]+\z/.freeze
+      # Characters that must not stand in a quoted value.
+      SPECIAL = /["\\]|#{PlainText::MISLEADING}/.freeze
 
-      # Characters that must not stand in a quoted value. Unicode has line breaks of its own.
-      SPECIAL = /["\\[:cntrl:]\u2028\u2029]/.freeze
+      # A value that needs quotes.
+      QUOTED = /[ =]|\A\z|#{SPECIAL}/.freeze
 
-      private_constant :LEFT_OUT, :DIGITS, :PLAIN, :SPECIAL
+      private_constant :LEFT_OUT, :DIGITS, :QUOTED, :SPECIAL
 
       class << self
         # The end of a call is an outcome if nothing else tells of it. The release of a lease that
@@ -54,7 +56,7 @@ module Plock
         def quoted(value)
           text = value.is_a?(Float) ? format("%.6f", value).sub(/\.?0+\z/, "") : value.to_s
           text = text.dup.force_encoding(Encoding::UTF_8).scrub
-          return text if PLAIN.match?(text)
+          return text unless QUOTED.match?(text)
 
           inside = text.gsub(SPECIAL) do |char|
             %w[" \\].include?(char) ? "\\#{char}" : format("\\u%04x", char.ord)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../plain_text"
 require_relative "key"
 
 module Plock
@@ -12,18 +13,14 @@ module Plock
         lock: "lock", once: "once", semaphore: "semaphore", read_write: "read-write lock"
       }.freeze
 
-      # Characters that would hide or reorder what stands beside them.
-      MISLEADING = /[[:cntrl:]\u061C\u200B-\u200F\u202A-\u202E\u2060-\u2069\uFEFF]/
       UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]].freeze
-      private_constant :UNITS, :MISLEADING
+      private_constant :UNITS
 
       # Text that others wrote into the store.
       #
       # @param value [String]
       # @return [String]
-      def plain(value)
-        String.new(value.to_s, encoding: Encoding::UTF_8).scrub.gsub(MISLEADING, "\uFFFD")
-      end
+      def plain(value) = PlainText.of(value)
 
       # @param status [Status]
       # @return [String] the key's name, or what stands for it

@@ -86,6 +86,12 @@ RSpec.describe "plock status", needs: "redis-server" do
     end
   end
 
+  it "shows no sign that reorders what stands beside it" do
+    store.acquire(key, ttl: 30, label: "red\u202Eder")
+    %w[status list].each { |command| expect(plock(command, key).first).not_to include("\u202E") }
+    expect(plock("status", key).first).to include("red?der")
+  end
+
   it "does not let a label or a host control the terminal" do
     lock = store.status(key).store_key
     shared_redis.call("SET", lock, "token", "PX", 30_000)
