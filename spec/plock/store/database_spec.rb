@@ -257,6 +257,30 @@ Support::Databases::NAMES.each do |name|
       expect(File.read(counter.path)).to eq("40")
     end
 
+    # The sqlite3 gem would raise the exception that ends the process.
+    it "serves in an at_exit block, whatever ends the process" do
+      place = Marshal.dump(Support::Databases.config(name)).unpack1("H*")
+      store.acquire(key) { nil }
+      [["exit 3", 3], ["raise 'over'", 1]].each do |ending, status|
+        output, ended = ruby(<<~RUBY, place, key)
+          require "active_record"
+          require "plock/store/database"
+          ActiveRecord::Base.establish_connection(Marshal.load([ARGV[0]].pack("H*")))
+          store = Plock::Store::Database.new(ActiveRecord::Base)
+          key = ARGV[1]
+          lease = store.acquire(key, ttl: 60)
+          at_exit do
+            p lease.release
+            p store.acquire(key, ttl: 60) { :entered }
+            p store.acquire_all([key, "#{key}:2"], ttl: 60) { :both }
+          end
+          #{ending}
+        RUBY
+        expect(output).to start_with("true\n:entered\n:both\n")
+        expect([ended.exitstatus, store.status(key).held?]).to eq([status, false])
+      end
+    end
+
     it "passes on what a process held or waited for that was killed" do
       holder =
         child do |parent|

@@ -55,7 +55,7 @@ module Plock
 
             statement = @statements[sql] ||= @raw.prepare(sql.gsub("$", "?"))
             statement.bind_params(*binds.map { |value| text(value) })
-            stepped(statement)
+            apart { stepped(statement) }
           ensure
             statement&.reset!
           end
@@ -80,8 +80,12 @@ module Plock
 
         # Statements without bound values differ each time, so they are not kept.
         def once(sql)
-          @raw.prepare(sql) { |statement| stepped(statement) }
+          @raw.prepare(sql) { |statement| apart { stepped(statement) } }
         end
+
+        # In an `at_exit` block, the sqlite3 gem takes the exception that ends the process for an
+        # error of a callback, and raises it after a step. A new fiber has no such exception.
+        def apart(&block) = $! ? Fiber.new(blocking: true, &block).resume : yield
 
         def stepped(statement)
           rows = []
