@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "etc"
+
 module Plock
   # The record of an owner in a store, as the engine and the stores in Ruby write it: "host pid
   # thread channel label value".
@@ -17,6 +19,9 @@ module Plock
     FORM = /\A(\S+) (\d+) (\d+)\S* \S+ (\S+) (.+)\z/m.freeze
 
     private_constant :NONE, :UNFIT, :FORM
+
+    # The name of a host does not change. Only the main Ractor can remember it.
+    @host = Etc.uname[:nodename].freeze
 
     class << self
       # @param record [String] of any bytes: a value may have any, and other programs may write
@@ -68,8 +73,7 @@ module Plock
 
       private
 
-      # Read once: the name of a host does not change.
-      def host = @host ||= Etc.uname[:nodename].freeze
+      attr_reader :host
 
       # @return [String] ASCII
       def encode(text)

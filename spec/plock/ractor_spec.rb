@@ -52,6 +52,28 @@ RSpec.describe "In a Ractor" do
     RUBY
   end
 
+  # Ruby 3.1 has one table of finalizers for all Ractors, and no lock around it.
+  it "stores in memory define no finalizer, which several Ractors cannot do at once" do
+    expect(ractor(<<~RUBY)).to eq("[[0, 100], [0, 100], [0, 100], [0, 100]]\n")
+      defined = Module.new {
+        def define_finalizer(*)
+          Ractor.current[:finalizers] = Ractor.current[:finalizers].to_i + 1
+          super
+        end
+      }
+      ObjectSpace.singleton_class.prepend(defined)
+      Plock::Store.open("memory:") # no other Ractor can load files
+      ractors = Array.new(4) {
+        Ractor.new {
+          store = Plock::Store.open("memory:")
+          leases = Array.new(100) { |number| store.acquire("k\#{number}", ttl: 60) }
+          [Ractor.current[:finalizers].to_i, leases.count(&:release)]
+        }
+      }
+      p ractors.map(&:take)
+    RUBY
+  end
+
   it "plock raises the same errors as elsewhere" do
     expect(ractor(<<~RUBY)).to eq(<<~OUTPUT)
       puts Ractor.new {

@@ -78,7 +78,9 @@ module Plock
         @kind = kind
         @waited = waited
         @contended = contended
-        ObjectSpace.define_finalizer(self, self.class.finalizer(lease))
+        # Ruby 3.1 crashes if several Ractors define finalizers. The leases of another Ractor than
+        # the main one end with it.
+        ObjectSpace.define_finalizer(self, self.class.finalizer(lease)) if Dispatcher.here?
       end
 
       def mode = @lease.share&.name
