@@ -183,9 +183,14 @@ module Plock
     private
 
     def open_default
-      CHANGES.synchronize { @store ||= configuration.open.tap { configuration.freeze } }
+      inside = false
+      CHANGES.synchronize do
+        inside = true # from here on, a ThreadError is the application's
+        @store ||= configuration.open.tap { configuration.freeze }
+      end
     rescue ThreadError # in a signal handler, which may lock nothing
-      raise if CHANGES.owned? # the handler has interrupted a change, and cannot wait for its end
+      # The handler has interrupted a change, and cannot wait for its end.
+      raise if inside || CHANGES.owned?
 
       (Background.launch { store } || raise).value
     end

@@ -206,6 +206,15 @@ RSpec.describe Plock do
         expect([called, described_class.store]).to eq([1, opened])
       end
 
+      it "passes on a ThreadError of a callable, which it calls once" do
+        calls = 0
+        described_class.configure do |c|
+          c.store = -> { (calls += 1) > 3 ? Plock::Store.open("memory:") : raise(ThreadError, "own") }
+        end
+        expect { described_class.store }.to raise_error(ThreadError, "own")
+        expect(calls).to be(1)
+      end
+
       it "refuses an object that is not a store" do
         ["redis://localhost", 5, "nonsense"].each do |value|
           expect { described_class.configure { |c| c.store = value } }.to raise_error(
