@@ -26,7 +26,16 @@ module Plock
     # @param error [Exception]
     # @return [void]
     def self.failure(logger, where, error)
-      warn(logger, "#{where} raised #{error.class}: #{error.message} (#{error.backtrace&.first})")
+      warn(logger, "#{where} raised #{error.class}: #{description(error)}")
     end
+
+    # @return [String] in UTF-8: the message and the path may have different encodings
+    def self.description(error)
+      parts = [error.message, error.backtrace&.first].map do |part|
+        part.to_s.dup.force_encoding(Encoding::UTF_8).scrub
+      end
+      format("%s (%s)", *parts)
+    end
+    private_class_method :description
   end
 end

@@ -330,6 +330,13 @@ RSpec.describe Plock do
       expect { described_class.subscribe }.to raise_error(ArgumentError, /block/)
     end
 
+    it "lets the block run if a listener's error is binary, and its path is not ASCII" do
+      described_class.configure { |c| c.url = "memory:" }
+      described_class.subscribe(:acquire) { raise IOError, "\xFF".b, ["/é/app.rb:1"] }
+      heard = warnings { expect(described_class.acquire("k") { :ran }).to be(:ran) }
+      expect(heard.join).to include("acquire raised IOError: \uFFFD (/é/app.rb:1)")
+    end
+
     it "accepts names as Symbols, Strings, patterns and objects with ===" do
       described_class.configure { |c| c.url = "memory:" }
       heard = Hash.new { |hash, pattern| hash[pattern] = [] }
