@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "background"
+require_relative "brief_mutex"
 require_relative "configuration"
 require_relative "events"
 
@@ -177,7 +178,7 @@ module Plock
       CHANGES.synchronize { [@store, @store = store].first }
     end
 
-    CHANGES = Mutex.new
+    CHANGES = BriefMutex.new
     private_constant :CHANGES
 
     private

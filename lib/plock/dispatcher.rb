@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "background"
+require_relative "brief_mutex"
 require_relative "events"
 require_relative "log"
 
@@ -17,7 +18,7 @@ module Plock
     MAIN = Ractor.current
     private_constant :MAIN
 
-    @lock = Mutex.new
+    @lock = BriefMutex.new
     @posted = Thread::Queue.new
     @leases = ObjectSpace::WeakMap.new
     @pid = Process.pid # the process that they belong to

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "brief_mutex"
 require_relative "log"
 require_relative "loss_alarm"
 require_relative "events/event"
@@ -48,7 +49,7 @@ module Plock
       end
     end
 
-    @lock = Mutex.new
+    @lock = BriefMutex.new
     @subscriptions = [].freeze
     @listening = @renewals = @calls = nil
 

@@ -14,7 +14,7 @@ module Plock
       def initialize(limit)
         @limit = limit
         @known = {}
-        @lock = Mutex.new
+        @lock = BriefMutex.new
       end
 
       # @param value [String, nil]

@@ -9,7 +9,7 @@ class RemoteLock
     MOST = 64
     private_constant :MOST
 
-    @lock = Mutex.new
+    @lock = Plock::BriefMutex.new
     @known = {}
 
     class << self

@@ -11,7 +11,7 @@ module Plock
     # @api private
     class Place
       @opened = {}
-      @opening = Mutex.new
+      @opening = BriefMutex.new
 
       class << self
         # Guards that name the same URL share one store.

@@ -45,7 +45,7 @@ module Plock
           @turns = Lines.new
           @watched = {}
           @prune_at = Clock.now + rand(PRUNE_S)
-          @forking = Mutex.new
+          @forking = BriefMutex.new
           start_afresh
         end
 

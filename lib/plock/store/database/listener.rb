@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../background"
+require_relative "../../brief_mutex"
 require_relative "connection"
 
 module Plock
@@ -26,7 +27,7 @@ module Plock
 
         def initialize(site)
           @site = site
-          @lock = Mutex.new
+          @lock = BriefMutex.new
           @hearing = @deaf = @told = @stopping = false
           @thread = nil
         end

@@ -21,8 +21,8 @@ module Plock
 
       @named = {}
       @used = []
-      @naming = Mutex.new
-      @knowing = Mutex.new
+      @naming = BriefMutex.new
+      @knowing = BriefMutex.new
 
       # @param name [String] the same name gives the same backend; an empty one gives a new backend
       # @return [MemoryBackend]

@@ -79,7 +79,7 @@ module Plock
         Thread.handle_interrupt(UNINTERRUPTED) do
           next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
 
-          connecting = @lock.synchronize do
+          connecting = alone do
             loan.room = nil
             loan.connecting
           end
@@ -94,18 +94,18 @@ module Plock
         loan.connection
       ensure
         # a connection that comes later is closed
-        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { loan.room = nil } }
+        alone { loan.room = nil }
       end
 
       def drop(connection)
-        ours = @lock.synchronize { @all.delete(connection) }
+        ours = alone { @all.delete(connection) }
         connection.close if ours
       end
 
       # Closes idle connections at once, and lent ones when they are given back, until a caller asks
       # for a connection again.
       def close
-        idle = @lock.synchronize do
+        idle = alone do
           @closed = true
           @count -= @idle.size
           @idle.tap { @idle = [] }
@@ -116,7 +116,7 @@ module Plock
       # @return [PoolStatus]
       def status
         discard_all
-        @lock.synchronize do
+        alone do
           idle = @idle.size
           PoolStatus.new(@size, @count - idle, idle, @waiting, @waits)
         end
@@ -133,6 +133,12 @@ module Plock
 
       private
 
+      # An interrupted waiter for the mutex could keep the others asleep: see {BriefMutex}. Only the
+      # wait for room is interrupted, and its caller then locks the mutex again.
+      def alone(&block)
+        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize(&block) }
+      end
+
       def start_afresh
         @pid = Process.pid
         @lock = Mutex.new
@@ -148,13 +154,14 @@ module Plock
 
       # If the loan has been given back by then, the pool keeps the connection.
       def fulfil(loan)
-        begun = @lock.synchronize { loan.connecting = !loan.room.nil? }
+        begun = false
+        alone { begun = loan.connecting = !loan.room.nil? }
         connection = @open.call if begun
       ensure
         Thread.handle_interrupt(UNINTERRUPTED) do
           next unless begun
 
-          abandoned = @lock.synchronize do
+          abandoned = alone do
             @made = true if connection # before the first connection there can be no lease
             @all << connection if connection
             loan.connection = connection
@@ -169,7 +176,7 @@ module Plock
 
       # @return [Boolean] was there a connection, or room for one?
       def reserve(loan, more)
-        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { find_room(loan, more) } }
+        alone { find_room(loan, more) }
       end
 
       def find_room(loan, more)
@@ -185,16 +192,14 @@ module Plock
       # Waits until there is a connection, or room for one.
       def queue(loan, deadline, more)
         waits = false
-        Thread.handle_interrupt(UNINTERRUPTED) do
-          @lock.synchronize do
-            @waits += 1
-            @waiting += 1
-          end
+        alone do
+          @waits += 1
+          @waiting += 1
           waits = true
         end
         await_room(deadline, more) until reserve(loan, more)
       ensure
-        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { @waiting -= 1 } if waits }
+        alone { @waiting -= 1 if waits }
       end
 
       def full?(more) = @count - @idle.size >= @size + more
@@ -216,7 +221,7 @@ module Plock
         idle = connection&.finished? && !@closed
         drop(connection) if connection && !idle
       ensure
-        @lock.synchronize do
+        alone do
           idle ? @idle << connection : @count -= 1
           @returned.broadcast
         end

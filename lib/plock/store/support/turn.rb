@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../../brief_mutex"
+
 module Plock
   class Store
     # A thread or fiber sleeps on it until another one calls it. A call that comes first is kept.
@@ -7,7 +9,7 @@ module Plock
     # @api private
     class Turn
       def initialize
-        @lock = Mutex.new
+        @lock = BriefMutex.new
         @moved = ConditionVariable.new
         @called = false
       end

@@ -39,7 +39,7 @@ class Locker
 
       private_constant :TIMEOUTS, :UNAVAILABLE_S, :CONNECTIONS, :Locks, :Place
 
-      @lock = Mutex.new
+      @lock = Plock::BriefMutex.new
       @stores = {}
 
       # @return [Store] of the model's database

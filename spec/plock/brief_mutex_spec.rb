@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+
+RSpec.describe Plock::BriefMutex do
+  # Two threads wait for the mutex. The first is called, and interrupted before it runs.
+  #
+  # @return [Boolean] does the second thread get the mutex?
+  def handed_on?(mutex, &wait)
+    interrupt = Class.new(StandardError)
+    mutex.lock
+    waiters = Array.new(2) do
+      waiter = Thread.new do
+        wait.call
+      rescue interrupt
+        nil
+      end
+      eventually { waiter.stop? }
+      waiter
+    end
+    mutex.unlock
+    waiters.first.raise(interrupt) # no other thread has run since
+    waiters.first.join
+    !waiters.last.join(5).nil?
+  ensure
+    waiters&.each(&:kill)
+  end
+
+  it "goes to the next waiter if the one that it called is interrupted" do
+    mutex = described_class.new
+    expect(handed_on?(mutex) { mutex.synchronize { nil } }).to be(true)
+    expect(handed_on?(mutex) { mutex.lock && mutex.unlock }).to be(true)
+  end
+
+  it "is the mutex of the dispatcher's start, which no later call may unlock" do
+    program = <<~RUBY
+      require "plock"
+      mutex = Plock::Dispatcher.instance_variable_get(:@lock)
+      mutex.lock
+      waiters = Array.new(2) do
+        waiter = Thread.new { Thread.current.report_on_exception = false; Plock::Dispatcher.start }
+        Thread.pass until waiter.stop?
+        waiter
+      end
+      mutex.unlock
+      waiters.first.raise("interrupted")
+      waiters.first.join rescue nil
+      puts waiters.last.join(5) ? "started" : "asleep"
+    RUBY
+    expect(ruby(program)).to match(["started\n", be_success])
+  end
+end
