@@ -26,6 +26,8 @@ module WithTransactionalLock
           last = ids.last
         end
         deleted
+      ensure
+        Mysql.forget(connection)
       end
     end
 

@@ -11,6 +11,10 @@ module WithTransactionalLock
   # also lock the gap before the row. A waiter for a new row would lock the gap, too, when the
   # insert of that row is rolled back. So a row is committed before it is locked for the first time.
   #
+  # A cleanup may delete a row that this process remembers. The next lock then inserts the row in
+  # the caller's transaction, and learns so from the answer. It commits two rows around the new one,
+  # so that the gap that waiters may lock contains no other name.
+  #
   # @api private
   module Mysql
     NAME = "Transactional Lock"
@@ -28,7 +32,10 @@ module WithTransactionalLock
     # Seconds to make a row. If another process is making it, this one does not wait.
     MAKING_S = 1.0
 
-    private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :STATEMENT_S, :MAKING_S
+    # The bits of a number of 64 bits without a sign.
+    UNSIGNED = (2**64) - 1
+
+    private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :STATEMENT_S, :MAKING_S, :UNSIGNED
 
     # The rows of one database that a process knows to exist, and a connection of its own that makes
     # new ones.
@@ -40,24 +47,63 @@ module WithTransactionalLock
     class << self
       # Commits the row before it is locked. This needs another connection, because the caller may
       # be in a transaction.
+      #
+      # @return [Known] of the database
       def prepare(model, connection, request)
         known = known_of(model, connection)
-        return if known.rows[request.id]
+        return known if known.rows[request.id]
 
         known.rows.clear if known.rows.size >= KNOWN_MAX
         known.rows[request.id] = true if made?(known.connections, request.id)
+        known
       end
 
-      def lock(connection, request, _prepared)
+      # @param known [Known] the result of {prepare}
+      def lock(connection, request, known)
         raise Plock::UnsupportedError, "MySQL has no shared transactional locks" if request.shared
-        unless request.timeout
-          return connection.execute(request.statement(:insert) { insert(request) }, NAME)
-        end
 
-        within(connection, request) { |limit| connection.execute(limit + insert(request), NAME) }
+        sql = request.statement(:insert) { insert(request) }
+        inserted = if request.timeout
+                     within(connection, request) do |limit|
+                       inserted?(connection, request.id, limit + sql)
+                     end
+                   else
+                     inserted?(connection, request.id, sql)
+                   end
+        fence(known, request.id) if inserted
+      end
+
+      # Forgets the rows, because they have been deleted.
+      def forget(connection)
+        @known[connection.pool.db_config]&.rows&.clear
       end
 
       private
+
+      # If there was a row, the answer has the argument of LAST_INSERT_ID. If not, it has 0, or the
+      # row's number. The method `raw_connection` is not called: it would change how Active Record
+      # treats the connection from then on.
+      #
+      # @return [Boolean] has the statement inserted the row?
+      def inserted?(connection, id, sql)
+        connection.execute(sql, NAME)
+        client = connection.instance_variable_get(:@raw_connection)
+        told = client.respond_to?(:last_id) ? client.last_id : client.last_insert_id
+        told != (id ^ 1) & UNSIGNED
+      end
+
+      # Also where another process was making the row, and has rolled it back.
+      def fence(known, id)
+        known.rows.delete(id)
+        deadline = Plock::Clock.now + MAKING_S
+        known.connections.with(deadline) do |other|
+          other.run(
+            "INSERT IGNORE INTO #{TABLE} (lock_id) VALUES (#{id - 1}), (#{id + 1})", deadline
+          )
+        end
+      rescue Plock::Error
+        nil # this protects callers for other names, and without it they only wait longer
+      end
 
       def known_of(model, connection)
         @known[connection.pool.db_config] || @known.compute_if_absent(connection.pool.db_config) do
@@ -83,8 +129,10 @@ module WithTransactionalLock
         false
       end
 
-      def insert(request) = "INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) " \
-                            "ON DUPLICATE KEY UPDATE lock_id = lock_id"
+      # Changes nothing if the row exists.
+      def insert(request) =
+        "INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) " \
+        "ON DUPLICATE KEY UPDATE lock_id = IF(LAST_INSERT_ID(lock_id ^ 1), lock_id, lock_id)"
 
       # MariaDB can limit one statement; MySQL can limit only a connection.
       def within(connection, request, &block)

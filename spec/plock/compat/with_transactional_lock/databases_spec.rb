@@ -235,12 +235,20 @@ RSpec.describe WithTransactionalLock do
       2.times { expect_to_exclude_each_other { await_lock_wait(model) } }
     end
 
-    it "never lets names block each other where one that is new is rolled back" do
+    # The database has forgotten the deleted rows: they no longer divide the gaps.
+    def clean_up_in_another
+      in_another(model) { WithTransactionalLock::MySqlHelper.cleanup(model) }
+      model.lease_connection.execute("SET GLOBAL innodb_max_purge_lag_wait = 0")
+    end
+
+    # Three neighbours. The middle one is rolled back while another caller waits for it.
+    def expect_neighbours_to_be_free
       ids =
         Array
           .new(60) { |number| "#{lock}:#{number}" }
           .sort_by { |name| Digest::SHA256.digest(name)[0, 8].unpack1("q") }
       before, contended, after = ids[29], ids[30], ids[31]
+      yield contended
       held =
         child do |parent|
           model.transaction do
@@ -260,6 +268,40 @@ RSpec.describe WithTransactionalLock do
       waiter.hear
       expect([before, after].map { |name| free?(model, name) }).to eq([true, true])
       waiter.tell(:go)
+    end
+
+    it "never lets names block each other where one that is new is rolled back" do
+      expect_neighbours_to_be_free { nil }
+    end
+
+    %i[mysql2 trilogy].each do |driver|
+      describe "with #{driver}" do
+        let!(:model) { Support::TransactionalLocks.model(driver) }
+
+        it "never lets names block each other after another process has cleaned up" do
+          expect_neighbours_to_be_free do |contended|
+            model.with_transactional_lock(contended) { nil }
+            clean_up_in_another
+          end
+        end
+
+        it "commits a row on each side where its own was deleted" do
+          rows = -> do
+            model.lease_connection.select_value("SELECT count(*) FROM transactional_advisory_locks")
+          end
+          [nil, 0, 5].each do |timeout|
+            locking = -> { model.with_transactional_lock(lock, timeout: timeout) { nil } }
+            [locking, -> { model.transaction { locking.call } }].each do |locked|
+              locking.call # from now on this process remembers the row
+              clean_up_in_another
+              locked.call
+              expect(rows.call).to be(3)
+              2.times { locked.call }
+              expect(rows.call).to be(3)
+            end
+          end
+        end
+      end
     end
 
     it "has no shared locks" do
