@@ -69,6 +69,20 @@ Support::Databases::NAMES.each do |name|
       expect(store.acquire(key) { :entered }).to be(:entered)
     end
 
+    it "is not unavailable to a waiter whose last attempt must wait for others",
+       unless: name == :sqlite do
+      writer = store.read_write_lock(key).write
+      waiter = background { new_store.read_write_lock(key).read(wait: 1) { raise "entered" } }
+      eventually { store.read_write_lock(key).status.waiters.size == 1 }
+      model.transaction do
+        model.lease_connection.execute("SELECT name FROM plock_leases FOR UPDATE")
+        writer.release
+        expect { waiter.value }.to raise_error(Plock::TimeoutError)
+      end
+      # the waiter's place is taken back in the background
+      expect(store.read_write_lock(key).read(wait: 20) { :entered }).to be(:entered)
+    end
+
     it "reports a collected lease before it answers a caller that has seen its key free" do
       order, released, go_on = Array.new(3) { Queue.new }
       allow(Plock::Log).to receive(:warn) { order << :told }

@@ -68,6 +68,10 @@ module Plock
       # A request asks this many seconds after the end of the holder's lease.
       LATE_S = 0.001
 
+      # Failures of a store that serves other callers meanwhile.
+      SLOW = %i[timed_out busy saturated].freeze
+      private_constant :SLOW
+
       attr_reader :lease
 
       # @return [Float] seconds
@@ -98,13 +102,16 @@ module Plock
           attempt
         rescue UnavailableError => e
           @failed = true
-          raise if !left.positive? || @store.reach&.lost?(e, @called_at)
+          raise if left.positive? && @store.reach&.lost?(e, @called_at)
 
-          start_again
-          pause_after_failure
-          raise unless left.positive?
+          if left.positive?
+            start_again
+            pause_after_failure
+          end
+          retry if left.positive?
+          raise unless refused_until_late?(e)
 
-          retry
+          false
         end
       end
 
@@ -188,6 +195,13 @@ module Plock
         @contended = true
         @holder_left, @first = answer&.left, answer&.first
         false
+      end
+
+      # The store has refused this request before, and was only too slow for the rest of `wait:`. As
+      # long as that may be the work of the callers that the request competes with, its wait is over
+      # like any other. Once the store has been out of reach for long, it is not.
+      def refused_until_late?(error)
+        @contended && SLOW.include?(error.code) && !@store.reach&.lost?(error, @called_at)
       end
 
       # The result of the last attempt is unknown, so its token is never used again.
