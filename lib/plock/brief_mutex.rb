@@ -18,5 +18,15 @@ module Plock
     def synchronize
       Thread.handle_interrupt(UNINTERRUPTED) { super }
     end
+
+    # The same for work that may take long, or start threads, which would inherit the mask: only the
+    # wait for the mutex is not interrupted.
+    def hold
+      held = false
+      Thread.handle_interrupt(UNINTERRUPTED) { held = !lock.nil? }
+      yield
+    ensure
+      Thread.handle_interrupt(UNINTERRUPTED) { unlock if held }
+    end
   end
 end

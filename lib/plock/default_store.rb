@@ -19,7 +19,7 @@ module Plock
     # @example
     #   Plock.configure { |c| c.url = "redis://localhost:6379/1" }
     def configure
-      CHANGES.synchronize do
+      CHANGES.hold do
         if configuration.frozen?
           raise ConfigurationError,
                 "the default store is in use: call Plock.configure before the first lock"
@@ -48,7 +48,7 @@ module Plock
     #
     # @return [nil]
     def reset!
-      CHANGES.synchronize { @store = @configuration = nil }
+      CHANGES.hold { @store = @configuration = nil }
       Configuration.reset
       Events.clear
       Logs.configure(nil) if ENV[Configuration::LOG_VARIABLE] || !Plock.autoload?(:Logs)
@@ -175,7 +175,7 @@ module Plock
     #
     # @return [Store, nil] the previous default store
     def replace_store(store)
-      CHANGES.synchronize { [@store, @store = store].first }
+      CHANGES.hold { [@store, @store = store].first }
     end
 
     CHANGES = BriefMutex.new
@@ -185,7 +185,7 @@ module Plock
 
     def open_default
       inside = false
-      CHANGES.synchronize do
+      CHANGES.hold do
         inside = true # from here on, a ThreadError is the application's
         @store ||= configuration.open.tap { configuration.freeze }
       end

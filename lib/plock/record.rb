@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "etc"
-
 module Plock
   # The record of an owner in a store, as the engine and the stores in Ruby write it: "host pid
   # thread channel label value".
@@ -19,9 +17,6 @@ module Plock
     FORM = /\A(\S+) (\d+) (\d+)\S* \S+ (\S+) (.+)\z/m.freeze
 
     private_constant :NONE, :UNFIT, :FORM
-
-    # The name of a host does not change. Only the main Ractor can remember it.
-    @host = Etc.uname[:nodename].freeze
 
     class << self
       # @param record [String] of any bytes: a value may have any, and other programs may write
@@ -73,7 +68,10 @@ module Plock
 
       private
 
-      attr_reader :host
+      # The name of a host does not change. Only the main Ractor can remember it.
+      def host
+        @host || Etc.uname[:nodename].freeze.tap { |name| @host = name if Dispatcher.here? }
+      end
 
       # @return [String] ASCII
       def encode(text)

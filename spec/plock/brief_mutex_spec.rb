@@ -30,6 +30,25 @@ RSpec.describe Plock::BriefMutex do
     mutex = described_class.new
     expect(handed_on?(mutex) { mutex.synchronize { nil } }).to be(true)
     expect(handed_on?(mutex) { mutex.lock && mutex.unlock }).to be(true)
+    expect(handed_on?(mutex) { mutex.hold { nil } }).to be(true)
+  end
+
+  it "lets work that may take long be interrupted, and is free then" do
+    mutex = described_class.new
+    worker = Thread.new { mutex.hold { sleep } }
+    worker.report_on_exception = false
+    eventually { mutex.locked? && worker.stop? }
+    worker.raise(IOError)
+    expect { worker.join(5) }.to raise_error(IOError)
+    expect(mutex).not_to be_locked
+  end
+
+  it "is not unlocked by one who could not lock it" do
+    mutex = described_class.new
+    mutex.hold do
+      expect { mutex.hold { nil } }.to raise_error(ThreadError)
+      expect(mutex).to be_owned
+    end
   end
 
   it "is the mutex of the dispatcher's start, which no later call may unlock" do

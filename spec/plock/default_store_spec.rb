@@ -74,6 +74,19 @@ RSpec.describe Plock do
       stores = Array.new(8) { background { described_class.store } }.map(&:value)
       expect(stores.uniq.size).to be(1)
     end
+
+    # A thread inherits the interrupt mask of the one that starts it.
+    it "is opened by a callable that can be interrupted, and whose threads can be killed" do
+      thread = nil
+      described_class.configure do |c|
+        c.store = -> do
+          thread = Thread.new { sleep(20) }
+          Plock::Store.open("memory:")
+        end
+      end
+      described_class.store
+      expect(thread.kill.join(5)).to be(thread)
+    end
   end
 
   describe "in a signal handler" do

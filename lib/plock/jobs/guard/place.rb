@@ -19,7 +19,7 @@ module Plock
         # @param url [String]
         # @return [Locking]
         def at(url)
-          @opening.synchronize { @opened[url] ||= Plock.open_at(url) }
+          @opening.hold { @opened[url] ||= Plock.open_at(url) }
         end
 
         def reset

@@ -44,7 +44,7 @@ class Locker
 
       # @return [Store] of the model's database
       def self.of(model)
-        @lock.synchronize { @stores[model.connection_db_config] ||= new(model) }
+        @lock.hold { @stores[model.connection_db_config] ||= new(model) }
       end
 
       def initialize(model)
