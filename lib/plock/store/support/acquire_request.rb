@@ -102,13 +102,13 @@ module Plock
           attempt
         rescue UnavailableError => e
           @failed = true
-          raise if left.positive? && @store.reach&.lost?(e, @called_at)
-
           if left.positive?
+            raise if @store.reach&.lost?(e, @called_at)
+
             start_again
             pause_after_failure
+            retry if left.positive?
           end
-          retry if left.positive?
           raise unless refused_until_late?(e)
 
           false
