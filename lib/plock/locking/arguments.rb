@@ -168,14 +168,17 @@ module Plock
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
 
-          unable =
-            if !Fiber.current.blocking? || Fiber.scheduler
-              "single out one fiber of a thread"
-            elsif signal_handler?
-              "be used in a signal handler"
-            end
-          unable && unsupported(
-            "on_lost: :raise cannot #{unable}: pass a callable, or ask lease.lost?"
+          unless Fiber.current.blocking? && Fiber.scheduler.nil?
+            unsupported(
+              "on_lost: :raise cannot single out one fiber of a thread: " \
+                "pass a callable, or ask lease.lost?"
+            )
+          end
+          return unless signal_handler?
+
+          unsupported(
+            "on_lost: :raise cannot be used in a signal handler: " \
+              "pass a callable, or ask lease.lost?"
           )
         end
 
