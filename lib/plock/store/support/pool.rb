@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../background"
+require_relative "../../brief_mutex"
 require_relative "../../clock"
 require_relative "../../errors"
 require_relative "../../pool_status"
@@ -79,7 +80,7 @@ module Plock
         Thread.handle_interrupt(UNINTERRUPTED) do
           next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
 
-          connecting = alone do
+          connecting = @lock.synchronize do
             loan.room = nil
             loan.connecting
           end
@@ -94,18 +95,18 @@ module Plock
         loan.connection
       ensure
         # a connection that comes later is closed
-        alone { loan.room = nil }
+        @lock.synchronize { loan.room = nil }
       end
 
       def drop(connection)
-        ours = alone { @all.delete(connection) }
+        ours = @lock.synchronize { @all.delete(connection) }
         connection.close if ours
       end
 
       # Closes idle connections at once, and lent ones when they are given back, until a caller asks
       # for a connection again.
       def close
-        idle = alone do
+        idle = @lock.synchronize do
           @closed = true
           @count -= @idle.size
           @idle.tap { @idle = [] }
@@ -116,7 +117,7 @@ module Plock
       # @return [PoolStatus]
       def status
         discard_all
-        alone do
+        @lock.synchronize do
           idle = @idle.size
           PoolStatus.new(@size, @count - idle, idle, @waiting, @waits)
         end
@@ -133,15 +134,9 @@ module Plock
 
       private
 
-      # An interrupted waiter for the mutex could keep the others asleep: see {BriefMutex}. Only the
-      # wait for room is interrupted, and its caller then locks the mutex again.
-      def alone(&block)
-        Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize(&block) }
-      end
-
       def start_afresh
         @pid = Process.pid
-        @lock = Mutex.new
+        @lock = BriefMutex.new
         @returned = ConditionVariable.new
         @idle = []
         @all = []
@@ -155,13 +150,13 @@ module Plock
       # If the loan has been given back by then, the pool keeps the connection.
       def fulfil(loan)
         begun = false
-        alone { begun = loan.connecting = !loan.room.nil? }
+        @lock.synchronize { begun = loan.connecting = !loan.room.nil? }
         connection = @open.call if begun
       ensure
         Thread.handle_interrupt(UNINTERRUPTED) do
           next unless begun
 
-          abandoned = alone do
+          abandoned = @lock.synchronize do
             @made = true if connection # before the first connection there can be no lease
             @all << connection if connection
             loan.connection = connection
@@ -176,7 +171,7 @@ module Plock
 
       # @return [Boolean] was there a connection, or room for one?
       def reserve(loan, more)
-        alone { find_room(loan, more) }
+        @lock.synchronize { find_room(loan, more) }
       end
 
       def find_room(loan, more)
@@ -192,14 +187,14 @@ module Plock
       # Waits until there is a connection, or room for one.
       def queue(loan, deadline, more)
         waits = false
-        alone do
+        @lock.synchronize do
           @waits += 1
           @waiting += 1
           waits = true
         end
         await_room(deadline, more) until reserve(loan, more)
       ensure
-        alone { @waiting -= 1 if waits }
+        @lock.synchronize { @waiting -= 1 if waits }
       end
 
       def full?(more) = @count - @idle.size >= @size + more
@@ -213,7 +208,7 @@ module Plock
         end
 
         if Fiber.current_scheduler then sleep([left, LOOK_S].min)
-        else @lock.synchronize { @returned.wait(@lock, left) if full?(more) }
+        else @lock.hold { @returned.wait(@lock, left) if full?(more) }
         end
       end
 
@@ -221,7 +216,7 @@ module Plock
         idle = connection&.finished? && !@closed
         drop(connection) if connection && !idle
       ensure
-        alone do
+        @lock.synchronize do
           idle ? @idle << connection : @count -= 1
           @returned.broadcast
         end
