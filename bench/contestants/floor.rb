@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 # The floor is a C program (floor.c); run.rb compiles it before the first round.
-%i[tcp unix].each do |transport|
-  Bench.contestant "floor-#{transport}", label: "floor, C", role: :floor, transport: transport
+{ tcp: :port, unix: :socket }.each do |transport, place|
+  Bench.contestant "floor-#{transport}",
+                   label: "floor, C", role: :floor, transport: transport,
+                   floor: ->(address) { [transport, address.public_send(place)] }
 end

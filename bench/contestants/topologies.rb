@@ -1,7 +1,17 @@
 # frozen_string_literal: true
 
 # The same lock on one Redis, on a node of a cluster, and on a primary that sentinels name. A
-# cluster is compared with one Redis, and sentinels with their primary by its own URL.
+# cluster is compared with one Redis, and sentinels with their primary by its own URL. The floor on
+# a node of the cluster shows what Redis itself loses there.
+{
+  "floor" => ["the floor on one Redis", :floor],
+  "floor-cluster" => ["the floor on a node of a cluster", :peer]
+}.each do |name, (label, role)|
+  Bench.contestant "topology-#{name}",
+                   label: label, role: role, family: :topologies, transport: :floor,
+                   floor: ->(address) { ["tcp", JSON.parse(File.read(address.socket)).fetch(name)] }
+end
+
 {
   "single" => ["one Redis", :floor, :cluster],
   "cluster" => ["a node of a cluster", :plock, :cluster],

@@ -2,6 +2,7 @@
 
 require_relative "handoff"
 require_relative "pairs"
+require_relative "../support/floor"
 require_relative "../support/measuring"
 
 module Bench
@@ -36,7 +37,7 @@ module Bench
       private
 
       def count(runner, result) =
-        result.objects = runner.count(COUNTED).fetch("objects").fdiv(COUNTED)
+        result.objects = runner.count(COUNTED)["objects"]&.fdiv(COUNTED)
     end
 
     # The hand-offs of these contestants, in turn.
@@ -85,14 +86,16 @@ module Bench
     private
 
     def measure(placement, &progress)
-      results = Uncounted.new(@server, @contestants, nil, @options).run(placement, &progress)
+      results = Floor.compile do |floor|
+        Uncounted.new(@server, @contestants, floor, @options).run(placement, &progress)
+      end
       results.each { |result| @versions.merge!(result.versions) }
     end
 
     def columns(_) = COLUMNS
 
     def checks(results, _)
-      results.reject { |result| result.contestant.floor? }.map do |result|
+      results.select { |result| result.contestant.plock? }.map do |result|
         Check.new("#{result.contestant.name} at least #{PAIRS} of the pairs",
                   format("%.2f", result.ratio), result.ratio >= PAIRS)
       end

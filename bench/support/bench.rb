@@ -21,18 +21,20 @@ module Bench
   # servers, where transport tells what is compared with what.
   #
   # setup: given the Address, it returns a callable that does one pair and returns :held, the value
-  # of the locked block. contender: nil for contestants that are not measured under contention.
+  # of the locked block. floor: instead, for the C program, its arguments, given the Address.
+  # contender: nil for contestants that are not measured under contention.
   # Given the Address, once in a process, it returns a callable that makes a lock for one thread. A
   # lock is called with a key and a Proc, and returns the Proc's value.
   Contestant =
     Struct.new(
-      :name, :label, :role, :family, :transport, :gems, :setup, :contender, keyword_init: true
+      :name, :label, :role, :family, :transport, :gems, :floor, :setup, :contender,
+      keyword_init: true
     ) do
       def peer? = role == :peer
       def floor? = role == :floor
       def plock? = role == :plock
       def ours? = !peer? && !native?
-      def native? = floor? && setup.nil?
+      def native? = !floor.nil?
       def beside?(other) = [family, transport] == [other.family, other.transport]
     end
 
@@ -44,10 +46,12 @@ module Bench
   @contestants = {}
 
   class << self
-    def contestant(name, label:, role:, family: :lock, transport: :tcp, gems: [], &setup)
+    def contestant(
+      name, label:, role:, family: :lock, transport: :tcp, gems: [], floor: nil, &setup
+    )
       @contestants[name] = Contestant.new(
         name: name, label: label, role: role, family: family, transport: transport, gems: gems,
-        setup: setup
+        floor: floor, setup: setup
       )
     end
 

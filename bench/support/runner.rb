@@ -23,10 +23,8 @@ module Bench
     private
 
     def command(contestant, address, floor_program)
-      if contestant.native?
-        place = contestant.transport == :unix ? address.socket : address.port
-        return [floor_program, contestant.transport.to_s, place.to_s]
-      end
+      return [floor_program, *contestant.floor.call(address).map(&:to_s)] if contestant.native?
+
       path = contestant.peer? ? ["-rbundler/setup"] : ["-I", LIB]
       [
         RbConfig.ruby, *path, File.join(__dir__, "worker.rb"), contestant.name, address.port.to_s,

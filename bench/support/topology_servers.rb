@@ -10,6 +10,8 @@ module Bench
   # One Redis, a cluster of three nodes, and three sentinels with a primary and two replicas: those
   # of the suite. The address of them all is a file with their URLs.
   class TopologyServers
+    FLOOR_KEY = "bench:floor" # in floor.c
+
     def self.run
       servers = new
       yield servers
@@ -28,7 +30,8 @@ module Bench
       File.write(
         @address.socket,
         JSON.dump(
-          "single" => @single.url, "cluster" => @cluster.url,
+          "single" => @single.url, "cluster" => @cluster.url, "floor" => @single.port,
+          "floor-cluster" => @cluster.owner(FLOOR_KEY).port,
           "primary" => @sentinels.primary.url, "sentinel" => @sentinels.url
         )
       )

@@ -19,6 +19,27 @@ static void a_key_has_the_slot_that_redis_gives_it(void) {
     CHECK_INT(plock__slot(plock__text("a\0b", 3)), 8383);
 }
 
+/* The checksum, bit by bit: a division by x^16 + x^12 + x^5 + 1. */
+static unsigned divided(const char *key, size_t length) {
+    unsigned rest = 0;
+    for (size_t bit = 0; bit < 8 * length; bit++) {
+        const unsigned next = (unsigned char)key[bit / 8] >> (7 - bit % 8) & 1;
+        rest = rest << 1 ^ ((rest >> 15 ^ next) & 1) * 0x11021;
+    }
+    return rest;
+}
+
+static void each_byte_counts_at_each_place(void) {
+    char key[4];
+    for (unsigned byte = 0; byte < 256; byte++) {
+        for (size_t at = 0; at < sizeof key; at++) {
+            memset(key, 'k', sizeof key);
+            key[at] = (char)byte;
+            CHECK_INT(plock__slot(plock__text(key, sizeof key)), divided(key, sizeof key) % 16384);
+        }
+    }
+}
+
 static void a_hash_tag_alone_decides(void) {
     CHECK_INT(slot("{user1000}.following"), slot("user1000"));
     CHECK_INT(slot("foo{bar}{zap}"), slot("bar"));
@@ -45,6 +66,7 @@ static void the_names_beside_a_lock_are_in_its_slot(void) {
 
 int main(void) {
     RUN(a_key_has_the_slot_that_redis_gives_it);
+    RUN(each_byte_counts_at_each_place);
     RUN(a_hash_tag_alone_decides);
     RUN(a_tag_that_is_empty_or_open_is_none);
     RUN(the_names_beside_a_lock_are_in_its_slot);

@@ -75,7 +75,7 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
 /* Joins the wait queue if necessary. *asks: this thread must ask at once (plock__waiter_join). */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
-    lease->node = plock__store_node(lease->store, lease->subject.key);
+    plock__lease_route(lease);
     const plock_wait_request wait_request = {.subject = &lease->subject,
                                              .ttl = lease->new_ttl,
                                              .ticket = lease->ticket,
@@ -96,7 +96,7 @@ plock_status plock__acquire_prepare(plock_redis_lease *lease) {
 
 static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     bool asks = true;
-    lease->node = plock__store_node(lease->store, lease->subject.key);
+    plock__lease_route(lease);
     plock_status status = plock__acquire_prepare(lease);
     if (!status && lease->patient) status = join(lease, NULL, false, &asks);
     if (!status && lease->patient && !lease->waiter && !looks_first(lease))

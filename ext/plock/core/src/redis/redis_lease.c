@@ -5,6 +5,7 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "base/slot.h"
 
 #include <string.h>
 
@@ -59,8 +60,13 @@ plock_redis_lease *plock__lease_make(plock_store *store, plock_text key) {
                                 .id = plock__lease_number(),
                                 .generation = plock__generation()};
     lease->store = plock__store_retain(store);
-    lease->node = plock__store_node(store, key);
+    if (store->routes) lease->slot = plock__slot(key);
+    plock__lease_route(lease);
     return lease;
+}
+
+void plock__lease_route(plock_redis_lease *lease) {
+    lease->node = plock__slot_node(lease->store, lease->slot);
 }
 
 plock_status plock_lease_new(plock_lease **out, plock_store *store, const char *key,

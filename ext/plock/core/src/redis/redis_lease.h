@@ -14,6 +14,7 @@ struct plock_redis_lease {
     plock_debt debt;  /* for a release in the background */
     plock_store *store;
     plock_node *node; /* the node that has the key */
+    unsigned slot;    /* of the key, on a cluster */
     plock_subject subject;
     /* the owner was brought and may have other leases on the key, so a release takes back only the
      * acquire with this record */
@@ -87,6 +88,8 @@ static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_s
 
 /* Returns NULL if there is no memory. */
 plock_redis_lease *plock__lease_make(plock_store *store, plock_text key);
+/* Finds the node that has the key now. */
+void plock__lease_route(plock_redis_lease *lease);
 void plock__lease_destroy(plock_redis_lease *lease);
 
 /* Begins an operation, and forgets the error of an earlier one. */

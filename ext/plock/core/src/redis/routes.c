@@ -68,9 +68,13 @@ static plock_node *at(const plock_routes *routes, unsigned slot) {
     return atomic_load_explicit(&routes->slots[slot], memory_order_acquire);
 }
 
-plock_node *plock__store_node(plock_store *store, plock_text key) {
-    plock_node *node = store->routes ? at(store->routes, plock__slot(key)) : NULL;
+plock_node *plock__slot_node(plock_store *store, unsigned slot) {
+    plock_node *node = store->routes ? at(store->routes, slot) : NULL;
     return node ? node : &store->node;
+}
+
+plock_node *plock__store_node(plock_store *store, plock_text key) {
+    return plock__slot_node(store, store->routes ? plock__slot(key) : 0);
 }
 
 plock_node *plock__routes_primary(plock_store *store, unsigned number) {

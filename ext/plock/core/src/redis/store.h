@@ -25,6 +25,8 @@ struct plock_store {
 
 /* Returns the node that has the key. On a cluster, that may be another one at the next call. */
 plock_node *plock__store_node(plock_store *store, plock_text key);
+/* The same for a key with this slot; without a cluster, the slot is ignored. */
+plock_node *plock__slot_node(plock_store *store, unsigned slot);
 
 /* Returns the first node, or the one after this. NULL: there are no more. */
 plock_node *plock__store_nodes(plock_store *store, const plock_node *after);

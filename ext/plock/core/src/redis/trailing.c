@@ -166,7 +166,7 @@ static void unmake(trailing *t) {
 }
 
 plock_status plock__trailing_begin(plock_redis_lease *lease, const plock_request *request) {
-    lease->node = plock__store_node(lease->store, lease->subject.key);
+    plock__lease_route(lease);
     plock_pool *pool = &lease->node->pool;
     plock_error ignored;
     /* a script that is not known would be executed only later, by the worker thread */
