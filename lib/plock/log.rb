@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "plain_text"
+
 module Plock
   # Warnings that no caller can get as an exception.
   #
@@ -31,10 +33,7 @@ module Plock
 
     # @return [String] in UTF-8: the message and the path may have different encodings
     def self.description(error)
-      parts = [error.message, error.backtrace&.first].map do |part|
-        part.to_s.dup.force_encoding(Encoding::UTF_8).scrub
-      end
-      format("%s (%s)", *parts)
+      format("%s (%s)", *[error.message, error.backtrace&.first].map { PlainText.utf8(_1) })
     end
     private_class_method :description
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "plock"
+require_relative "plain_text"
 require_relative "web/needed_gems"
 require_relative "web/actions"
 require_relative "web/assets"
@@ -90,7 +91,7 @@ module Plock
       unless user.is_a?(String)
         user = request.get_header("REMOTE_USER") || request.ip || "an unknown user"
       end
-      String.new(user, encoding: Encoding::UTF_8).scrub # servers pass headers on as bytes
+      PlainText.utf8(user) # servers pass headers on as bytes
     end
 
     # @api private

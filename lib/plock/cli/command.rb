@@ -2,6 +2,7 @@
 
 require_relative "../cli"
 require_relative "../errors"
+require_relative "../plain_text"
 
 module Plock
   module CLI
@@ -233,7 +234,7 @@ module Plock
         case object
         when Hash then object.transform_values { |value| scrubbed(value) }
         when Array then object.map { |value| scrubbed(value) }
-        when String then object.dup.force_encoding(Encoding::UTF_8).scrub
+        when String then PlainText.utf8(object)
         else object
         end
       end

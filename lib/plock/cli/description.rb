@@ -13,7 +13,7 @@ module Plock
         def to_h(status)
           first = status.holders.first
           {
-            key: status.key && String.new(status.key, encoding: Encoding::UTF_8).scrub,
+            key: status.key,
             store_key: status.store_key,
             kind: status.kind,
             node: status.node,
@@ -74,9 +74,7 @@ module Plock
         def someone(known) = person(known).merge(since: moment(known.since), mode: known.mode)
 
         def person(known)
-          {
-            host: known.host&.scrub, pid: known.pid, thread: known.thread, label: known.label&.scrub
-          }
+          { host: known.host, pid: known.pid, thread: known.thread, label: known.label }
         end
 
         def moment(time) = time&.utc&.strftime("%FT%T.%3NZ")

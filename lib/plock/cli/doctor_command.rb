@@ -118,8 +118,9 @@ module Plock
 
       def print_json(findings)
         told = findings.map do |finding|
-          finding.to_h.transform_values { |value| value.is_a?(String) ? value.scrub : value }
-            .merge(check: name_of(finding.check), accepted: finding.danger? && !counts?(finding))
+          finding.to_h.merge(
+            check: name_of(finding.check), accepted: finding.danger? && !counts?(finding)
+          )
         end
         $stdout.puts(
           json(

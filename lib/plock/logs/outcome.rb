@@ -55,7 +55,7 @@ module Plock
         # @return [String] of one line
         def quoted(value)
           text = value.is_a?(Float) ? format("%.6f", value).sub(/\.?0+\z/, "") : value.to_s
-          text = text.dup.force_encoding(Encoding::UTF_8).scrub
+          text = PlainText.utf8(text)
           return text unless QUOTED.match?(text)
 
           inside = text.gsub(SPECIAL) do |char|

@@ -258,7 +258,7 @@ module Plock
       # Removes the key from its present holder, even if that renews it at the same time, but not
       # from a later holder.
       #
-      # @param only [Array<Status::Holder>, nil] nil: whoever holds it
+      # @param only [Array<Status::Holder>, nil] nil: from any holder
       # @return [String, nil] the value that was removed
       def remove(client, key, only)
         value, cas = client.read_with_cas(key)

@@ -62,7 +62,7 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
     replica.continue_process
   end
 
-  # The first call after the end of the old primary may wait for that in vain.
+  # The first call after the end of the old primary may fail when it has waited for that.
   def extends?(lease)
     lease.extend
   rescue Plock::UnavailableError

@@ -63,13 +63,8 @@ module WithTransactionalLock
         raise Plock::UnsupportedError, "MySQL has no shared transactional locks" if request.shared
 
         sql = request.statement(:insert) { insert(request) }
-        inserted = if request.timeout
-                     within(connection, request) do |limit|
-                       inserted?(connection, request.id, limit + sql)
-                     end
-                   else
-                     inserted?(connection, request.id, sql)
-                   end
+        asked = ->(limit) { inserted?(connection, request.id, limit + sql) }
+        inserted = request.timeout ? within(connection, request, &asked) : asked.call("")
         fence(known, request.id) if inserted
       end
 

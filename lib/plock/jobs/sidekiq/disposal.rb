@@ -28,7 +28,11 @@ module Plock
       end
 
       # Prepended to Sidekiq::JobSet, through which an entry of a set deletes itself.
-      module DeletedFromSet
+      module Emptied
+        def clear
+          Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
+        end
+
         def delete_by_value(name, value)
           super.tap { |deleted| Disposal.of_text(value) if deleted && deleted != 0 }
         end
@@ -56,20 +60,12 @@ module Plock
         end
       end
 
-      # Prepended to Sidekiq::JobSet.
-      module ClearedSet
-        def clear
-          Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
-        end
-      end
-
       class << self
         def attach
           ::Sidekiq::JobRecord.prepend(Deleted)
           ::Sidekiq::DeadSet.prepend(Killed)
           ::Sidekiq::Queue.prepend(Cleared)
-          ::Sidekiq::JobSet.prepend(ClearedSet)
-          ::Sidekiq::JobSet.prepend(DeletedFromSet)
+          ::Sidekiq::JobSet.prepend(Emptied)
         end
 
         # @param item [Hash] Sidekiq's data of a job
