@@ -220,6 +220,44 @@ static void a_connection_found_closed_is_no_failure(void) {
     end();
 }
 
+/* --- one that comes while the last collector ends --- */
+
+static void (*destroy_collector)(plock_job *);
+static atomic_bool destroyed;
+
+/* A thread has noted its debt, found no collector, and is about to start one. */
+static void destroy_late(plock_job *job) {
+    owed *made = owe(2, PLOCK_SECOND);
+    plock__enter();
+    plock_debts *debts = &store->node.debts;
+    CHECK(!debts->collectors && !debts->first);
+    if (made) debts->first = debts->last = &made->debt;
+    debts->count++;
+    plock__leave();
+    destroy_collector(job);
+    atomic_store(&destroyed, true);
+}
+
+static void one_that_comes_while_the_last_collector_ends_is_for_the_next(void) {
+    begin(true);
+    submit(1, 3600 * PLOCK_SECOND);
+    await_pause();
+    plock__enter();
+    plock_job *job = (plock_job *)(void *)store->node.debts.collectors;
+    destroy_collector = job->destroy;
+    job->destroy = destroy_late;
+    plock__leave();
+    atomic_store(&dark, false);
+    fake_clock_pass(2 * PLOCK_SECOND);
+    fake_nudge();
+    for (unsigned rounds = 0; !atomic_load(&destroyed) && test_patient(&rounds);) continue;
+    CHECK_INT(atomic_load(&settled), 1);
+    submit(3, PLOCK_SECOND);
+    await_settled(3);
+    CHECK_STATUS((plock_status)atomic_load(&last_status), PLOCK_OK);
+    end();
+}
+
 /* --- the end of the process, and its children --- */
 
 static void a_drain_waits_for_no_pause(void) {
@@ -300,6 +338,7 @@ int main(void) {
     RUN(those_whose_time_is_over_are_not_kept_in_memory);
     RUN(there_are_never_too_many);
     RUN(a_connection_found_closed_is_no_failure);
+    RUN(one_that_comes_while_the_last_collector_ends_is_for_the_next);
     RUN(a_drain_waits_for_no_pause);
     RUN(a_drain_that_is_over_lets_go_of_what_is_left);
     RUN(a_child_settles_nothing_of_its_parents);

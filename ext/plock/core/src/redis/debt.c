@@ -204,8 +204,10 @@ static void destroy(plock_job *job) {
     const bool own = collector->generation == plock__generation();
     plock__call_cancel(&collector->call, NULL);
     plock__enter();
-    if (own && !collector->ended) unlink_collector(debts, collector);
-    plock_debt *left = own && !debts->collectors ? take_all(debts) : NULL;
+    /* what came after a collector had ended is for the one that the newcomer starts */
+    const bool cut_off = own && !collector->ended;
+    if (cut_off) unlink_collector(debts, collector);
+    plock_debt *left = cut_off && !debts->collectors ? take_all(debts) : NULL;
     plock_debt *inherited = debts->inherited;
     debts->inherited = NULL;
     plock__leave();
