@@ -223,6 +223,25 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     end();
 }
 
+/* The queue on the server may be lost, so a waiter that looks for the lock could overtake the one
+ * that asks for its place. */
+static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
+    begin();
+    insert(0, 1);
+    insert(1, 2);
+    queue->look_at = plock_now() + 1;
+    plock__wait_queue_shake(queue, NULL);
+    CHECK(next(true) == &waiters[0]);
+    plock__wait_queue_looks(queue, plock_now());
+    CHECK(plock__waiter_call(&waiters[0], false));
+    fake_clock_pass(1); /* a look falls due just then */
+    CHECK(next(true) == NULL);
+    waiters[0].due = false;
+    waiters[0].state = PLOCK__WAITER_RESTS;
+    CHECK(next(true) == &waiters[1]);
+    end();
+}
+
 /* Shaken, all of them ask again in the order of the server's queue. */
 static void those_that_are_due_ask_in_order(void) {
     begin();
@@ -390,6 +409,7 @@ int main(void) {
     RUN(a_message_counts_beside_an_answer);
     RUN(a_waiter_that_is_already_asking_is_skipped);
     RUN(a_waiter_without_a_place_asks_as_soon_as_it_can_queue);
+    RUN(a_look_of_one_without_a_place_waits_for_those_before_it);
     RUN(those_that_are_due_ask_in_order);
     RUN(many_that_rest_cost_nothing);
     RUN(a_call_while_a_request_is_under_way_is_remembered);

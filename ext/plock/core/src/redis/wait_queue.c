@@ -224,6 +224,8 @@ plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_n
     /* as a rule the first one rests, or the second if the first one asks */
     for (; first && !plock__waiter_rests(first); first = first->next) VISIT();
     if (!first) return NULL;
+    /* the queue may be lost, and then this one would overtake the one that asks for its place */
+    if (open && first->due) return NULL;
     if (now >= when(queue)) return first;
     if (when(queue) < *at) *at = when(queue);
     return NULL;

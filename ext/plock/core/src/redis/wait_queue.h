@@ -93,8 +93,8 @@ void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now);
 
 /* Returns the next waiter whose job must ask; NULL during a pause. If the channel is `open` and no
  * job of this queue is asking, that is the first waiter whose place is due. Otherwise it is the
- * first that rests, if a look is due. Returns NULL if there is none now; then lowers *at to the
- * time of the next look. */
+ * first that rests, if a look is due, and its place is not. Returns NULL if there is none now; then
+ * lowers *at to the time of the next look. */
 plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
                                      plock_ns *at);
 
