@@ -134,7 +134,7 @@ module Plock
       #
       # @param depth [Integer] of the frames of this call
       def timeout_around?(error, depth)
-        return false unless error.message == EXPIRED && (frames = error.backtrace_locations)
+        return false unless Log.message_of(error) == EXPIRED && (frames = error.backtrace_locations)
 
         frames.first([frames.size - depth, 0].max).none? do |frame|
           frame.base_label.to_s.include?("timeout")

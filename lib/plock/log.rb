@@ -33,8 +33,16 @@ module Plock
 
     # @return [String] in UTF-8: the message and the path may have different encodings
     def self.description(error)
-      format("%s (%s)", *[error.message, error.backtrace&.first].map { PlainText.utf8(_1) })
+      format("%s (%s)", *[message_of(error), error.backtrace&.first].map { PlainText.utf8(_1) })
     end
     private_class_method :description
+
+    # @return [String] the error's message, or what the method `message` has raised: it is the
+    #   application's, too
+    def self.message_of(error)
+      error.message
+    rescue StandardError, ScriptError => e
+      "its message cannot be shown, which raised #{e.class}"
+    end
   end
 end

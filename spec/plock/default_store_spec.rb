@@ -350,6 +350,14 @@ RSpec.describe Plock do
       expect(heard.join).to include("acquire raised IOError: \uFFFD (/é/app.rb:1)")
     end
 
+    it "lets the block run if the message of a listener's error raises, too" do
+      described_class.configure { |c| c.url = "memory:" }
+      mute = Class.new(IOError) { def message = raise(KeyError) }
+      described_class.subscribe(:acquire) { raise mute }
+      heard = warnings { expect(described_class.acquire("k") { :ran }).to be(:ran) }
+      expect(heard.join).to include("its message cannot be shown, which raised KeyError")
+    end
+
     it "accepts names as Symbols, Strings, patterns and objects with ===" do
       described_class.configure { |c| c.url = "memory:" }
       heard = Hash.new { |hash, pattern| hash[pattern] = [] }
