@@ -77,8 +77,7 @@ module Plock
             perform_batch(statements.map { |sql| fill(sql, binds) }, types, deadline)
           end
         rescue *self.class.failures => e
-          @busy = false if answered?(e)
-          roll_back unless @busy
+          roll_back if answered?(e)
           raise failure(e)
         end
 
@@ -141,8 +140,10 @@ module Plock
 
         def escape(text) = @raw.escape(text)
 
+        # Until the transaction has ended, the connection is busy: an interrupted caller must not
+        # leave it to another one.
         def roll_back
-          return unless in_transaction?
+          return @busy = false unless in_transaction?
 
           run("ROLLBACK", Clock.now + ROLLBACK_S)
         rescue Error

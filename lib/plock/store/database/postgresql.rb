@@ -179,6 +179,14 @@ module Plock
           answer(rows, counts[-2])
         end
 
+        # If it fails, its transaction is still open.
+        def commit_alone(sql, deadline)
+          commit([sql], deadline)
+        rescue *self.class.failures => e
+          roll_back if answered?(e)
+          raise
+        end
+
         # @return [Array(Array, Array)] the rows of the last statement that returns some, and how
         #   many rows each of them affected
         def carry_out(statements, deadline)
@@ -197,7 +205,7 @@ module Plock
 
         def perform(sql, binds, deadline)
           if @pooled && WRITES.match?(sql)
-            return commit([fill_places(sql, binds)], deadline)
+            return commit_alone(fill_places(sql, binds), deadline)
           elsif @names && binds.any?
             name = @names[sql] || prepare(sql, deadline)
             @busy = true
