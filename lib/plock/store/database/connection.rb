@@ -201,6 +201,12 @@ module Plock
 
         def unavailable(error, code = :io) = UnavailableError.new(words(error), code: code)
 
+        # The server only reads, perhaps since a failover. A new connection may find another one.
+        def read_only(error)
+          spoil
+          unavailable(error)
+        end
+
         def again(error) = Again.new(words(error))
 
         def forbidden(error) = PermissionError.new(words(error))

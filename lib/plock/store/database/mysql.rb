@@ -16,6 +16,7 @@ module Plock
 
         FORBIDDEN = [1044, 1142, 1143, 1227].freeze
         MISSING = 1146
+        READ_ONLY = [1290, 1836].freeze
 
         # Locks rows, but no gaps between them, so callers for neighbouring keys do not wait for
         # one another.
@@ -34,10 +35,9 @@ module Plock
         READ_S = 2
         LONGEST_S = 31_536_000
 
-        # Failures of a server that is going down, has too many connections, is read-only …
+        # Failures of a server that is going down, has too many connections …
         UNAVAILABLE = [
-          1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1317, 1836,
-          1927, 3024
+          1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927, 3024
         ].freeze
 
         REFUSALS = {
@@ -111,6 +111,7 @@ module Plock
           when *CONFLICTS then again(error)
           when *FORBIDDEN then forbidden(error)
           when MISSING then missing_table(error)
+          when *READ_ONLY then read_only(error)
           when nil, 0, *UNAVAILABLE, 2000.. then unavailable(error)
           else ProtocolError.new("#{words(error)} (#{number})", code: :server_error)
           end

@@ -15,6 +15,7 @@ module Plock
 
         FORBIDDEN = "42501"
         MISSING = "42P01"
+        READ_ONLY = "25006"
 
         # Seconds for asking the server to give up a statement.
         CANCEL_S = 0.5
@@ -280,6 +281,7 @@ module Plock
           when *CONFLICTS then again(error)
           when FORBIDDEN then forbidden(error)
           when MISSING then missing_table(error)
+          when READ_ONLY then read_only(error)
           when nil, /\A(?:08|53|57|58|25)/ then unavailable(error)
           else ProtocolError.new("#{words(error)} (#{state})", code: :server_error)
           end
