@@ -64,7 +64,8 @@ module Plock
 
       # @param model [Class] an Active Record class; its database is the store
       # @param scope [Symbol] `:connection` or `:transaction`
-      # @param pool_size [Integer] connections at most, for leases and waiters
+      # @param pool_size [Integer] connections at most, for leases and waiters; {Locking#status} and
+      #   {Locking#break} use one more while all are in use
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt with `wait: 0` may
       #   take
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
@@ -199,7 +200,7 @@ module Plock
       def examine(key, shared, budget = nil)
         deadline = Clock.now + (budget || @release_timeout)
         holders, waiters =
-          @pool.with(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
+          beside(deadline) { |connection| @locks.examine(connection, key, shared, deadline) }
         return if holders.empty? && waiters.empty?
 
         here = known
@@ -228,6 +229,9 @@ module Plock
 
         raise UnsupportedError, @locks.class::ADVICE
       end
+
+      # Lends a connection, one more than the pool has if leases and waiters use all of them.
+      def beside(deadline, &block) = @pool.with(deadline, Pool::RELEASE, &block)
 
       def disconnect = @pool.close
 
@@ -286,7 +290,7 @@ module Plock
         deadline = soon
         # a lease that is released from now on is not lost, nor is a later one on its connection
         before = known
-        ids = @pool.with(deadline) { |connection| @locks.holders(connection, key, deadline) }
+        ids = beside(deadline) { |connection| @locks.holders(connection, key, deadline) }
         leases = known.merge(before)
         ids = ids.select { |id| fences.include?(leases[id]&.fence) } if fences
         # a request that does not know yet that it has the key still uses its connection
@@ -298,7 +302,7 @@ module Plock
 
       # @param ids [Array<Integer>] the server's ids of the holders' connections
       def cut(key, ids, deadline)
-        @pool.with(deadline) do |connection|
+        beside(deadline) do |connection|
           ids.each { |id| @locks.cut(connection, id, deadline) }
           while (@locks.holders(connection, key, deadline) & ids).any? && Clock.now < deadline
             sleep(GONE_S)
