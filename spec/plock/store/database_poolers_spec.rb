@@ -43,4 +43,11 @@ RSpec.describe Plock::Store::Database, "behind a pooler that lends a connection 
     refused_once { lease.release }
     expect(store.status(key)).not_to be_held
   end
+
+  it "prepares no statements, since other clients get the connection" do
+    model = model_of(pooler.config(prepared_statements: true))
+    stores = Array.new(2) { database_store(model, **Support::Databases::PATIENT) }
+    fences = stores.map { |one| one.acquire(key, ttl: 60) { one.status(key).fence } }
+    expect(fences.uniq.size).to eq 2
+  end
 end

@@ -80,10 +80,10 @@ module Plock
 
         def initialize(adapter, &another)
           super
-          @names = ({} if adapter.prepared_statements)
-          @named = 0
           @raw.set_notice_processor { nil } # the errors that matter here are raised, too
           limit_lock_waits
+          @names = ({} if adapter.prepared_statements && !@pooled)
+          @named = 0
         end
 
         def in_transaction? = @raw.transaction_status != PG::PQTRANS_IDLE
@@ -153,8 +153,8 @@ module Plock
 
         def begin_sql = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
-        # Behind a pooler, other clients may get the session with its settings. There each
-        # statement is a transaction with its own limit.
+        # Behind a pooler, other clients may get the session with its settings and its prepared
+        # statements. There each statement is a transaction with its own limit.
         def limit_lock_waits
           deadline = Clock.now + START_S
           @pooled = run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0) != server_id
