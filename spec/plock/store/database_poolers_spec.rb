@@ -33,9 +33,10 @@ RSpec.describe Plock::Store::Database, "behind a pooler that lends a connection 
   end
 
   it "extends a lease whose row another transaction had" do
-    lease = store.acquire(key, ttl: 60)
-    refused_once { lease.extend(ttl: 90) }
-    expect(lease.remaining).to be > 60
+    store.acquire(key, ttl: 60) do |lease|
+      refused_once { lease.extend(ttl: 90) }
+      expect(lease.remaining).to be > 60
+    end
   end
 
   it "releases a lease whose row another transaction had" do
