@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-/* CRC-16/XMODEM, as the specification of Redis Cluster says: the polynomial is x^16 + x^12 + x^5
- * + 1. A byte is divided at once by shifts, without a table, which would be cold at each call. */
+/* CRC-16/XMODEM, as the specification of Redis Cluster says. The polynomial is
+ * x^16 + x^12 + x^5 + 1. A byte is divided at once by shifts, without a table, which would be cold
+ * at each call. */
 static unsigned checksum(const char *bytes, size_t length) {
     unsigned sum = 0;
     for (size_t i = 0; i < length; i++) {

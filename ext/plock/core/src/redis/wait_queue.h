@@ -28,7 +28,7 @@ struct plock_wait_queue {
     plock_ns told_at;
     unsigned looks;     /* how many looks in a row found a holder that does not notify */
     unsigned failures;  /* how many attempts in a row have not reached the server */
-    plock_ns resume_at; /* before this time nobody asks, because the server cannot be reached */
+    plock_ns resume_at; /* before this time no waiter asks, as the server cannot be reached */
     /* What plock__wait_queue_note knows of the waiters: those that must ask for their places and
      * rest, in order; how many have jobs that ask, and how many still need a place. */
     plock__heap due;
