@@ -33,7 +33,9 @@ require_relative "plock/store"
 #   @param prefix [String]
 #   @param key [String]
 #   @param secret [String, nil]
-#   @return [String] the prefix followed by {digest} of the key, in one allocation
+#   @return [String] the prefix followed by {digest} of the key, in one allocation. If the prefix
+#     ends with an opening brace, a closing one comes after the first 8 digits: a hash tag for Redis
+#     Cluster.
 #
 # @!method self.token
 #   @return [String] a new owner token: a version 4 UUID from the system's random source, lower

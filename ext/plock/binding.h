@@ -40,9 +40,14 @@ plock_ns binding_ttl(VALUE number, plock_ns unit);
 /* Encodes the label as one word. Returns `encoded`, or NULL if there is no label. */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 
-/* Writes the name of a key in the store, the prefix and the digest, into `name`. Returns its
- * length. Raises ArgumentError if the prefix is too long. */
-enum { BINDING_PREFIX_MAX = 64, BINDING_NAME_MAX = BINDING_PREFIX_MAX + PLOCK_DIGEST_HEX };
+/* Writes the name of a key in the store, the prefix and the digest, into `name`. If the prefix ends
+ * with an opening brace, a closing one comes after the first 8 digits. Returns the length. Raises
+ * ArgumentError if the prefix is too long. */
+enum {
+    BINDING_PREFIX_MAX = 64,
+    BINDING_DIGEST_MAX = PLOCK_DIGEST_HEX + 1,
+    BINDING_NAME_MAX = BINDING_PREFIX_MAX + BINDING_DIGEST_MAX
+};
 size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAME_MAX]);
 
 /* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises if it fails. */

@@ -78,6 +78,18 @@ void binding_digest(VALUE message, VALUE secret, char *hex) {
     if (status) binding_raise(status, NULL);
 }
 
+/* Writes the digest after the prefix. A prefix that ends with an opening brace begins a hash tag,
+ * and the first digits are its content: so a Redis Cluster computes the slot from them alone. */
+static size_t add_digest(char *name, size_t length, VALUE key, VALUE secret) {
+    enum { TAG = 8 }; /* fewer digits would not spread evenly over the slots */
+    char *const hex = name + length;
+    binding_digest(key, secret, hex);
+    if (!length || name[length - 1] != '{') return length + PLOCK_DIGEST_HEX;
+    memmove(hex + TAG + 1, hex + TAG, PLOCK_DIGEST_HEX - TAG);
+    hex[TAG] = '}';
+    return length + PLOCK_DIGEST_HEX + 1;
+}
+
 size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAME_MAX]) {
     StringValue(prefix);
     const size_t length = (size_t)RSTRING_LEN(prefix);
@@ -85,8 +97,7 @@ size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAM
         rb_raise(rb_eArgError, "a prefix of more than %d bytes", BINDING_PREFIX_MAX);
     memcpy(name, RSTRING_PTR(prefix), length);
     RB_GC_GUARD(prefix);
-    binding_digest(key, secret, name + length);
-    return length + PLOCK_DIGEST_HEX;
+    return add_digest(name, length, key, secret);
 }
 
 /* Plock.digest(message, secret = nil) -> 64 hexadecimal digits of HMAC-SHA256(secret, message), or
@@ -106,14 +117,12 @@ static VALUE store_key(int argc, VALUE *argv, VALUE self) {
     VALUE prefix, key, secret;
     rb_scan_args(argc, argv, "21", &prefix, &key, &secret);
     StringValue(prefix);
-    char hex[PLOCK_DIGEST_HEX];
-    binding_digest(key, secret, hex);
-    const long length = RSTRING_LEN(prefix);
-    VALUE joined = rb_enc_str_new(NULL, length + PLOCK_DIGEST_HEX, rb_enc_get(prefix));
-    memcpy(RSTRING_PTR(joined), RSTRING_PTR(prefix), (size_t)length);
-    memcpy(RSTRING_PTR(joined) + length, hex, sizeof hex);
+    const size_t length = (size_t)RSTRING_LEN(prefix);
+    VALUE name = rb_enc_str_new(NULL, (long)(length + BINDING_DIGEST_MAX), rb_enc_get(prefix));
+    memcpy(RSTRING_PTR(name), RSTRING_PTR(prefix), length);
+    rb_str_set_len(name, (long)add_digest(RSTRING_PTR(name), length, key, secret));
     RB_GC_GUARD(prefix);
-    return joined;
+    return name;
 }
 
 /* Plock.token -> a random UUID, version 4. */

@@ -123,6 +123,11 @@ module Plock
     # Opens a store in memcached.
     MEMCACHED = "memcached://"
 
+    # The URLs of a Redis Cluster.
+    #
+    # @api private
+    CLUSTER = /\Arediss?\+cluster:/
+
     # For messages.
     KNOWN = "give a URL (redis://, rediss://, redis+sentinel://, redis+cluster://, unix://, " \
             "local: or memory:) or a client of Redis"
@@ -236,7 +241,7 @@ module Plock
           settings = address.options.merge(settings)
         end
         store = connect(source, settings)
-        store.config = config
+        store.config = CLUSTER.match?(source) ? config.for_cluster : config
         warn_once_of(store) if store.unverified?
         store
       end

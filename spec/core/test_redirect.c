@@ -254,14 +254,14 @@ static void an_answer_that_leads_nowhere_is_tried_again(void) {
 
 static void keys_that_would_be_apart_are_refused_unsent(void) {
     static const plock_request BRACES = {
-        .script = PLOCK__RELEASE, .keys = 1, .arguments = 1, .texts = {{"a{k}b", 5}, {"me", 2}}};
+        .script = PLOCK__RELEASE, .keys = 1, .arguments = 1, .texts = {{"{k}b", 4}, {"me", 2}}};
     static const plock_text TEXTS[] = {{"k", 1}, {"l", 1}, {"", 0}, {"", 0}, {"me", 2}, {"me", 2}};
     static const plock_request TWO = {
         .script = PLOCK__RELEASE_ALL, .keys = 2, .arguments = 4, .list = TEXTS};
     begin();
     start_for(&BRACES);
     CHECK_STATUS(step(), PLOCK_CROSSSLOT);
-    CHECK_HAS(error.message, "without braces");
+    CHECK_HAS(error.message, "begins with a brace");
     start_for(&TWO);
     CHECK_STATUS(step(), PLOCK_CROSSSLOT);
     CHECK(!plock__call_left(&call));

@@ -227,6 +227,15 @@ RSpec.describe Plock::Store do
     end
   end
 
+  # The names of what stands beside a key are made from it, in another way if it has a hash tag.
+  it "keeps keys apart that differ in braces only" do
+    store = open_store
+    names = [key, "{#{key}}", "#{key}{b}", "{#{key}}{b}", "{#{key}{b}}", "#{key}}{b}"]
+    names.each { |name| expect(store.lock_acquire(name, "me", 60)).to be(true) }
+    expect(shared_redis.call("KEYS", "*#{key}*").size).to eq(2 * names.size)
+    names.each { |name| expect(store.lock_release(name, "me")).to be(true) }
+  end
+
   describe "#status of values that are not text" do
     let(:store) { open_store }
     let(:lock) { store.status(key).store_key }

@@ -116,6 +116,7 @@ RSpec.describe Plock::Survey do
     expect(survey.shows?("plock:v1:x:#{"0" * 64}")).to be false
     all = described_class.new(store, all_namespaces: true)
     expect(all.shows?("plock:v1:x:#{"0" * 64}")).to be true
+    expect(all.shows?("plock:v1:x:{#{"0" * 8}}#{"0" * 56}")).to be true # of a Redis Cluster
   end
 
   it "stops a listing that never ends, and says so" do

@@ -69,7 +69,7 @@ module Support
     def spread(name, each: 3)
       found = primaries.to_h { |one| [one, []] }
       (0..).each do |number|
-        here = found.fetch(owner(Plock.store_key("plock:v1:", "#{name}:#{number}")))
+        here = found.fetch(owner(Plock.store_key("plock:v1:{", "#{name}:#{number}")))
         here << "#{name}:#{number}" if here.size < each
         return found.values.transpose.flatten if found.values.all? { |names| names.size == each }
       end

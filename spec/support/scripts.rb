@@ -23,9 +23,17 @@ module Support
 
     attr_reader :lock
 
-    def companion = "plock:1:{#{lock}}:fence"
+    # The name of a lock's companion.
+    def self.companion(lock) = "#{beside(lock)}:fence"
 
-    def queue = "plock:1:{#{lock}}:queue"
+    def self.queue(lock) = "#{beside(lock)}:queue"
+
+    # As scripts/parts/beside.lua.
+    def self.beside(lock) = "plock:1:#{lock.match?(/\A[^{]+\{[^}]+\}/) ? lock : "{#{lock}}"}"
+
+    def companion = Scripts.companion(lock)
+
+    def queue = Scripts.queue(lock)
 
     def call(name, *arguments) = @client.call("EVAL", self.class.source(name), 1, lock, *arguments)
   end

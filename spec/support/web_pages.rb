@@ -38,7 +38,7 @@ module Support
 
     # As the viewer who confirms it.
     def post_break(lease)
-      path = "/locks/#{lease.store_key}/break"
+      path = "/locks/#{Rack::Utils.escape_path(lease.store_key)}/break"
       get path
       post path, token: hidden("token"), seen: hidden("seen")
     end

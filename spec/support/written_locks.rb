@@ -2,6 +2,8 @@
 
 require "securerandom"
 
+require_relative "scripts"
+
 module Support
   # Locks of processes that do not exist, on hosts that do not exist, written into Redis as the
   # engine writes them (ext/plock/core/scripts).
@@ -22,7 +24,7 @@ module Support
       name = @store.config.store_key(key, kind)
       value, note = note_of(**owner)
       @server.call("SET", name, value, "PX", left_ms)
-      @server.call("SET", "plock:1:{#{name}}:fence", note, "PX", left_ms)
+      @server.call("SET", Scripts.companion(name), note, "PX", left_ms)
       name
     end
 
@@ -31,7 +33,7 @@ module Support
       name = @store.config.store_key(key, kind_of(mode))
       value, note = note_of(**owner)
       @server.call("ZADD", name, ((Time.now.to_f * 1000) + left_ms).to_i, value)
-      @server.call("HSET", "plock:1:{#{name}}:fence", value, "#{mode} #{note}")
+      @server.call("HSET", Scripts.companion(name), value, "#{mode} #{note}")
       name
     end
 
@@ -40,7 +42,7 @@ module Support
       name = @store.config.store_key(key, share ? kind_of(share) : kind)
       ticket = ((Time.now.to_f - since) * 1_000_000).to_i
       record = record_of(SecureRandom.uuid, **owner)
-      @server.call("ZADD", "plock:1:{#{name}}:queue", ticket, [share, record].compact.join(" "))
+      @server.call("ZADD", Scripts.queue(name), ticket, [share, record].compact.join(" "))
       name
     end
 

@@ -32,18 +32,22 @@ module Torture
   class Product
     def self.ways = WAYS
 
-    def self.queue(key) =
-      "plock:1:{#{Plock.store_key("plock:v1:", key.to_s)}#{SUFFIXES[key]}}:queue"
-
-    def self.companion(key) = "#{queue(key).delete_suffix("queue")}fence"
-
     # The key itself.
-    def self.place(key) = queue(key)[/\{(.*)\}/, 1]
+    def self.place(key) = "#{Plock.store_key(prefix, key.to_s)}#{SUFFIXES[key]}"
+
+    def self.prefix = "plock:v1:"
+
+    # What the names beside the key begin with.
+    def self.beside(key) = "plock:1:{#{place(key)}}"
+
+    def self.queue(key) = "#{beside(key)}:queue"
+
+    def self.companion(key) = "#{beside(key)}:fence"
 
     SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once", 6 => ":semaphore" }.freeze
 
     # True for keys that may outlive the locks, until their time to live ends.
-    def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
+    def self.lasting?(key) = key.match?(/\Aplock:1:.*:fence\z/)
 
     # True for keys that a store keeps forever.
     def self.permanent?(key) = key == "plock:1:secret"

@@ -52,7 +52,7 @@ module Torture
   # The same on servers that sentinels watch, or of a cluster.
   def self.topology_round(seed, seconds, topology, course)
     driver = topology::Driver.new(
-      seed: seed, seconds: seconds, adapter: ADAPTERS.fetch("product"), course: course
+      seed: seed, seconds: seconds, adapter: topology::Product, course: course
     )
     driver.run
     history = Reader.new(driver.folder, driver.chronicle).history

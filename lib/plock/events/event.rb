@@ -74,7 +74,7 @@ module Plock
         kind = Locking::Kind.of(store_key)
         @name = name
         @duration = duration
-        @key_digest = store_key.delete_suffix(kind.suffix)[/[^:]*\z/]
+        @key_digest = store_key.delete_suffix(kind.suffix)[/[^:]*\z/].delete("{}") # a hash tag
         @kind = kind.name
         @label = label
         @fence, @key, @lease_id = details.values_at(*ATTRIBUTES)

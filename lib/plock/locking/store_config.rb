@@ -17,7 +17,7 @@ module Plock
       SECRET_VARIABLE = "PLOCK_SECRET"
 
       # A store key without the prefix.
-      DIGEST = /\A\h{64}#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
+      DIGEST = /\A(?:\h{64}|\h{8}\}\h{56})#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
 
       # The options that belong here, out of those for {Store.open}.
       OPTIONS = %i[namespace secret secret_origin ttl wait release logger].freeze
@@ -74,6 +74,10 @@ module Plock
         raise ConfigurationError, e.message
       end
 
+      # @return [StoreConfig] the same for a Redis Cluster. Each key has a short hash tag: servers
+      #   compute its slot at every command, from the tag alone.
+      def for_cluster = dup.begin_hash_tags.freeze
+
       # @param key [String, Symbol] as a caller names it
       # @param kind [Kind]
       # @return [String] its name in the store
@@ -115,6 +119,14 @@ module Plock
 
       # @return [String] without the secret
       def inspect = "#<#{self.class} #{@prefix.inspect}>"
+
+      protected
+
+      # {Plock.store_key} ends the tag.
+      def begin_hash_tags
+        @prefix = "#{@prefix}{"
+        self
+      end
 
       private
 

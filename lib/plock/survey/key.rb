@@ -9,7 +9,7 @@ module Plock
     #
     # @api private
     class Key
-      FORM = /\Aplock:v1:(?:(?<namespace>[A-Za-z0-9_.-]{1,32}):)?(?<digest>\h{64})
+      FORM = /\Aplock:v1:(?:(?<namespace>[A-Za-z0-9_.-]{1,32}):)?(?<digest>\h{64}|\{\h{8}\}\h{56})
                (?:#{Regexp.union(Locking::Kind::ALL.map(&:suffix))})\z/x
       SHOWN = 12 # digits of the digest, enough to tell keys apart
       private_constant :FORM, :SHOWN
@@ -18,7 +18,7 @@ module Plock
       # @return [Key, nil] nil: no lock of the Ruby API has such a key
       def self.parse(store_key)
         match = FORM.match(store_key) or return
-        new(match[:namespace], match[:digest])
+        new(match[:namespace], match[:digest].delete("{}")) # in a Redis Cluster, with a hash tag
       end
 
       # @return [String, nil]

@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/cluster"
+require "support/scripts"
 require "support/failures"
 require "support/reactor"
 require "support/store_contract"
@@ -79,10 +80,28 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
 
   it "is of no use to a key with a brace, of which the parts would be apart" do
     store = through(cluster.servers.first.port)
-    expect { store.lock_acquire("a{b}c", "me", 3) }
-      .to raise_error(Plock::UnsupportedError, /without braces/)
-    expect(store.lock_acquire("#{key}{b", "me", 3)).to be(true)
-    expect(store.lock_release("#{key}{b", "me")).to be(true)
+    ["{b}#{key}", "#{key}}", "#{key}{}{b}"].each do |name|
+      expect { store.lock_acquire(name, "me", 3) }
+        .to raise_error(Plock::UnsupportedError, /without braces/)
+    end
+    ["#{key}{b", "#{key}{b}c", "#{key}}{b}"].each do |name|
+      expect(store.lock_acquire(name, "me", 3)).to be(true)
+      expect(store.lock_release(name, "me")).to be(true)
+    end
+  end
+
+  it "gives each key a short hash tag, and the same to what stands beside it" do
+    store = through(cluster.servers.first.port, namespace: "tags")
+    lease = store.acquire(key, ttl: 60)
+    waiter = background { store.acquire(key, wait: 60) { :entered } }
+    eventually { store.status(key).waiters.size == 1 }
+    digest = Plock.digest(key).insert(8, "}")
+    owner = cluster.owner(lease.store_key)
+    names = owner.call("KEYS", "*#{digest}*")
+    expect(names).to include(lease.store_key, Support::Scripts.queue(lease.store_key))
+    expect(names.map { |name| name[/\{(.*?)\}/, 1] }.uniq).to eq([digest[0, 8]])
+    expect(lease.store_key).to eq("plock:v1:tags:{#{digest}")
+    expect([lease.release, waiter.value]).to eq([true, :entered])
   end
 
   # The note about the secret may be at another node than the key.
@@ -152,7 +171,7 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
   end
 
   def queued(server)
-    queues = server.call("KEYS", "plock:1:{plock:v1:*}:queue")
+    queues = server.call("KEYS", "plock:1:plock:v1:{*:queue")
     queues.sum { |queue| server.call("ZCARD", queue) }
   end
 end

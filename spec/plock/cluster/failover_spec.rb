@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/cluster"
+require "support/scripts"
 require "support/store_contract"
 
 # Each example begins with three primaries, each with a replica.
@@ -84,7 +85,7 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
     expect(Array.new(order.size) { order.pop }).to eq((0...30).to_a)
   end
 
-  def count(server) = server.call("ZCARD", "plock:1:{#{lock}}:queue")
+  def count(server) = server.call("ZCARD", Support::Scripts.queue(lock))
 
   # As soon as the channel is open at the new primary, each waiter asks there for its place.
   def requests(server)

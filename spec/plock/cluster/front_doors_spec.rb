@@ -110,7 +110,7 @@ RSpec.describe "On a Redis Cluster", :slow, needs: Support::RedisServer::PROGRAM
       cells = last_response.body.scan(%r{data-label="Node" class="whole">([^<]*)<}).flatten
       expect(cells).to eq(places.values.sort)
       expect(last_response.body).to match(/aria-sort="ascending"[^>]*><a\s+href="[^"]*">Node/)
-      get "/locks/#{leases.first.store_key}"
+      get "/locks/#{Rack::Utils.escape_path(leases.first.store_key)}"
       expect(page).to include("Node #{places[leases.first.store_key]}")
     end
 

@@ -34,6 +34,8 @@ RSpec.describe "A store on a Redis Cluster whose user may call functions only", 
 
   def loads(server) = server.call("INFO", "commandstats")[/function\|load:calls=(\d+)/, 1].to_i
 
+  let(:name_in_store) { /\Aplock:v1:\{\h{8}\}\h{56}\z/ }
+
   it_behaves_like "a store"
 
   describe "by itself" do

@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/cluster"
+require "support/scripts"
 require "support/moving_slots"
 require "support/store_contract"
 
@@ -25,9 +26,9 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
   let(:from) { cluster.owner_of(slot) }
   let(:to) { (cluster.primaries - [from]).first }
 
-  def companion = "plock:1:{#{lock}}:fence"
+  def companion = Support::Scripts.companion(lock)
 
-  def queue = "plock:1:{#{lock}}:queue"
+  def queue = Support::Scripts.queue(lock)
 
   it "keeps a lease whose slot moves, and renews it at the new node" do
     lease = store.acquire(key, ttl: 1.2, wait: 5, renew: true)

@@ -14,5 +14,7 @@ RSpec.describe "A store on a Redis Cluster", :slow, needs: Support::RedisServer:
     ->(**options) { used(open_store(@cluster.url, **Support::Examples::PATIENT, **options)) }
   end
 
+  let(:name_in_store) { /\Aplock:v1:\{\h{8}\}\h{56}\z/ }
+
   it_behaves_like "a store"
 end

@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/cluster"
+require "support/scripts"
 require "support/store_contract"
 
 # What happens to a process, or by it, just while a slot moves.
@@ -38,7 +39,7 @@ RSpec.describe "A store on a Redis Cluster in trouble", :slow,
     it "releases a lock of which only a part has moved" do
       store.acquire(key, ttl: 60) { nil }
       [[:lock], [:companion], %i[lock companion]].each do |parts|
-        names = parts.map { |part| part == :lock ? lock : "plock:1:{#{lock}}:fence" }
+        names = parts.map { |part| part == :lock ? lock : Support::Scripts.companion(lock) }
         from = cluster.settled_owner(slot)
         to = (cluster.primaries - [from]).first
         cluster.begin_moving(slot, to)
@@ -141,7 +142,7 @@ RSpec.describe "A store on a Redis Cluster in trouble", :slow,
   it "calls a waiter that came by ASK, and whose queue then moved" do
     lease = store.acquire(key, ttl: 60)
     waiter = nil
-    cluster.move(slot, to, keys: [lock, "plock:1:{#{lock}}:fence"]) do
+    cluster.move(slot, to, keys: [lock, Support::Scripts.companion(lock)]) do
       waiter = background { store.acquire(key, wait: 30) { :entered } }
       sleep 0.3
     end

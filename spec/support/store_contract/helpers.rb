@@ -145,7 +145,7 @@ module Support
 
     # The events of this example's key, as long as the block runs.
     def events_of(pattern = nil)
-      digest = store.status(key).store_key[-64..]
+      digest = store.status(key).store_key.delete("{}")[-64..]
       heard = Queue.new
       subscription =
         Plock.subscribe(pattern) { |event| heard << event if event.key_digest == digest }

@@ -38,7 +38,7 @@ RSpec.shared_examples "a store that compares secrets" do
         /host \S+ pid #{Process.pid}\)/
       )
       expect(told.last).not_to include(first, second)
-      store_key = Plock.store_key("plock:v1:#{namespace}:", key, second)
+      store_key = other.config.store_key(key)
       expect_nobody_at(store_key)
     end
   end

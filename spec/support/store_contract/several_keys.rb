@@ -302,7 +302,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       subscription =
         Plock.subscribe { |event| heard << [event.name, event.key_digest, event.label] }
       store.acquire_all(keys, label: "why") { nil }
-      digests = keys.map { |key| store.status(key).store_key[-64..] }
+      digests = keys.map { |key| store.status(key).store_key.delete("{}")[-64..] }
       events = Array.new(heard.size) { heard.pop }.select { |_, digest| digests.include?(digest) }
       expect(events).to match_array(
         %i[acquire release].product(digests).map { |name, digest| [name, digest, "why"] }
@@ -316,7 +316,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       events = Queue.new
       subscription = Plock.subscribe { |event| events << [event.name, event.key_digest] }
       store.try_acquire_all(keys, wait: 0.02)
-      digests = keys.map { |key| store.status(key).store_key[-64..] }
+      digests = keys.map { |key| store.status(key).store_key.delete("{}")[-64..] }
       heard = Array.new(events.size) { events.pop }.select { |_, digest| digests.include?(digest) }
       expect(heard).to eq([[:contended, digests[2]], [:timeout, digests[2]]])
     ensure

@@ -3,6 +3,7 @@
 require_relative "arena"
 require_relative "courses"
 require_relative "onlooker"
+require_relative "product"
 require_relative "../driver"
 
 module Torture

@@ -7,6 +7,8 @@ require_relative "../driver"
 
 module Torture
   module Sentinel
+    Product = Torture::Product
+
     # Disturbs the servers and sentinels of a group, too.
     class Driver < Torture::Driver
       # In seconds. The next failover is possible within READY_WITHIN. The old primary comes back

@@ -27,7 +27,7 @@ module Plock
         # @return [Cluster, nil] nil: the store is on no cluster
         # @raise [Error] no primary answers
         def self.of(store)
-          return unless Rights::CLUSTER.match?(store.url)
+          return unless Store::CLUSTER.match?(store.url)
 
           begin
             Server.new(store).ask("TIME") # the store learns which nodes there are

@@ -17,15 +17,15 @@ module Plock
           +zrange +zrangebyscore +zrank +zscore +zcard +zcount +hget +hset +hdel +scan
         ].freeze
 
-        CLUSTER = /\Arediss?\+cluster:/
-
         # @param store [Store]
         # @return [String] the command that makes a user with these rights
         def self.remedy(store)
           rights = SMALLEST.dup
           rights << "+role" if store.respond_to?(:sentinels) && store.sentinels.any?
           rights << "+wait" if store.respond_to?(:replicas) && store.replicas.positive?
-          rights.push("+cluster|slots", "+cluster|myid", "+asking") if CLUSTER.match?(store.url)
+          if Store::CLUSTER.match?(store.url)
+            rights.push("+cluster|slots", "+cluster|myid", "+asking")
+          end
           "ACL SETUSER locks on >PASSWORD #{rights.join(" ")}"
         end
 

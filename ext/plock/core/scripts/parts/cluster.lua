@@ -34,7 +34,8 @@ end
 -- the user may not call CLUSTER MYID, place returns false, and no lock counts as moved.
 local function place(lock)
   node = node or server.pcall('CLUSTER', 'MYID')
-  return type(node) == 'string' and 'plock:1:{' .. lock .. '}:node'
+  -- include beside
+  return type(node) == 'string' and beside .. ':node'
 end
 
 -- Must be called when a waiter has queued, for the waiter listens at this node.

@@ -1,2 +1,3 @@
--- The queue of a lock: its waiters. parts/companion.lua explains the name.
-local queue = 'plock:1:{' .. lock .. '}:queue'
+-- The queue of a lock: its waiters.
+-- include beside
+local queue = beside .. ':queue'

@@ -15,15 +15,23 @@ static unsigned checksum(const char *bytes, size_t length) {
     return sum;
 }
 
-unsigned plock__slot(plock_text key) {
+/* Returns the hash tag of a key: what stands between its first { and the next }. Its length is 0 if
+ * there is none. */
+static plock_text tag_of(plock_text key) {
     const char *open = key.length ? memchr(key.bytes, '{', key.length) : NULL;
-    const size_t after = open ? (size_t)(open - key.bytes) + 1 : 0;
-    const char *close = open ? memchr(key.bytes + after, '}', key.length - after) : NULL;
-    const size_t length = close ? (size_t)(close - key.bytes) - after : 0;
-    return (length ? checksum(key.bytes + after, length) : checksum(key.bytes, key.length)) %
-           PLOCK__SLOTS;
+    if (!open) return plock__text(NULL, 0);
+    const char *content = open + 1;
+    const size_t rest = key.length - (size_t)(content - key.bytes);
+    const char *close = memchr(content, '}', rest);
+    return plock__text(content, close ? (size_t)(close - content) : 0);
+}
+
+unsigned plock__slot(plock_text key) {
+    const plock_text tag = tag_of(key), hashed = tag.length ? tag : key;
+    return checksum(hashed.bytes, hashed.length) % PLOCK__SLOTS;
 }
 
 bool plock__slot_keeps_together(plock_text key) {
-    return !key.length || !memchr(key.bytes, '}', key.length);
+    if (!key.length || !memchr(key.bytes, '}', key.length)) return true;
+    return key.bytes[0] != '{' && tag_of(key).length;
 }

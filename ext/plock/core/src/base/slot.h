@@ -13,8 +13,9 @@ enum { PLOCK__SLOTS = 16384 };
  * anything; else that of the whole key. */
 unsigned plock__slot(plock_text key);
 
-/* Are the names that the scripts make from the key of a lock, "plock:1:{KEY}:queue", in the slot of
- * the key? They are not if the key has a closing brace, which then ends the hash tag. */
+/* Are the names that the scripts make from the key of a lock (scripts/parts/beside.lua) in the slot
+ * of the key? A key without a closing brace becomes the hash tag of these names. A key that has a
+ * hash tag after its first character keeps it. */
 bool plock__slot_keeps_together(plock_text key);
 
 #endif

@@ -58,8 +58,9 @@ static plock_status check_keys(const plock_call *call, plock_error *error) {
     for (unsigned i = 0; i < call->request.keys; i++) {
         if (!is_note(call) && !plock__slot_keeps_together(key_of(call, i)))
             return plock__fail(error, PLOCK_CROSSSLOT,
-                               "a key with a } would be in another slot than what stands beside "
-                               "it: use a key without braces");
+                               "a key that begins with a brace, or has a } but no hash tag, would "
+                               "be in another slot than what stands beside it: use a key without "
+                               "braces");
         if (i && plock__slot(key_of(call, i)) != plock__slot(key_of(call, 0)))
             return plock__fail_plainly(error, PLOCK_CROSSSLOT);
     }
