@@ -41,7 +41,7 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
     expect(listed).to include(leases.map(&:store_key).zip(places).to_h)
     table = run("list").first.lines
     leases.zip(places) do |lease, place|
-      expect(table.grep(/#{lease.store_key}/)).to match([/ #{place}$/])
+      expect(table.grep(/#{Regexp.escape(lease.store_key)}/)).to match([/ #{place}$/])
     end
     expect(table.first).to match(/WAITING +NODE$/)
   end
@@ -52,7 +52,7 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
     expect(table.first).to match(/STORE KEY +NODE$/)
     leases.each do |lease|
       place = "127.0.0.1:#{cluster.owner(lease.store_key).port}"
-      expect(table.grep(/#{lease.store_key}/)).to match([/ #{place}$/])
+      expect(table.grep(/#{Regexp.escape(lease.store_key)}/)).to match([/ #{place}$/])
     end
   end
 
