@@ -85,6 +85,8 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
         inside.pop
         Dalli.logger.level = Logger::FATAL
         Process.kill(:STOP, Integer(ARGV[2]))
+        threads = Dir["/proc/\#{ARGV[2]}/task/*/stat"] # some may run on for a moment
+        Thread.pass until threads.all? { |stat| File.read(stat)[/\\) (\\w)/, 1] == "T" }
       RUBY
       expect(status).to be_success
       expect(output).to match(/could not be released .*UnavailableError/)
