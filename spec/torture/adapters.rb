@@ -47,7 +47,7 @@ module Torture
     SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once", 6 => ":semaphore" }.freeze
 
     # True for keys that may outlive the locks, until their time to live ends.
-    def self.lasting?(key) = key.match?(/\Aplock:1:.*:fence\z/)
+    def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
 
     # True for keys that a store keeps forever.
     def self.permanent?(key) = key == "plock:1:secret"

@@ -130,7 +130,7 @@ module Torture
 
       # The note of where a queue has been stays for ten minutes.
       def may_stay?(key, ttl)
-        super || (key.match?(/\Aplock:1:.*:node\z/) && ttl.between?(0, 600))
+        super || (Product.note_of_node?(key) && ttl.between?(0, 600))
       end
     end
   end
