@@ -9,8 +9,7 @@
 -- 0 ms: the call reached its limit of dead records, and more are left. The client asks again.
 local call, lock, value, ttl = redis.call, KEYS[1], ARGV[1], ARGV[2]
 local mine, record = call('SET', lock, value, 'NX', 'PX', ttl), ARGV[3] .. ' ' .. value
--- include parts/companion
--- include parts/queue
+-- include parts/names
 if not mine or call('EXISTS', queue) == 1 then
   local ticket, window = ARGV[5], ARGV[6]
   local left, lost

@@ -4,10 +4,10 @@
 -- the first that is taken. -1: the call reached its limit of dead records, and more are left. The
 -- client asks again.
 -- include parts/number
-local n, queues = #KEYS, {}
+local n, queues, companions = #KEYS, {}, {}
 for i, lock in ipairs(KEYS) do
-  -- include parts/queue
-  queues[i] = queue
+  -- include parts/names
+  queues[i], companions[i] = queue, companion
 end
 if redis.call('EXISTS', unpack(KEYS)) + redis.call('EXISTS', unpack(queues)) > 0 then
   -- include parts/tries
@@ -24,9 +24,8 @@ if redis.call('EXISTS', unpack(KEYS)) + redis.call('EXISTS', unpack(queues)) > 0
 end
 local t, fences = redis.call('TIME'), {}
 for i, lock in ipairs(KEYS) do
-  -- include parts/companion
   local value = ARGV[2 * i + 1]
   redis.call('SET', lock, value, 'PX', ARGV[1])
-  fences[i] = number(companion, ARGV[2 * i + 2] .. ' ' .. value, ARGV[2], t)
+  fences[i] = number(companions[i], ARGV[2 * i + 2] .. ' ' .. value, ARGV[2], t)
 end
 return fences

@@ -6,6 +6,7 @@
 -- Returns the fence; a repeated request gets the same one. 0: the left value no longer holds.
 local lock, left, ttl, value, noted_for = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local record = ARGV[4] .. ' ' .. value
+-- include parts/beside
 -- include parts/companion
 -- include parts/record
 local holder, noted = redis.call('GET', lock), redis.call('GET', companion) or ''

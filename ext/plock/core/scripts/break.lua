@@ -6,8 +6,7 @@
 -- include parts/pass
 -- include parts/chosen
 local lock = KEYS[1]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 local holder, noted = redis.call('GET', lock), redis.call('GET', companion)
 if not holder then return 0 end
 local record = noted_record(noted)

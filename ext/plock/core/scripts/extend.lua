@@ -7,6 +7,7 @@
 local lock, value, ttl = KEYS[1], ARGV[1], ARGV[2]
 local noted_for, place = ARGV[3], ARGV[5]
 if redis.call('GET', lock) ~= value then return 0 end
+-- include parts/beside
 -- include parts/companion
 if place then
   -- include parts/record

@@ -7,6 +7,7 @@
 -- include parts/tries
 -- include parts/pass
 local lock, value = KEYS[1], ARGV[1]
+-- include parts/beside
 -- include parts/queue
 local record = ARGV[3] and ARGV[3] .. ' ' .. value
 local first = record and redis.call('ZRANK', queue, record) == 0

@@ -4,6 +4,7 @@
 -- include parts/free
 local result, ours, queues = {}, {}, {}
 for i, lock in ipairs(KEYS) do
+  -- include parts/beside
   -- include parts/queue
   queues[i] = queue
 end

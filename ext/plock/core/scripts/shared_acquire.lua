@@ -9,8 +9,7 @@
 -- 0 ms: the call reached its limit of dead entries, and more are left. The client asks again.
 local lock, value, ttl, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local record, share, ticket = ARGV[3] .. ' ' .. value, ARGV[5], ARGV[6]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 -- include parts/now
 
 -- alone: there is no holder, so the companion's notes are those of expired leases.

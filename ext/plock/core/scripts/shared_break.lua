@@ -3,8 +3,7 @@
 -- parts/chosen.lua.
 -- Returns 0: there was no (such) holder, 1: there is room now, 2: waiters have been called.
 local lock, fence_ttl = KEYS[1], ARGV[1]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 -- include parts/now
 -- include parts/share
 -- include parts/chosen

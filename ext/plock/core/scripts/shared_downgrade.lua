@@ -2,8 +2,7 @@
 -- KEYS: lock. ARGV: value, fence_ttl ms.
 -- Returns 0: the value is not a holder, 1: it is a reader now, 2: and waiters have been called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 -- include parts/now
 -- include parts/share
 local note = call('HGET', companion, value)

@@ -4,6 +4,7 @@
 --   the place of its owner, as in extend.lua. Without a ttl, the script only checks the holder.
 -- Returns 1: the value is a holder, 0: it is not.
 local lock, value, ttl, fence_ttl, place = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
+-- include parts/beside
 -- include parts/companion
 -- include parts/now
 local ends = tonumber(call('ZSCORE', lock, value) or 0)

@@ -4,8 +4,7 @@
 --   waiter's share and signature.
 -- Returns 0: there was no turn to pass on, 1: there is room now, 2: waiters have been called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[3]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 -- include parts/now
 -- include parts/share
 local entry = ARGV[5] and ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. value

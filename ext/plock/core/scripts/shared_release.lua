@@ -3,8 +3,7 @@
 -- Returns 0: the value is not a holder, 1: there is room now or after `keep`, 2: waiters have been
 -- called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 -- include parts/now
 local ours = tonumber(call('ZSCORE', lock, value) or 0) > now
 local waited_for = call('EXISTS', queue) == 1

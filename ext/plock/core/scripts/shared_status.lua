@@ -4,8 +4,7 @@
 -- Returns {number of all holders, number of all waiters, ms left and note of each holder …, ticket
 -- and 'share record' of each waiter …}.
 local lock = KEYS[1]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 local from, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include parts/now
 local over = call('ZCOUNT', lock, '-inf', now) -- the expired leases come first

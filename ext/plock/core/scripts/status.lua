@@ -3,8 +3,7 @@
 -- Returns {value, ms left, companion, number of all waiters, ticket and record of each waiter …}.
 -- Value and companion are '' if they do not exist.
 local lock = KEYS[1]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 local waiters = redis.call('ZRANGE', queue, ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
 local value = redis.call('GET', lock)
 local left = redis.call('PTTL', lock)

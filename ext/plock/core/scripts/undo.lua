@@ -6,8 +6,7 @@
 -- include parts/tries
 -- include parts/pass
 local lock, value = KEYS[1], ARGV[1]
--- include parts/companion
--- include parts/queue
+-- include parts/names
 if redis.call('GET', lock) ~= value then return 0 end
 if noted_record(redis.call('GET', companion)) ~= ARGV[2] .. ' ' .. value then return 0 end
 local passed = pass(lock, queue)

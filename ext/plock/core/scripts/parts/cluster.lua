@@ -35,7 +35,7 @@ end
 local function place(lock)
   node = node or server.pcall('CLUSTER', 'MYID')
   -- include beside
-  return type(node) == 'string' and beside .. ':node'
+  return type(node) == 'string' and before .. lock .. after .. ':node'
 end
 
 -- Must be called when a waiter has queued, for the waiter listens at this node.

@@ -3,6 +3,7 @@
 if not ARGV[5] then
   local lock, value = KEYS[1], ARGV[1]
   if redis.call('SET', lock, value, 'NX', 'PX', ARGV[2]) then
+    -- include beside
     -- include queue
     if redis.call('EXISTS', queue) == 0 then
       -- include companion

@@ -3,6 +3,7 @@
 if not ARGV[2] then
   local lock = KEYS[1]
   if redis.call('GET', lock) ~= ARGV[1] then return 0 end
+  -- include beside
   -- include queue
   if redis.pcall('EXISTS', queue) == 0 then return redis.call('DEL', lock) end
 end

@@ -1,3 +1,2 @@
--- The companion of a lock: its last fence and its owners.
--- include beside
-local companion = beside .. ':fence'
+-- The companion of a lock, with its last fence and its owners. beside.lua comes first.
+local companion = before .. lock .. after .. ':fence'

@@ -8,6 +8,7 @@
 
 local function free(lock, value, window, keep, noted_for)
   if redis.call('GET', lock) ~= value then return 0 end
+  -- include beside
   -- include queue
   if keep or redis.call('EXISTS', queue) == 1 then
     -- include pass

@@ -1,3 +1,2 @@
--- The queue of a lock: its waiters.
--- include beside
-local queue = beside .. ':queue'
+-- The queue of a lock, with its waiters. beside.lua comes first.
+local queue = before .. lock .. after .. ':queue'
