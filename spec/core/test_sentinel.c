@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ typedef struct sentinel {
     const char *greeting; /* NULL: it never answers */
     const char *answer;
     pthread_barrier_t *before_answer; /* NULL: it answers at once */
+    int milliseconds;                 /* how much later */
     int listener;
     pthread_t thread;
 } sentinel;
@@ -35,7 +37,7 @@ typedef struct sentinel {
 enum { MOST = 3 };
 static sentinel sentinels[MOST];
 static plock_config *config;
-static plock_addresses found;
+static plock_addresses known, found;
 static plock_error error;
 static int descriptors;
 
@@ -48,6 +50,7 @@ static void *serve(void *argument) {
         CHECK(write(peer, s->greeting, strlen(s->greeting)) > 0);
         if (read(peer, bytes, sizeof bytes) > 0 && s->answer) {
             if (s->before_answer) (void)pthread_barrier_wait(s->before_answer);
+            (void)poll(NULL, 0, s->milliseconds);
             CHECK(write(peer, s->answer, strlen(s->answer)) > 0);
         }
     }
@@ -101,7 +104,7 @@ static plock_status find(const char *options, sentinel one, sentinel two, sentin
     sentinels[2] = three;
     found = (plock_addresses){0};
     begin(options);
-    const plock_status status = plock__find_primary(config, &found, &error);
+    const plock_status status = plock__find_primary(config, &known, &found, &error);
     return status;
 }
 
@@ -138,6 +141,28 @@ static void most_of_them_decide(void) {
     check_found("6379");
     end();
     (void)pthread_barrier_destroy(&together);
+}
+
+/* The primary is known. The liar answers, and the others later than one waits for them at first. */
+static void a_slow_majority_keeps_the_known_primary(void) {
+    sentinel late = KNOWS;
+    late.milliseconds = 300;
+    known = (plock_addresses){.host = "127.0.0.1", .port = "6379"};
+    CHECK_STATUS(find("", LIES, late, late), PLOCK_OK);
+    check_found("6379");
+    end();
+    known = (plock_addresses){0};
+}
+
+/* Only one answers, and nothing keeps the process from what it names but time. */
+static void another_primary_that_few_name_is_found_at_the_end(void) {
+    known = (plock_addresses){.host = "127.0.0.1", .port = "6379"};
+    const plock_ns before = plock_now();
+    CHECK_STATUS(find("&connect_timeout=2", SILENT, LIES, SILENT), PLOCK_OK);
+    CHECK(plock_now() - before >= 2 * PLOCK_SECOND);
+    check_found("6666");
+    end();
+    known = (plock_addresses){0};
 }
 
 /* The first of the URL decides if they do not agree, but two of these do: by a name, and by an
@@ -348,7 +373,7 @@ static void names_that_hang_cost_a_thread_each(void) {
                  PLOCK_OK);
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     for (int i = 0; i < 4; i++) {
-        const plock_status status = plock__find_primary(config, &found, &error);
+        const plock_status status = plock__find_primary(config, &known, &found, &error);
         CHECK(status == PLOCK_RESOLVE || status == PLOCK_SILENT); /* whichever notices first */
     }
     for (unsigned rounds = 0; atomic_load(&asked) < 2 && test_patient(&rounds);) continue;
@@ -381,7 +406,7 @@ static void each_allocation_may_fail(void) {
         begin("");
         (void)plock__fail_allocation(n);
         found = (plock_addresses){0};
-        const plock_status status = plock__find_primary(config, &found, &error);
+        const plock_status status = plock__find_primary(config, &known, &found, &error);
         failed = plock__fail_allocation(0) >= n;
         CHECK(status == PLOCK_OK || status == PLOCK_NO_MEMORY);
         if (status == PLOCK_OK) check_found("6379");
@@ -396,6 +421,8 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(the_address_that_they_name_is_found);
     RUN(most_of_them_decide);
+    RUN(a_slow_majority_keeps_the_known_primary);
+    RUN(another_primary_that_few_name_is_found_at_the_end);
     RUN(several_names_of_one_server_count_together);
     RUN(if_they_are_tied_the_first_that_is_a_primary_is_found);
     RUN(one_is_enough_if_the_others_are_away_or_silent);

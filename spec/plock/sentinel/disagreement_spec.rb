@@ -24,7 +24,8 @@ RSpec.describe "A store of which a sentinel names something else", :slow,
   # The store listens to each for at most two seconds.
   def expect_channel_to_stay(odd)
     places = [sentinel("127.0.0.1", primary), odd, sentinel("127.0.0.1", primary)]
-    url = "redis+sentinel://#{places.map { |one| "127.0.0.1:#{one.port}" }.join(",")}/main"
+    url = "redis+sentinel://#{places.map { |one| "127.0.0.1:#{one.port}" }.join(",")}/main?" \
+          "connect_timeout=10"
     lease = used(open_store(url)).acquire(key, ttl: 60, renew: true)
     eventually { channels.size == 1 }
     before = channels

@@ -23,8 +23,8 @@ struct plock_lookup {
     plock_lookup *next; /* in the list of those that run */
     unsigned references, generation;
     bool done;
-    plock_error error; /* of status PLOCK_OK if the addresses were found */
-    plock_addresses found;
+    plock_error error;        /* of status PLOCK_OK if the addresses were found */
+    plock_addresses found;    /* until it is done: what the resolver knew when the lookup began */
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
     plock_resolver *resolver; /* whose finder runs; NULL: it has none, or its store is gone */
     char *host, *port;        /* NULL if a finder runs */
@@ -140,8 +140,9 @@ static void *run(void *argument) {
     plock_addresses found = {0};
     plock_error error = {.status = PLOCK_OK};
     plock__name_thread("plock-resolver");
-    const plock_status status = lookup->find ? lookup->find(lookup->config, &found, &error)
-                                             : look_up(lookup->host, lookup->port, &found, &error);
+    const plock_status status = lookup->find
+                                    ? lookup->find(lookup->config, &lookup->found, &found, &error)
+                                    : look_up(lookup->host, lookup->port, &found, &error);
     error.status = status;
     finish(lookup, &error, &found);
     return NULL;
@@ -198,6 +199,7 @@ static plock_lookup *join_or_publish(const plock_resolver *resolver, plock_looku
     *joins = lookup;
     if (!lookup && made) {
         lookup = made;
+        if (made->find) made->found = resolver->found;
         made->next = running;
         running = made;
         made->references++; /* the thread's */

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the other sentinels have once one has answered. */
+/* How long the other sentinels have once one has answered, unless it names another primary than the
+ * known one: a sentinel that is cut off must not send the process away because the others are slow.
+ */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
@@ -18,6 +20,7 @@ _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
 typedef struct search {
     plock_inquiry inquiry; /* first, so that both are one address */
     const plock_sentinels *sentinels;
+    const plock_addresses *known;
     plock_addresses named[PLOCK__ASKED_MAX]; /* what each one told; a name may not be resolved */
 } search;
 
@@ -97,10 +100,14 @@ static plock_addresses *most_named(search *s, unsigned *votes) {
     return most;
 }
 
+static bool is_another(const search *s, const plock_addresses *named) {
+    return *s->known->host && !plock__same_server(s->known, named);
+}
+
 /* Asks until enough sentinels have answered. Returns what most of them have named, or NULL. */
 static plock_addresses *listen_to_all(search *s, bool *enough) {
     plock_inquiry *inquiry = &s->inquiry;
-    plock_ns patient_until = inquiry->deadline;
+    plock_ns patient_until = PLOCK_NEVER;
     for (;;) {
         plock__begin_step();
         for (unsigned i = 0; i < inquiry->count; i++)
@@ -110,11 +117,12 @@ static plock_addresses *listen_to_all(search *s, bool *enough) {
         unsigned votes;
         plock_addresses *most = most_named(s, &votes);
         const plock_ns now = plock_now();
-        if (most && patient_until > plock_after(now, PATIENCE))
-            patient_until = plock_after(now, PATIENCE);
+        if (most && patient_until == PLOCK_NEVER) patient_until = plock_after(now, PATIENCE);
+        const bool hurries = most && !is_another(s, most) && patient_until < inquiry->deadline;
+        const plock_ns until = hurries ? patient_until : inquiry->deadline;
         *enough = votes * 2 > inquiry->count;
-        if (*enough || !plock__inquiry_under_way(inquiry) || now >= patient_until) return most;
-        plock__inquiry_await(inquiry, now, patient_until);
+        if (*enough || !plock__inquiry_under_way(inquiry) || now >= until) return most;
+        plock__inquiry_await(inquiry, now, until);
     }
 }
 
@@ -224,8 +232,10 @@ static plock_status not_found(const search *s, plock_error *error) {
                        inquiry->count, primary);
 }
 
-static plock_status start(search *s, const plock_config *config, plock_error *error) {
+static plock_status start(search *s, const plock_config *config, const plock_addresses *known,
+                          plock_error *error) {
     s->sentinels = config->sentinels;
+    s->known = known;
     s->inquiry.config = s->sentinels->config;
     s->inquiry.ask = ask;
     s->inquiry.read = read_name;
@@ -237,11 +247,11 @@ static plock_status start(search *s, const plock_config *config, plock_error *er
     return status;
 }
 
-plock_status plock__find_primary(const plock_config *config, plock_addresses *found,
-                                 plock_error *error) {
+plock_status plock__find_primary(const plock_config *config, const plock_addresses *known,
+                                 plock_addresses *found, plock_error *error) {
     search *s = plock__allocate(sizeof *s);
     if (!s) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    plock_status status = start(s, config, error);
+    plock_status status = start(s, config, known, error);
     if (!status) {
         bool enough;
         plock_addresses *named = listen_to_all(s, &enough);

@@ -6,6 +6,7 @@
 
 /* A plock__finder: asks all sentinels of the config at once which server is the primary. Believes
  * an address that more than half of them name; if fewer answer, the address that most of them name.
+ * It waits shortly for the others then, but the whole time if that is not the known address.
  * Names with an address in common are one server. If several servers are named as often, it takes
  * the first one of them that says it is a primary. A connection to it then checks that it is a
  * primary.
@@ -13,8 +14,9 @@
  * Returns PLOCK_OK; PLOCK_BAD_CONFIG if more than half of them know no such primary; or the failure
  * of one of them. That is one that no later attempt can cure only if all have answered or failed.
  */
-PLOCK_MUST_USE plock_status plock__find_primary(const plock_config *config, plock_addresses *found,
-                                                plock_error *error);
+PLOCK_MUST_USE plock_status plock__find_primary(const plock_config *config,
+                                                const plock_addresses *known,
+                                                plock_addresses *found, plock_error *error);
 
 /* --- one sentinel, for the code that listens to it --- */
 
