@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../survey/key"
 require_relative "command"
 require_relative "description"
 require_relative "table"
@@ -100,8 +101,8 @@ module Plock
       end
 
       def match?(status)
-        texts =
-          status.holders.flat_map { |holder| [holder.label, holder.host] }.push(status.store_key)
+        texts = status.holders.flat_map { |holder| [holder.label, holder.host] }
+        texts.concat(Survey::Key.forms(status.store_key))
         texts.any? { |text| text && File.fnmatch?(@pattern, text.scrub) }
       end
     end

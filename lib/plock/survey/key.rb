@@ -21,6 +21,11 @@ module Plock
         new(match[:namespace], match[:digest].delete("{}")) # in a Redis Cluster, with a hash tag
       end
 
+      # @param store_key [String]
+      # @return [Array<String>] the texts that a search may find it by: itself, and without the hash
+      #   tag that splits the digest in a Redis Cluster, since people see digests without it
+      def self.forms(store_key) = [store_key, store_key.delete("{}")].uniq
+
       # @return [String, nil]
       attr_reader :namespace
 

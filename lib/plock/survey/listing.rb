@@ -102,7 +102,7 @@ module Plock
       def in_namespace?(status) = Key.parse(status.store_key)&.namespace.to_s == @namespace
 
       def match?(status, words)
-        return true if status.store_key.downcase.include?(words)
+        return true if Key.forms(status.store_key).any? { |form| form.downcase.include?(words) }
 
         (status.holders + status.waiters).any? do |known|
           known.label&.scrub&.downcase&.include?(words) || known.host&.downcase&.include?(words)

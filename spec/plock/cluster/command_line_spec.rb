@@ -46,6 +46,13 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
     expect(table.first).to match(/WAITING +NODE$/)
   end
 
+  it "finds a lock by the digest that logs and events have, which has no hash tag" do
+    lease = store.acquire(key, ttl: 60)
+    [Plock.digest(key)[0, 12], Plock.digest(key), "plock:v1:{"].each do |part|
+      expect(run("list", "*#{part}*").first).to include(lease.store_key)
+    end
+  end
+
   it "shows them with their nodes in plock top, too" do
     leases = Array.new(6) { |number| discard(store.acquire("shown #{number}", ttl: 60), :release) }
     table = run("top").first.lines

@@ -114,6 +114,16 @@ RSpec.describe "On a Redis Cluster", :slow, needs: Support::RedisServer::PROGRAM
       expect(page).to include("Node #{places[leases.first.store_key]}")
     end
 
+    it "find a lock by the digits that they show, and by its store key" do
+      digest = Plock.digest(leases.first.key)
+      get "/locks"
+      expect(page).to include(digest[0, 12])
+      [digest[0, 12], digest, leases.first.store_key].each do |words|
+        get "/locks", q: words
+        expect(page).to include("1 lock ")
+      end
+    end
+
     it "break a lock, wherever it is" do
       leases.each do |lease|
         node = node_of(lease.key)
