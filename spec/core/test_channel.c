@@ -68,7 +68,7 @@ static void check_still_hearing(void) {
 static void it_subscribes_to_its_own_name_and_is_open_when_that_is_confirmed(void) {
     char expected[64];
     open_channel("redis://h");
-    (void)snprintf(expected, sizeof expected, "SUBSCRIBE plock:1:wake:%.16s", channel.id);
+    (void)snprintf(expected, sizeof expected, "SUBSCRIBE plock:1:wake:%.16s", channel.name);
     CHECK_TEXT(fake_peers[0].commands[1], expected);
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK_INT(interest.deadline, PLOCK_NEVER); /* it may be silent forever */
@@ -79,11 +79,67 @@ static void each_has_a_name_of_its_own(void) {
     plock_channel other;
     begin("redis://h");
     CHECK_STATUS(plock__channel_name(&other), PLOCK_OK);
-    CHECK(memcmp(channel.id, other.id, sizeof other.id) != 0);
+    CHECK(memcmp(channel.name, other.name, PLOCK__CHANNEL_LENGTH) != 0);
     for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++)
-        CHECK(strchr("0123456789abcdef", channel.id[i]) != NULL);
+        CHECK(strchr("0123456789abcdef", channel.name[i]) != NULL);
     end();
 }
+
+/* --- the hash tag --- */
+
+static void open_with_tag(const char *answer) {
+    begin("redis://h");
+    memcpy(channel.name + PLOCK__CHANNEL_LENGTH, "{7}", 3);
+    channel.tag_length = 3;
+    fake_peers[0].answers[0] = answer;
+    CHECK_STATUS(step(), PLOCK_OK);
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+}
+
+static void it_also_subscribes_with_its_tag(void) {
+    char expected[64];
+    open_with_tag("*3\r\n$10\r\nssubscribe\r\n$1\r\nx\r\n:1\r\n");
+    (void)snprintf(expected, sizeof expected, "SUBSCRIBE plock:1:wake:%.16s", channel.name);
+    CHECK_TEXT(fake_peers[0].commands[1], expected);
+    (void)snprintf(expected, sizeof expected, "SSUBSCRIBE plock:1:wake:%.16s{7}", channel.name);
+    CHECK_TEXT(fake_peers[0].commands[2], expected);
+    say("*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$5\r\n= t k\r\n");
+    CHECK_STATUS(step(), PLOCK_OK);
+    CHECK_INT(message.kind, '=');
+    check_text(message.key, "k");
+    /* the slot has moved to another node */
+    say("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n");
+    check_still_hearing();
+    say("-ERR x\r\n");
+    CHECK_STATUS(step(), PLOCK_SERVER);
+    end();
+}
+
+/* An older server, a user who may not, or a slot that has moved meanwhile. */
+static void it_is_open_without_the_tag_if_the_server_refuses_that(void) {
+    open_with_tag("-ERR unknown command 'SSUBSCRIBE'\r\n");
+    check_still_hearing();
+    say("-ERR x\r\n");
+    CHECK_STATUS(step(), PLOCK_SERVER);
+    end();
+}
+
+static void a_tag_that_comes_later_is_used_at_once_if_it_is_open(void) {
+    open_channel("redis://h");
+    memcpy(channel.name + PLOCK__CHANNEL_LENGTH, "{8}", 3);
+    channel.tag_length = 3;
+    plock__begin_step();
+    plock__channel_use_tag(&channel);
+    plock__channel_close(&channel, &store->node);
+    plock__channel_use_tag(&channel);
+    plock__end_step();
+    CHECK_INT(fake_peers[0].command_count, 3);
+    CHECK_STATUS(step(), PLOCK_OK);
+    CHECK_TEXT(fake_peers[1].commands[2], fake_peers[0].commands[2]);
+    end();
+}
+
+/* --- its connection --- */
 
 /* It takes no connection from callers that acquire. */
 static void its_connection_is_beside_the_pool(void) {
@@ -352,6 +408,9 @@ static void closing_it_twice_is_closing_it_once(void) {
 int main(void) {
     RUN(it_subscribes_to_its_own_name_and_is_open_when_that_is_confirmed);
     RUN(each_has_a_name_of_its_own);
+    RUN(it_also_subscribes_with_its_tag);
+    RUN(it_is_open_without_the_tag_if_the_server_refuses_that);
+    RUN(a_tag_that_comes_later_is_used_at_once_if_it_is_open);
     RUN(its_connection_is_beside_the_pool);
     RUN(a_failure_to_open_is_reported_and_closes_it);
     RUN(connecting_has_its_time_too);

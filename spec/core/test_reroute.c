@@ -87,6 +87,41 @@ static void waiters_listen_where_their_slot_is_now_and_ask_again(void) {
     end();
 }
 
+/* The tag of a channel is in a slot of its node, so the node can send to that channel alone. */
+static void check_tag(unsigned subscription, unsigned nth, const char *tag) {
+    char command[FAKE_COMMAND_ROOM];
+    CHECK_HAS(fake_command("SSUBSCRIBE", subscription, command), tag);
+    CHECK_HAS(fake_command("EVALSHA acquire", nth, command), tag);
+}
+
+static void a_channel_has_a_tag_of_its_node_and_new_waiters_name_it(void) {
+    begin(fake_refuses);
+    get_in_queue(1);
+    fake_await("SSUBSCRIBE", 1);
+    check_tag(0, 1, "{0}");
+    plock__routes_move(store, plock__slot(plock__text("{0}", 3)), nodes[1]);
+    fake_await("SSUBSCRIBE", 2);
+    fake_await_turn(leases[1], 100 * PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 3);
+    check_tag(1, 2, "{1}");
+    end();
+}
+
+static void a_node_with_hardly_a_slot_has_no_tag(void) {
+    begin(fake_refuses);
+    get_in_queue(1);
+    fake_await("SSUBSCRIBE", 1);
+    move_to(nodes[1]);
+    fake_await("SUBSCRIBE", 2);
+    fake_await("EVALSHA acquire", 3);
+    fake_await_turn(leases[1], 100 * PLOCK_SECOND);
+    fake_await("EVALSHA acquire", 4);
+    char command[FAKE_COMMAND_ROOM];
+    CHECK(!strchr(fake_command("EVALSHA acquire", 3, command), '{'));
+    fake_await("SSUBSCRIBE", 1);
+    end();
+}
+
 static void no_waiter_queues_before_the_new_channel_is_open(void) {
     char ticket[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -127,6 +162,31 @@ static void a_message_that_comes_by_several_channels_counts_once(void) {
     fake_await("EVALSHA acquire", 4);
     CHECK(fake_publish("= 00000000-0000-0000-0000-000000000000 k"));
     fake_await("EVALSHA leave", 1);
+    end();
+}
+
+/* A message to a sharded channel comes by one channel only. The slot may have moved back to a node
+ * at which the process no longer expects it. */
+static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
+    char value[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_queue(1);
+    fake_peer *old = fake_redis.channel;
+    move_to(nodes[1]);
+    fake_await("EVALSHA acquire", 3);
+    CHECK(old && old != fake_redis.channel);
+    fake_redis.channel = old;
+    (void)fake_value(1, value);
+    (void)snprintf(text, sizeof text, "*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$%zu\r\n= %s k\r\n",
+                   strlen(value) + 4, value);
+    CHECK(fake_say_on_channel(text, strlen(text)));
+    fake_nudge();
+    fake_await("EVALSHA acquire", 4);
+    (void)snprintf(text, sizeof text, "*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$%d\r\n= %s k\r\n", 40,
+                   "00000000-0000-0000-0000-000000000000");
+    CHECK(fake_say_on_channel(text, strlen(text)));
+    fake_nudge();
+    fake_await("EVALSHA leave", 1); /* no other channel brings it, so the turn is passed on */
     end();
 }
 
@@ -215,8 +275,11 @@ static void each_allocation_may_fail(void) {
 
 int main(void) {
     RUN(waiters_listen_where_their_slot_is_now_and_ask_again);
+    RUN(a_channel_has_a_tag_of_its_node_and_new_waiters_name_it);
+    RUN(a_node_with_hardly_a_slot_has_no_tag);
     RUN(no_waiter_queues_before_the_new_channel_is_open);
     RUN(a_message_that_comes_by_several_channels_counts_once);
+    RUN(a_sharded_message_counts_by_whichever_channel_it_comes);
     RUN(a_turn_is_heard_on_the_old_channel_until_the_new_one_is_open);
     RUN(a_waiter_that_comes_meanwhile_joins_those_that_have_moved);
     RUN(a_watched_lease_is_checked_where_its_slot_is_now);

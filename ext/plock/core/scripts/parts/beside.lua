@@ -1,4 +1,4 @@
--- What comes before and after a lock's key in the names of its companion and queue. A request names
+-- The texts before and after a lock's key in the names of its companion and queue. A request names
 -- only the key of the lock. The scripts make the other names from it, in its cluster slot. If the
 -- key has a hash tag after its first character, that stays the tag. Otherwise the whole key becomes
 -- the tag. Two keys never get the same names, because a key with such a tag does not begin with a

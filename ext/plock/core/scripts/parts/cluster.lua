@@ -45,7 +45,7 @@ function redis.queued(lock)
 end
 
 -- Returns true in the first two seconds of the lock at this node.
-function redis.moved(lock)
+local function moved(lock)
   local note = place(lock)
   if not note then return false end
   local noted, t = server.pcall('GET', note), server.call('TIME')
@@ -54,4 +54,18 @@ function redis.moved(lock)
   if at == node then return now - since < 2000 end
   server.pcall('SET', note, node .. ' ' .. string.format('%.0f', now), 'PX', 600000)
   return true
+end
+
+-- Sends a message. Returns true if its process received it, or can have received it.
+-- SPUBLISH (Redis 7) reaches and counts the listeners at this node, and costs other nodes nothing.
+-- The hash tag at the end of the name is for it: a process chooses one that its node serves. If
+-- another node serves the tag by now, or no process hears it, PUBLISH without it goes to all nodes.
+-- Shortly after a lock has moved to this node, PUBLISH does not count its listeners.
+function redis.tell(name, message, lock)
+  local plain, tag = string.match(name, '^([^{]+)(.*)$')
+  if tag ~= '' and server.REDIS_VERSION then
+    local heard = server.pcall('SPUBLISH', name, message)
+    if type(heard) == 'number' and heard > 0 then return true end
+  end
+  return redis.call('PUBLISH', plain, message) > 0 or moved(lock)
 end

@@ -20,12 +20,13 @@ local function stands_for(holder)
 end
 
 -- Sends a message to the owner of a record. Returns its value if its process received the message.
--- Shortly after a lock has moved to this node of a cluster, PUBLISH does not count its listeners
--- (cluster.lua). Then the function assumes that the process received the message.
+-- A cluster has its own way (cluster.lua).
 local function tell(record, kind, lock)
   local channel, value = read_record(record)
   if not channel then return nil end
   local message = kind .. ' ' .. value .. ' ' .. lock
-  local heard = redis.call('PUBLISH', 'plock:1:wake:' .. channel, message) > 0
-  return (heard or redis.moved and redis.moved(lock)) and value
+  local name, heard = 'plock:1:wake:' .. channel
+  if redis.tell then heard = redis.tell(name, message, lock)
+  else heard = redis.call('PUBLISH', name, message) > 0 end
+  return heard and value
 end

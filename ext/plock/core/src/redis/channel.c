@@ -7,14 +7,14 @@
 
 static const char PREFIX[] = "plock:1:wake:";
 
-enum { NAME_LENGTH = sizeof PREFIX - 1 + PLOCK__CHANNEL_LENGTH, NUMBER_MAX = 1000000 };
+enum { NUMBER_MAX = 1000000 };
 
 plock_status plock__channel_name(plock_channel *channel) {
     static const char DIGITS[] = "0123456789abcdef";
     unsigned char bytes[PLOCK__CHANNEL_LENGTH / 2];
     const plock_status status = plock__random(bytes, sizeof bytes);
     for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++)
-        channel->id[i] = DIGITS[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
+        channel->name[i] = DIGITS[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
     return status;
 }
 
@@ -28,14 +28,27 @@ static plock_status begin(plock_channel *channel, plock_node *node, plock_error 
     return PLOCK_OK;
 }
 
-static plock_status subscribe(plock_channel *channel, plock_node *node, plock_error *error) {
-    char name[NAME_LENGTH];
+/* Sends a command with the channel's name, up to the end of the id or of the tag. */
+static plock_status ask(const plock_channel *channel, plock_text command, size_t length,
+                        plock_error *error) {
+    char name[sizeof PREFIX - 1 + PLOCK__CHANNEL_MAX];
     memcpy(name, PREFIX, sizeof PREFIX - 1);
-    memcpy(name + sizeof PREFIX - 1, channel->id, PLOCK__CHANNEL_LENGTH);
-    const plock_text words[] = {plock__text("SUBSCRIBE", 9), plock__text(name, sizeof name)};
+    memcpy(name + sizeof PREFIX - 1, channel->name, length);
+    const plock_text words[] = {command, plock__text(name, sizeof PREFIX - 1 + length)};
+    return plock__connection_send(channel->connection, 2, words, error);
+}
+
+static plock_status subscribe(plock_channel *channel, plock_node *node, plock_error *error) {
     channel->state = PLOCK__CHANNEL_SUBSCRIBING;
     channel->deadline = plock_after(plock_now(), node->config->command_timeout);
-    return plock__connection_send(channel->connection, 2, words, error);
+    return ask(channel, plock__text("SUBSCRIBE", 9), PLOCK__CHANNEL_LENGTH, error);
+}
+
+void plock__channel_use_tag(plock_channel *channel) {
+    plock_error ignored; /* if the connection is lost, the next step says so */
+    if (channel->state != PLOCK__CHANNEL_OPEN || !channel->tag_length) return;
+    const plock_text name = plock__channel_text(channel);
+    if (!ask(channel, plock__text("SSUBSCRIBE", 10), name.length, &ignored)) channel->unanswered++;
 }
 
 /* --- messages --- */
@@ -58,10 +71,12 @@ static plock_text cut(plock_text *rest) {
  * VALUE, because the value of a holder may have blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
-    if (!says(pushed, "message") || !payload || !payload->length) return false;
+    const bool sharded = says(pushed, "smessage");
+    if (!sharded && !says(pushed, "message")) return false;
+    if (!payload || !payload->length) return false;
     plock_text rest = plock__text(payload->text, payload->length);
     const plock_text kind = cut(&rest);
-    *message = (plock_message){.kind = kind.length ? kind.bytes[0] : 0};
+    *message = (plock_message){.kind = kind.length ? kind.bytes[0] : 0, .sharded = sharded};
     if (!message->kind || !strchr("=+~!", message->kind)) return false;
     unsigned number = 0;
     for (size_t i = 1; i < kind.length; i++) {
@@ -89,9 +104,13 @@ static plock_status hear(plock_channel *channel, plock_node *node, bool reads,
             channel->connection, reads || channel->state != PLOCK__CHANNEL_OPEN, &pushed, interest,
             error);
         if (status) return status;
-        if (pushed->type == PLOCK__ERROR) return plock__server_error(pushed, error);
+        const bool refused = pushed->type == PLOCK__ERROR;
+        if (refused && !channel->unanswered) return plock__server_error(pushed, error);
+        if (channel->unanswered && (refused || says(pushed, "ssubscribe"))) channel->unanswered--;
+        if (says(pushed, "sunsubscribe")) channel->tag_lost = true;
         if (channel->state == PLOCK__CHANNEL_SUBSCRIBING && says(pushed, "subscribe")) {
             channel->state = PLOCK__CHANNEL_OPEN;
+            plock__channel_use_tag(channel);
             plock__node_reached(node, plock_now());
             *message = (plock_message){0};
             return PLOCK_OK;
@@ -124,5 +143,6 @@ plock_status plock__channel_step(plock_channel *channel, plock_node *node, bool 
 void plock__channel_close(plock_channel *channel, plock_node *node) {
     if (channel->connection) plock__pool_give(&node->pool, channel->connection, false);
     channel->connection = NULL;
+    channel->unanswered = 0;
     channel->state = PLOCK__CHANNEL_CLOSED;
 }

@@ -15,16 +15,28 @@ typedef struct plock_channel {
     } state;
     plock_connection *connection;
     plock_ns deadline;
-    char id[PLOCK__CHANNEL_LENGTH]; /* random, because any client that knows it can wake us */
+    /* The id, which is random, because any client that knows it can wake us. On a cluster a hash
+     * tag follows, "{7}", whose slot the node serves. */
+    char name[PLOCK__CHANNEL_MAX];
+    size_t tag_length;   /* 0: none */
+    unsigned tag;        /* its number */
+    bool tag_lost;       /* the slot has moved to another node */
+    unsigned unanswered; /* requests to subscribe with the tag */
 } plock_channel;
 
 typedef struct plock_message {
     /* '=': the waiter with this value has its turn; '+': the same for a lock with several holders;
      * '~': the waiter must look again in `ms`; '!': the lease with this value was broken */
     char kind;
+    bool sharded; /* no other channel brings it */
     unsigned ms;
     plock_text value, key; /* valid until the next step */
 } plock_message;
+
+/* Returns what records name: the id, and the tag. */
+static inline plock_text plock__channel_text(const plock_channel *channel) {
+    return plock__text(channel->name, PLOCK__CHANNEL_LENGTH + channel->tag_length);
+}
 
 /* Gives the channel a fresh id. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__channel_name(plock_channel *channel);
@@ -36,6 +48,11 @@ PLOCK_MUST_USE plock_status plock__channel_name(plock_channel *channel);
 PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_node *node,
                                                 bool reads, plock_message *message,
                                                 plock_interest *interest, plock_error *error);
+
+/* Subscribes with the tag, too, if there is one and the channel is open. SPUBLISH reaches only the
+ * listeners at this node, and PUBLISH those at all nodes of a cluster, so the scripts try SPUBLISH
+ * first (parts/cluster.lua). If the server refuses to subscribe, PUBLISH still reaches us. */
+void plock__channel_use_tag(plock_channel *channel);
 
 void plock__channel_close(plock_channel *channel, plock_node *node);
 

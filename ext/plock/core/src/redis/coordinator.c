@@ -214,6 +214,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     coordinator->begun = true;
     const plock_ns reroutes_at = plock__reroute(coordinator, now);
     attend(coordinator, now, interest);
+    if (coordinator->channel.tag_lost) plock__reroute_tag(coordinator);
     send_to_look(coordinator, now, interest);
     if (reroutes_at < interest->deadline) interest->deadline = reroutes_at;
     return retires(coordinator, now, interest) ? PLOCK_OK : PLOCK_AGAIN;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { NUMBER_MAX = 24 };
-_Static_assert(PLOCK__IDENTITY_MAX + NUMBER_MAX + PLOCK__CHANNEL_LENGTH + PLOCK_LABEL_MAX + 3 <=
+_Static_assert(PLOCK__IDENTITY_MAX + NUMBER_MAX + PLOCK__CHANNEL_MAX + PLOCK_LABEL_MAX + 3 <=
                    PLOCK__SIGNATURE_MAX,
                "a signature has room");
 

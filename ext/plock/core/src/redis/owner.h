@@ -10,7 +10,9 @@
 
 enum {
     PLOCK__MARSHAL_MAX = 48,
-    PLOCK__CHANNEL_LENGTH = 16,
+    PLOCK__CHANNEL_LENGTH = 16, /* of a channel's id */
+    PLOCK__TAG_ROOM = 6,        /* of the hash tag that follows in a cluster, with a NUL */
+    PLOCK__CHANNEL_MAX = PLOCK__CHANNEL_LENGTH + PLOCK__TAG_ROOM,
     PLOCK__SIGNATURE_MAX = 480, /* host, pid, thread, number, channel, label */
 };
 

@@ -29,7 +29,7 @@ plock_status plock__lease_prepare_watch(plock_redis_lease *lease) {
         plock__watch_prepare(lease->watch, &lease->subject.owner, &lease->base.error);
     if (!lease->automatic)
         lease->subject.owner.channel =
-            plock__text(lease->watch->channel, sizeof lease->watch->channel);
+            plock__text(lease->watch->channel, lease->watch->channel_length);
     return status;
 }
 

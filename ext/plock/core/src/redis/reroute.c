@@ -4,7 +4,11 @@
 #include "base/process.h"
 #include "redis/routes.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* So many tags are tried. A node of 100 then has none in one of 20,000 cases. */
+enum { TAGS = 1000 };
 
 /* After a failure, for lack of memory or of a thread. */
 static const plock_ns RETRY = 100 * PLOCK_MILLISECOND;
@@ -76,13 +80,13 @@ plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
     plock_store *store = coordinator->node->store;
     plock_waiter *waiter = find(coordinator, message);
     if (waiter || !store->routes) return waiter;
-    *elsewhere = !is_at(coordinator, coordinator->node, message->key);
+    *elsewhere = !message->sharded && !is_at(coordinator, coordinator->node, message->key);
     for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {
         const plock_coordinator *other = plock__coordinator_of(node);
         waiter = other ? find(other, message) : NULL;
         if (!waiter) continue;
         *elsewhere = true;
-        return other->open ? NULL : waiter;
+        return other->open && !message->sharded ? NULL : waiter;
     }
     return NULL;
 }
@@ -95,14 +99,41 @@ void plock__reroute_break(const plock_coordinator *coordinator, const plock_mess
     }
 }
 
+/* Does the node serve the slot of the channel's tag? */
+static bool has_tag(const plock_coordinator *coordinator) {
+    const plock_channel *channel = &coordinator->channel;
+    return channel->tag_length &&
+           is_at(coordinator, coordinator->node, plock__channel_text(channel));
+}
+
+/* Chooses the least number whose slot the node serves, so that a replica that takes over finds it,
+ * too. If that slot has moved, a greater one. Returns true if there is a new tag. A node that
+ * serves next to nothing may have none. */
+static bool choose_tag(plock_coordinator *coordinator) {
+    plock_channel *channel = &coordinator->channel;
+    if (plock__is_no_server(coordinator->node)) return false;
+    if (!channel->tag_lost && has_tag(coordinator)) return false;
+    channel->tag = channel->tag_lost ? channel->tag + 1 : 0;
+    channel->tag_lost = false;
+    for (; channel->tag < TAGS; channel->tag++) {
+        const int length =
+            snprintf(channel->name + PLOCK__CHANNEL_LENGTH, PLOCK__TAG_ROOM, "{%u}", channel->tag);
+        channel->tag_length = (size_t)length;
+        if (has_tag(coordinator)) return true;
+    }
+    channel->tag_length = 0;
+    return false;
+}
+
 void plock__reroute_name(plock_coordinator *coordinator) {
     plock_store *store = coordinator->node->store;
     if (!store->routes) return;
     if (!store->named || store->named_in != plock__generation())
-        memcpy(store->id, coordinator->channel.id, sizeof store->id);
+        memcpy(store->id, coordinator->channel.name, sizeof store->id);
     store->named = true;
     store->named_in = plock__generation();
-    memcpy(coordinator->channel.id, store->id, sizeof store->id);
+    memcpy(coordinator->channel.name, store->id, sizeof store->id);
+    (void)choose_tag(coordinator);
     coordinator->routes_seen = atomic_load(&store->routes->version);
 }
 
@@ -114,12 +145,20 @@ void plock__coordinator_places(plock_coordinator *coordinator, plock_text key) {
 
 /* --- in the worker thread --- */
 
+void plock__reroute_tag(plock_coordinator *coordinator) {
+    plock__enter();
+    const bool chosen = choose_tag(coordinator);
+    plock__leave();
+    if (chosen) plock__channel_use_tag(&coordinator->channel);
+}
+
 /* Returns true if nothing is left that belongs elsewhere. */
 static bool settle(plock_coordinator *coordinator, plock_node **target) {
     plock__enter();
     *target = find_target(coordinator);
     if (!*target) coordinator->routes_seen = atomic_load(&routes_of(coordinator)->version);
     plock__leave();
+    if (!*target) plock__reroute_tag(coordinator);
     return !*target;
 }
 

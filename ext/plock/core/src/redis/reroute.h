@@ -11,6 +11,10 @@
  * worker thread, not with the lock held. */
 plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now);
 
+/* Chooses a tag for the channel's name if it has none whose slot the node serves. In the worker
+ * thread, not with the lock held. */
+void plock__reroute_tag(plock_coordinator *coordinator);
+
 /* Finds the waiter of a message that has come by the coordinator's channel. Returns NULL if there
  * is none, or another coordinator hears the message, too. Then *elsewhere says so. With the lock
  * held.
@@ -21,7 +25,7 @@ plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
 /* Notifies the watches of a lease that was broken. With the lock held. */
 void plock__reroute_break(const plock_coordinator *coordinator, const plock_message *message);
 
-/* Gives the channel of a new coordinator the id of its store. With the lock held. */
+/* Gives the channel of a new coordinator the id of its store, and a tag. With the lock held. */
 void plock__reroute_name(plock_coordinator *coordinator);
 
 #endif

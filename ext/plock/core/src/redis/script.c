@@ -35,10 +35,11 @@
     X(SHARED_BREAK, shared_break, ALWAYS)                                                          \
     X(SHARED_STATUS, shared_status, ALWAYS)
 
-/* Redis lets a function without this flag run only while it has memory. A grant may be refused
- * then, but not a release. */
-#define ALWAYS       ",flags={'allow-oom'}"
-#define NEEDS_MEMORY ""
+/* Redis lets a function without `allow-oom` run only while it has memory. A grant may be refused
+ * then, but not a release. The other flag allows SPUBLISH to a channel that has another slot of the
+ * node (parts/cluster.lua). A script needs no flag for that. */
+#define ALWAYS       ",flags={'allow-oom','allow-cross-slot-keys'}"
+#define NEEDS_MEMORY ",flags={'allow-cross-slot-keys'}"
 
 /* each for one server, and for a cluster */
 static plock_script scripts[2][PLOCK__SCRIPTS] = {
@@ -55,7 +56,7 @@ static plock_script scripts[2][PLOCK__SCRIPTS] = {
 
 /* A library of functions: its first line, and each script as the body of a function. The scripts
  * for a cluster are the longer ones. */
-enum { FRAME = 160 }; /* bytes around each script */
+enum { FRAME = 200 }; /* bytes around each script */
 typedef struct library_room {
     char first_line[FRAME];
 #define X(id, name, flags) char name##_function[sizeof plock_cluster_script_##name + FRAME];

@@ -211,8 +211,7 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
         *spare = NULL;
         plock__wait_queues_add(&coordinator->queues, queue);
     }
-    plock__owner_sign(&waiter->subject.owner,
-                      plock__text(coordinator->channel.id, PLOCK__CHANNEL_LENGTH),
+    plock__owner_sign(&waiter->subject.owner, plock__channel_text(&coordinator->channel),
                       wait_request->subject->owner.label);
     waiter->queues =
         coordinator->open && !wait_request->follows && !plock__wait_queue_unplaced(queue);

@@ -49,8 +49,8 @@ static void begin_watching(plock_later *later) {
     if (watch->unnoted) {
         char *end = watch->place + watch->place_length;
         *end = ' ';
-        memcpy(end + 1, watch->channel, sizeof watch->channel);
-        watch->place_length += 1 + sizeof watch->channel;
+        memcpy(end + 1, watch->channel, watch->channel_length);
+        watch->place_length += 1 + watch->channel_length;
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(current_node(watch));
@@ -131,7 +131,9 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     const plock_status status =
         plock__coordinator_find(current_node(watch), &coordinator, &start, error);
     if (status) return status;
-    memcpy(watch->channel, coordinator->channel.id, sizeof watch->channel);
+    const plock_text name = plock__channel_text(&coordinator->channel);
+    memcpy(watch->channel, name.bytes, name.length);
+    watch->channel_length = name.length;
     link_watch(coordinator, watch);
     plock__coordinator_places(coordinator, watch->subject.key);
     if (!start && !coordinator->open) plock__coordinator_schedule(coordinator);

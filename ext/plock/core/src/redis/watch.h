@@ -49,9 +49,10 @@ struct plock_watch {
     plock_subject subject;
     bool unnoted; /* the server's record does not name the channel yet */
     /* "host pid thread", then the channel */
-    char place[PLOCK__IDENTITY_MAX + 1 + PLOCK__CHANNEL_LENGTH];
+    char place[PLOCK__IDENTITY_MAX + 1 + PLOCK__CHANNEL_MAX];
     size_t place_length;
-    char channel[PLOCK__CHANNEL_LENGTH]; /* for messages about breaks */
+    char channel[PLOCK__CHANNEL_MAX]; /* for messages about breaks */
+    size_t channel_length;
     char names[];
 };
 
