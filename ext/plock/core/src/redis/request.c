@@ -44,54 +44,47 @@ static plock_text write_noted_for(plock_subject *s, plock_ns span) {
 
 static plock_text write_fence_ttl(plock_subject *s) { return write_noted_for(s, 0); }
 
+/* A request about the lock of `s`. Only the first `count` of the arguments are sent. */
+#define REQUEST(s, id, count, ...)                                                                 \
+    ((plock_request){                                                                              \
+        .script = (id), .keys = 1, .arguments = (count), .texts = {(s)->key, __VA_ARGS__}})
+
+/* The same for a request that replicas must confirm. */
+static plock_request confirmed(const plock_subject *s, plock_request request) {
+    request.replicas = s->replicas;
+    return request;
+}
+
 plock_request plock__acquire_request(plock_subject *s, plock_ns ttl, bool again) {
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_ACQUIRE,
-                               .keys = 1,
-                               .arguments = 5,
-                               .replicas = s->replicas,
-                               .texts = {s->key, s->owner.value, write_ttl(s, ttl),
-                                         s->owner.signature, write_fence_ttl(s), share_of(s)}};
-    return (plock_request){.script = PLOCK__ACQUIRE,
-                           .keys = 1,
-                           .arguments = again ? 5 : 4,
-                           .replicas = s->replicas,
-                           .texts = {s->key, s->owner.value, write_ttl(s, ttl), s->owner.signature,
-                                     write_noted_for(s, ttl), plock__text("again", 5)}};
+        return confirmed(s, REQUEST(s, PLOCK__SHARED_ACQUIRE, 5, s->owner.value, write_ttl(s, ttl),
+                                    s->owner.signature, write_fence_ttl(s), share_of(s)));
+    return confirmed(s,
+                     REQUEST(s, PLOCK__ACQUIRE, again ? 5 : 4, s->owner.value, write_ttl(s, ttl),
+                             s->owner.signature, write_noted_for(s, ttl), plock__text("again", 5)));
 }
 
 plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket,
                                    plock_ns window) {
-    const plock_text number = write_number(s->ticket, sizeof s->ticket, ticket);
-    if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_ACQUIRE,
-                               .keys = 1,
-                               .arguments = 6,
-                               .replicas = s->replicas,
-                               .irreplaceable = ticket,
-                               .texts = {s->key, s->owner.value, write_ttl(s, ttl),
-                                         s->owner.signature, write_fence_ttl(s), share_of(s),
-                                         number}};
-    return (plock_request){.script = PLOCK__ACQUIRE,
-                           .keys = 1,
-                           .arguments = 6,
-                           .replicas = s->replicas,
-                           .irreplaceable = ticket,
-                           .texts = {s->key, s->owner.value, write_ttl(s, ttl), s->owner.signature,
-                                     write_noted_for(s, ttl), number, write_window(s, window)}};
+    plock_request request = plock__acquire_request(s, ttl, false);
+    request.texts[request.keys + request.arguments++] =
+        write_number(s->ticket, sizeof s->ticket, ticket);
+    if (!is_shared(s)) request.texts[request.keys + request.arguments++] = write_window(s, window);
+    request.irreplaceable = ticket;
+    return request;
+}
+
+/* Writes the TTL of the companion, or of the fence in it if the lock can have several holders. */
+static plock_text write_companion_ttl(plock_subject *s, plock_ns ttl) {
+    return is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl);
 }
 
 static plock_request extension(plock_subject *s, plock_ns ttl, plock_text longer,
                                plock_text place) {
-    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_EXTEND : PLOCK__EXTEND,
-                           .keys = 1,
-                           .replicas = s->replicas,
-                           .arguments = place.length    ? 5
-                                        : longer.length ? 4
-                                                        : 3,
-                           .texts = {s->key, s->owner.value, write_ttl(s, ttl),
-                                     is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl),
-                                     longer, place}};
+    const unsigned count = place.length ? 5 : longer.length ? 4 : 3;
+    return confirmed(s, REQUEST(s, is_shared(s) ? PLOCK__SHARED_EXTEND : PLOCK__EXTEND, count,
+                                s->owner.value, write_ttl(s, ttl), write_companion_ttl(s, ttl),
+                                longer, place));
 }
 
 plock_request plock__extend_request(plock_subject *s, plock_ns ttl) {
@@ -99,13 +92,9 @@ plock_request plock__extend_request(plock_subject *s, plock_ns ttl) {
 }
 
 plock_request plock__adopt_request(plock_subject *s, plock_text left, plock_ns ttl) {
-    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_ADOPT : PLOCK__ADOPT,
-                           .keys = 1,
-                           .replicas = s->replicas,
-                           .arguments = 5,
-                           .texts = {s->key, left, write_ttl(s, ttl), s->owner.value,
-                                     s->owner.signature,
-                                     is_shared(s) ? write_fence_ttl(s) : write_noted_for(s, ttl)}};
+    return confirmed(s, REQUEST(s, is_shared(s) ? PLOCK__SHARED_ADOPT : PLOCK__ADOPT, 5, left,
+                                write_ttl(s, ttl), s->owner.value, s->owner.signature,
+                                write_companion_ttl(s, ttl)));
 }
 
 plock_request plock__renew_request(plock_subject *s, plock_ns ttl, plock_text place) {
@@ -113,42 +102,26 @@ plock_request plock__renew_request(plock_subject *s, plock_ns ttl, plock_text pl
 }
 
 plock_request plock__check_request(const plock_subject *s) {
-    if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_EXTEND,
-                               .keys = 1,
-                               .arguments = 1,
-                               .texts = {s->key, s->owner.value}};
-    return (plock_request){
-        .script = PLOCK__CHECK, .keys = 1, .arguments = 1, .texts = {s->key, s->owner.value}};
+    return REQUEST(s, is_shared(s) ? PLOCK__SHARED_EXTEND : PLOCK__CHECK, 1, s->owner.value);
 }
 
 plock_request plock__downgrade_request(plock_subject *s) {
-    return (plock_request){.script = PLOCK__SHARED_DOWNGRADE,
-                           .keys = 1,
-                           .arguments = 2,
-                           .texts = {s->key, s->owner.value, write_fence_ttl(s)}};
+    return REQUEST(s, PLOCK__SHARED_DOWNGRADE, 2, s->owner.value, write_fence_ttl(s));
 }
 
 plock_request plock__break_request(plock_subject *s, plock_text only) {
     const unsigned chosen = only.length ? 1 : 0;
-    if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_BREAK,
-                               .keys = 1,
-                               .arguments = 1 + chosen,
-                               .texts = {s->key, write_fence_ttl(s), only}};
-    return (plock_request){
-        .script = PLOCK__BREAK, .keys = 1, .arguments = chosen, .texts = {s->key, only}};
+    if (is_shared(s)) return REQUEST(s, PLOCK__SHARED_BREAK, 1 + chosen, write_fence_ttl(s), only);
+    return REQUEST(s, PLOCK__BREAK, chosen, only);
 }
 
 #define AS_TEXT(number)      #number
 #define WAITERS_TOLD(number) plock__text(AS_TEXT(number), sizeof AS_TEXT(number) - 1)
 
 plock_request plock__status_request(plock_subject *s, int64_t first) {
-    return (plock_request){.script = is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS,
-                           .keys = 1,
-                           .arguments = 2,
-                           .texts = {s->key, write_number(s->ticket, sizeof s->ticket, first),
-                                     WAITERS_TOLD(PLOCK_WAITERS_TOLD)}};
+    return REQUEST(s, is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS, 2,
+                   write_number(s->ticket, sizeof s->ticket, first),
+                   WAITERS_TOLD(PLOCK_WAITERS_TOLD));
 }
 
 plock_request plock__scan_request(plock_subject *s, int64_t cursor) {
@@ -159,51 +132,31 @@ plock_request plock__scan_request(plock_subject *s, int64_t cursor) {
 }
 
 plock_request plock__note_request(const plock_subject *s, plock_text note, bool replace) {
-    return (plock_request){.script = PLOCK__NOTE,
-                           .keys = 1,
-                           .arguments = replace ? 2 : 1,
-                           .texts = {s->key, note, plock__text("replace", 7)}};
+    return REQUEST(s, PLOCK__NOTE, replace ? 2 : 1, note, plock__text("replace", 7));
 }
 
 plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns keep) {
     const plock_text span = keep ? write_keep(s, keep) : plock__text("", 0);
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_RELEASE,
-                               .keys = 1,
-                               .arguments = keep ? 3 : 2,
-                               .texts = {s->key, s->owner.value, write_fence_ttl(s), span}};
+        return REQUEST(s, PLOCK__SHARED_RELEASE, keep ? 3 : 2, s->owner.value, write_fence_ttl(s),
+                       span);
     if (keep)
-        return (plock_request){.script = PLOCK__RELEASE,
-                               .keys = 1,
-                               .arguments = 4,
-                               .texts = {s->key, s->owner.value, write_window(s, window), span,
-                                         write_noted_for(s, kept_for(keep))}};
-    return (plock_request){.script = PLOCK__RELEASE,
-                           .keys = 1,
-                           .arguments = window ? 2 : 1,
-                           .texts = {s->key, s->owner.value, write_window(s, window)}};
+        return REQUEST(s, PLOCK__RELEASE, 4, s->owner.value, write_window(s, window), span,
+                       write_noted_for(s, kept_for(keep)));
+    return REQUEST(s, PLOCK__RELEASE, window ? 2 : 1, s->owner.value, write_window(s, window));
 }
 
 plock_request plock__leave_request(plock_subject *s, bool doubt) {
     const plock_text doubtful = plock__text(doubt ? "1" : "0", 1);
     const bool queued = s->owner.signature.length != 0;
     if (is_shared(s))
-        return (plock_request){.script = PLOCK__SHARED_LEAVE,
-                               .keys = 1,
-                               .arguments = queued ? 5 : 3,
-                               .texts = {s->key, s->owner.value, doubtful, write_fence_ttl(s),
-                                         share_of(s), s->owner.signature}};
-    return (plock_request){.script = PLOCK__LEAVE,
-                           .keys = 1,
-                           .arguments = queued ? 3 : 2,
-                           .texts = {s->key, s->owner.value, doubtful, s->owner.signature}};
+        return REQUEST(s, PLOCK__SHARED_LEAVE, queued ? 5 : 3, s->owner.value, doubtful,
+                       write_fence_ttl(s), share_of(s), s->owner.signature);
+    return REQUEST(s, PLOCK__LEAVE, queued ? 3 : 2, s->owner.value, doubtful, s->owner.signature);
 }
 
 plock_request plock__undo_request(const plock_subject *s) {
-    return (plock_request){.script = PLOCK__UNDO,
-                           .keys = 1,
-                           .arguments = 2,
-                           .texts = {s->key, s->owner.value, s->owner.signature}};
+    return REQUEST(s, PLOCK__UNDO, 2, s->owner.value, s->owner.signature);
 }
 
 /* --- requests for several locks --- */
