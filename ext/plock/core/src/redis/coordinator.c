@@ -277,10 +277,7 @@ static plock_coordinator *new_coordinator(plock_node *node, plock_error *error) 
         plock__free(coordinator);
         return NULL;
     }
-    coordinator->job.step = step;
-    coordinator->job.destroy = destroy;
-    coordinator->job.idle = idle;
-    coordinator->job.lingers = true;
+    coordinator->job = (plock_job){.step = step, .destroy = destroy, .idle = idle, .lingers = true};
     coordinator->generation = plock__generation();
     coordinator->idle_since = coordinator->looks_at = PLOCK_NEVER;
     coordinator->node = plock__store_attend(node);

@@ -225,8 +225,7 @@ static void start_collector(plock_node *node) {
     plock_debts *debts = &node->debts;
     const bool starts = collector && debts->first && debts->collecting < most_collectors(node);
     if (starts) {
-        collector->job.step = step;
-        collector->job.destroy = destroy;
+        collector->job = (plock_job){.step = step, .destroy = destroy};
         collector->node = node;
         collector->generation = plock__generation();
         node->store->references++;

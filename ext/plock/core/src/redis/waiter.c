@@ -19,8 +19,7 @@ const plock_error PLOCK__WAITING_ENDED = {.status = PLOCK_DISCONNECTED,
 plock_waiter *plock__waiter_new(plock_node *node, size_t key_length) {
     plock_waiter *waiter = plock__allocate(sizeof *waiter + key_length);
     if (!waiter) return NULL;
-    waiter->job.step = plock__waiter_step;
-    waiter->job.destroy = plock__waiter_put_down;
+    waiter->job = (plock_job){.step = plock__waiter_step, .destroy = plock__waiter_put_down};
     waiter->references = 1;
     waiter->generation = plock__generation();
     waiter->node = plock__node_retain(node);

@@ -72,9 +72,7 @@ plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
                               const plock_watching *wanted) {
     plock_watch *watch = plock__allocate(sizeof *watch + subject->key.length);
     if (!watch) return NULL;
-    watch->job.step = step;
-    watch->job.destroy = put_down;
-    watch->job.lingers = true;
+    watch->job = (plock_job){.step = step, .destroy = put_down, .lingers = true};
     watch->references = 1;
     watch->generation = plock__generation();
     watch->node = plock__node_retain(node);
