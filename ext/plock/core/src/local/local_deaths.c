@@ -132,11 +132,6 @@ static void end_watch(plock_job *job) {
     plock__free(watch);
 }
 
-static bool never_busy(const plock_job *job) {
-    (void)job;
-    return true;
-}
-
 /* --- beginning and ending --- */
 
 static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int fd) {
@@ -149,7 +144,7 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
         .job = {.step = process == ANY ? hear_of_some_end : hear_of_death,
                 .destroy = end_watch,
                 .lingers = true,
-                .idle = never_busy},
+                .idle = plock__job_idles},
         .generation = plock__generation(),
         .process = process,
         .fd = fd};

@@ -49,12 +49,6 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return over ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* A follower can step this job as well as the worker thread can. */
-static bool idle(const plock_job *job) {
-    (void)job;
-    return true;
-}
-
 static void destroy(plock_job *job) {
     plock__local_lookout *lookout = (plock__local_lookout *)(void *)job;
     plock__enter();
@@ -69,7 +63,7 @@ void plock__local_post_lookout(plock__local_map *map) {
     if (!made)
         return; /* the next use tries again, and each query of a lease checks the file itself */
     *made = (plock__local_lookout){
-        .job = {.step = step, .destroy = destroy, .idle = idle, .lingers = true},
+        .job = {.step = step, .destroy = destroy, .idle = plock__job_idles, .lingers = true},
         .generation = plock__generation(),
         .map = map,
         .used_at = plock_now()};

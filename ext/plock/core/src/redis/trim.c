@@ -61,11 +61,6 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return over ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-static bool idle(const plock_job *job) {
-    (void)job;
-    return true;
-}
-
 static void destroy(plock_job *job) {
     plock_trim *trim = (plock_trim *)(void *)job;
     plock__enter();
@@ -82,7 +77,7 @@ void plock__trim_attend(plock_store *store) {
     plock_trim *trim = needless ? NULL : plock__allocate(sizeof *trim);
     if (!trim) return;
     *trim = (plock_trim){
-        .job = {.step = step, .destroy = destroy, .idle = idle, .lingers = true},
+        .job = {.step = step, .destroy = destroy, .idle = plock__job_idles, .lingers = true},
         .store = store,
         .generation = plock__generation(),
     };

@@ -55,6 +55,11 @@ static void uncheck(plock__agenda *agenda, plock_job *job) {
         job->next_checked;
 }
 
+bool plock__job_idles(const plock_job *job) {
+    (void)job;
+    return true;
+}
+
 bool plock__agenda_idle(const plock__agenda *agenda) {
     if (agenda->busy || agenda->due.first) return false;
     for (const plock_job *job = agenda->checked; job; job = job->next_checked) {

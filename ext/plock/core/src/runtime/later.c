@@ -110,12 +110,6 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     }
 }
 
-/* A follower can step this job as well as the worker thread can. */
-static bool idle(const plock_job *job) {
-    (void)job;
-    return true;
-}
-
 static void destroy(plock_job *job) {
     plock__enter();
     if (at_work == job) at_work = NULL;
@@ -129,7 +123,8 @@ static void destroy(plock_job *job) {
 static plock_status appoint(void) {
     plock_job *made = plock__allocate(sizeof *made);
     if (!made) return PLOCK_NO_MEMORY;
-    *made = (plock_job){.step = step, .destroy = destroy, .idle = idle, .lingers = true};
+    *made =
+        (plock_job){.step = step, .destroy = destroy, .idle = plock__job_idles, .lingers = true};
     plock__enter();
     const bool first_one = !at_work;
     if (first_one) {

@@ -45,6 +45,9 @@ struct plock_job {
     unsigned place;
 };
 
+/* The `idle` of a job that a follower can step as well as the worker thread can. */
+bool plock__job_idles(const plock_job *job);
+
 /* Hands the job to the worker thread, which destroys it when it is done. If no thread can be
  * started, destroys it at once. Not with the lock held. */
 void plock__worker_submit(plock_job *job);
