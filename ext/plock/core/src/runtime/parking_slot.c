@@ -32,20 +32,6 @@ static struct futex_waitv until_changed(const void *word, uint32_t value, uint32
         .val = value, .uaddr = (uint64_t)(uintptr_t)word, .flags = FUTEX_32 | flags};
 }
 
-/* Converts the deadline to the clock of the system call. */
-static struct timespec wake_by(plock_ns deadline) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    const plock_ns left = deadline - plock_now(), span = left > 0 ? left : 0;
-    time.tv_sec += (time_t)(span / PLOCK_SECOND);
-    time.tv_nsec += (long)(span % PLOCK_SECOND);
-    if (time.tv_nsec >= PLOCK_SECOND) {
-        time.tv_nsec -= (long)PLOCK_SECOND;
-        time.tv_sec++;
-    }
-    return time;
-}
-
 static bool is_there(const plock__parking_slot *parking_slot) {
     return !parking_slot->is_there || parking_slot->is_there(parking_slot->of);
 }
@@ -60,7 +46,8 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
     plock__nap_begin(&nap, parking_slot->waker, interrupt);
     words[WORD] = until_changed(lower_half(parking_slot->word), (uint32_t)parking_slot->value, 0);
     words[NAP] = until_changed(plock__nap_word(&nap), nap.seen, FUTEX_PRIVATE_FLAG);
-    const struct timespec end = wake_by(interest->deadline);
+    const plock_ns left = interest->deadline - plock_now();
+    const struct timespec end = plock__monotonic_after(left > 0 ? left : 0);
     atomic_store(parking_slot->asleep, 1);
     long woken = 0;
     if (!plock__nap_over(&nap))

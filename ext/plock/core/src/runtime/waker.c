@@ -163,6 +163,12 @@ static struct timespec time_of(plock_ns span) {
                              .tv_nsec = (long)(span % PLOCK_SECOND)};
 }
 
+struct timespec plock__monotonic_after(plock_ns span) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return time_of(plock_after(now.tv_sec * PLOCK_SECOND + now.tv_nsec, span));
+}
+
 /* Sleeps until the word changes or the deadline has come. May also return earlier for no reason.
  * Returns PLOCK_INTERRUPTED on a signal. */
 #ifdef PLOCK__FUTEX
@@ -190,20 +196,13 @@ static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
     const plock__ends open = atomic_load(&waker->open);
     if (waker->expects_signals && open != PLOCK__NO_ENDS)
         return sleep_at_descriptor(waker, plock__ends_descriptor(open), round);
-    const struct timespec span = time_of(round);
     (void)pthread_mutex_lock(&waker->mutex);
     if (atomic_load(&waker->pokes) == nap->seen) {
 #ifdef __APPLE__
+        const struct timespec span = time_of(round);
         (void)pthread_cond_timedwait_relative_np(&waker->poked, &waker->mutex, &span);
 #else
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += span.tv_sec;
-        until.tv_nsec += span.tv_nsec;
-        if (until.tv_nsec >= PLOCK_SECOND) {
-            until.tv_nsec -= (long)PLOCK_SECOND;
-            until.tv_sec++;
-        }
+        const struct timespec until = plock__monotonic_after(round);
         (void)pthread_cond_timedwait(&waker->poked, &waker->mutex, &until);
 #endif
     }

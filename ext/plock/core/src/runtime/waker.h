@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "plock/clock.h"
 #include "plock/status.h"
@@ -57,6 +58,9 @@ bool plock__nap_over(const plock__nap *nap);
 const _Atomic uint32_t *plock__nap_word(const plock__nap *nap);
 /* Returns PLOCK_INTERRUPTED if `interrupt` was woken. */
 PLOCK_MUST_USE plock_status plock__nap_end(plock__nap *nap);
+
+/* Returns the time after this span on CLOCK_MONOTONIC, the clock of system calls that sleep. */
+struct timespec plock__monotonic_after(plock_ns span);
 
 #ifdef PLOCK_TESTING
 long plock__unused_wakers(void);
