@@ -3,13 +3,13 @@
 #include "local/local_attendant.h"
 
 #include "base/container.h"
+#include "base/descriptor.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
 
 #include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
 /* How often a waiter looks if no descriptor reports the end of a process. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND;
@@ -259,7 +259,7 @@ plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
     }
     plock__leave();
     for (int end = 0; end < 2; end++)
-        if (ears[end] >= 0) (void)close(ears[end]); /* another thread was quicker */
+        plock__close_descriptor(&ears[end]); /* another thread was quicker */
     if (first)
         plock__worker_submit(&made->job);
     else

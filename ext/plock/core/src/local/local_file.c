@@ -1,6 +1,7 @@
 #include "local/local_lease.h"
 #include "local/local_make.h"
 
+#include "base/descriptor.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/platform.h"
@@ -24,17 +25,16 @@ static const plock_ns TURN = 1 * PLOCK_SECOND;
 
 /* --- mapping it --- */
 
-static void close_file(plock__local_map *map) {
-    if (map->fd >= 0) (void)close(map->fd);
-    map->fd = -1;
+static void close_descriptors(plock__local_map *map) {
+    plock__local_close_wakers(map);
+    plock__close_descriptor(&map->fd);
+    plock__close_descriptor(&map->before);
+    plock__close_descriptor(&map->folder);
 }
 
 static void unmap(plock__local_map *map) {
-    plock__local_close_wakers(map);
     if (map->bytes) (void)munmap(map->bytes, (size_t)map->title.size);
-    close_file(map);
-    if (map->before >= 0) (void)close(map->before);
-    if (map->folder >= 0) (void)close(map->folder);
+    close_descriptors(map);
     plock__free(map->lease_of);
     plock__free(map->registered.of_claim);
     plock__free(map->path);
@@ -345,7 +345,7 @@ void plock__local_release(plock__local_map *map) {
     if (last) plock__local_dismiss_lookout(map);
     /* Close the file before another thread can open it again. With POSIX locks, a later close would
      * drop the lock on the new place, and the process would count as dead. */
-    if (last) close_file(map);
+    if (last) plock__close_descriptor(&map->fd);
     plock__leave();
     if (!last) return;
     PLOCK__BEFORE(PLOCK__IS_UNMAPPED);
@@ -384,11 +384,7 @@ plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error)
  * The mappings stay, unused, because leases still point to them. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
-        plock__local_close_wakers(map);
-        if (map->fd >= 0) (void)close(map->fd);
-        if (map->before >= 0) (void)close(map->before);
-        if (map->folder >= 0) (void)close(map->folder);
-        map->fd = map->before = map->folder = -1;
+        close_descriptors(map);
         map->attendant = NULL;
         map->lookout = NULL;
     }

@@ -1,5 +1,6 @@
 #include "local/local_map.h"
 
+#include "base/descriptor.h"
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/platform.h"
@@ -305,8 +306,5 @@ void plock__local_close_wakers(plock__local_map *map) {
         (void)close(fd);
         atomic_fetch_sub(&map->wakers_open, 1);
     }
-    for (int end = 0; end < 2; end++) {
-        if (map->ears[end] >= 0) (void)close(map->ears[end]);
-        map->ears[end] = -1;
-    }
+    for (int end = 0; end < 2; end++) plock__close_descriptor(&map->ears[end]);
 }

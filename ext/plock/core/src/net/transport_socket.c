@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 /* A listening Unix socket with a full backlog refuses with EAGAIN, and does not report when there
  * is room. */
@@ -57,11 +56,6 @@ int plock__socket_descriptor(const plock_transport *transport) {
 const char *plock__socket_host(const plock_transport *transport) {
     const socket_transport *s = (const socket_transport *)(const void *)transport;
     return *s->addresses.host ? s->addresses.host : s->resolver->host;
-}
-
-static void hang_up(socket_transport *s) {
-    if (s->fd >= 0) (void)close(s->fd);
-    s->fd = -1;
 }
 
 static plock_status find_addresses(socket_transport *s, plock_interest *interest,
@@ -105,7 +99,7 @@ static plock_status open_socket(socket_transport *s, int family, plock_error *er
     if (s->fd < 0) return plock__fail_errno(error, PLOCK_CONNECT, "opening a socket", errno);
     if (!PLOCK__SOCKET_FLAGS && plock__prepare_descriptor(s->fd)) {
         const int code = errno;
-        hang_up(s);
+        plock__close_descriptor(&s->fd);
         return plock__fail_errno(error, PLOCK_CONNECT, "preparing a socket", code);
     }
     set_options(s->fd, family);
@@ -188,7 +182,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
                                      : s->address_deadline;
             return PLOCK_AGAIN;
         }
-        hang_up(s);
+        plock__close_descriptor(&s->fd);
         failure = refused(s, address, "no answer", pending || full ? 0 : code, error);
         s->next++;
     }
@@ -285,11 +279,11 @@ static bool alive(plock_transport *transport) {
            recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && would_block();
 }
 
-static void abandon(plock_transport *transport) { hang_up(of(transport)); }
+static void abandon(plock_transport *transport) { plock__close_descriptor(&of(transport)->fd); }
 
 static void destroy(plock_transport *transport) {
     socket_transport *s = of(transport);
-    hang_up(s);
+    plock__close_descriptor(&s->fd);
     plock__abandon_lookup(&s->lookup);
     plock__free(s);
 }
