@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/text.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -9,14 +10,6 @@
 #include <string.h>
 
 enum { SHA256_BYTES = 32, SHA256_BLOCK = 64 };
-
-static void to_hex(const unsigned char *bytes, size_t length, char *hex) {
-    static const char DIGITS[] = "0123456789abcdef";
-    for (size_t i = 0; i < length; i++) {
-        hex[2 * i] = DIGITS[bytes[i] >> 4];
-        hex[2 * i + 1] = DIGITS[bytes[i] & 15];
-    }
-}
 
 /* A lookup of the algorithm costs several times more than its use, so each process does it once.
  * Each thread keeps a context for the same reason. */
@@ -84,7 +77,7 @@ plock_status plock_digest(const void *message, size_t length, const void *secret
     const bool done =
         context && (secret ? keyed(context, message, length, secret, secret_length, digest)
                            : hash(context, NULL, 0, message, length, digest));
-    if (done) to_hex(digest, sizeof digest, hex);
+    if (done) plock__write_hex(digest, sizeof digest, hex);
     plock__wipe(digest, sizeof digest);
     if (!done) OPENSSL_thread_stop();
     return done ? PLOCK_OK : PLOCK_CRYPTO;
@@ -97,7 +90,7 @@ plock_status plock_token(char token[PLOCK_TOKEN_LENGTH]) {
     if (plock__random(bytes, sizeof bytes)) return PLOCK_CRYPTO;
     bytes[6] = (unsigned char)((bytes[6] & 0x0f) | 0x40); /* version 4 */
     bytes[8] = (unsigned char)((bytes[8] & 0x3f) | 0x80); /* variant of RFC 9562 */
-    to_hex(bytes, sizeof bytes, hex);
+    plock__write_hex(bytes, sizeof bytes, hex);
     static const unsigned char GROUPS[] = {8, 4, 4, 4, 12};
     size_t from = 0, to = 0;
     for (size_t group = 0; group < sizeof GROUPS; group++) {

@@ -2,7 +2,9 @@
 #ifndef PLOCK__TEXT_H
 #define PLOCK__TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 typedef struct plock_text {
     const char *bytes;
@@ -11,6 +13,19 @@ typedef struct plock_text {
 
 static inline plock_text plock__text(const char *bytes, size_t length) {
     return (plock_text){bytes, length};
+}
+
+static inline bool plock__same_text(plock_text one, plock_text other) {
+    return one.length == other.length && !memcmp(one.bytes, other.bytes, one.length);
+}
+
+/* Writes two lower-case hexadecimal digits for each byte, and no terminator. */
+static inline void plock__write_hex(const unsigned char *bytes, size_t length, char *hex) {
+    static const char DIGITS[] = "0123456789abcdef";
+    for (size_t i = 0; i < length; i++) {
+        *hex++ = DIGITS[bytes[i] >> 4];
+        *hex++ = DIGITS[bytes[i] & 15];
+    }
 }
 
 #endif

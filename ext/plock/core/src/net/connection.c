@@ -44,8 +44,7 @@ bool plock__connections_trail(void) {
 void plock__connections_forget_trails(void) { atomic_store(&trails, 0); }
 
 bool plock__connection_trails(const plock_connection *connection, plock_text key) {
-    return connection->trail && connection->trail->key.length == key.length &&
-           !memcmp(connection->trail->key.bytes, key.bytes, key.length);
+    return connection->trail && plock__same_text(connection->trail->key, key);
 }
 
 static void set_trail(plock_connection *connection, plock_trail *trail) {

@@ -10,11 +10,9 @@ static const char PREFIX[] = "plock:1:wake:";
 enum { NUMBER_MAX = 1000000 };
 
 plock_status plock__channel_name(plock_channel *channel) {
-    static const char DIGITS[] = "0123456789abcdef";
     unsigned char bytes[PLOCK__CHANNEL_LENGTH / 2];
     const plock_status status = plock__random(bytes, sizeof bytes);
-    for (unsigned i = 0; i < PLOCK__CHANNEL_LENGTH; i++)
-        channel->name[i] = DIGITS[i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4];
+    plock__write_hex(bytes, sizeof bytes, channel->name);
     return status;
 }
 

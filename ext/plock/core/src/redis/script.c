@@ -72,11 +72,9 @@ static library libraries[2];
 static bool named;
 
 static bool digest(const char *text, size_t length, char hex[PLOCK__SHA1_HEX]) {
-    static const char DIGITS[] = "0123456789abcdef";
     unsigned char bytes[EVP_MAX_MD_SIZE] = {0};
     const bool done = EVP_Digest(text, length, bytes, NULL, EVP_sha1(), NULL) == 1;
-    for (int at = 0; at < PLOCK__SHA1_HEX; at++)
-        hex[at] = DIGITS[at % 2 ? bytes[at / 2] & 15 : bytes[at / 2] >> 4];
+    plock__write_hex(bytes, PLOCK__SHA1_HEX / 2, hex);
     return done;
 }
 

@@ -28,10 +28,6 @@ plock_wait_queue *plock__wait_queue_new(plock_text key) {
     return queue;
 }
 
-static bool same(plock_text text, const char *bytes, size_t length) {
-    return text.length == length && !memcmp(text.bytes, bytes, length);
-}
-
 void plock__wait_queues_add(plock_wait_queues *queues, plock_wait_queue *queue) {
     queue->among = queues;
     queue->previous = NULL;
@@ -67,15 +63,14 @@ plock_wait_queue *plock__wait_queue_find(const plock_wait_queues *queues, plock_
     for (plock__index_entry *entry = plock__index_first(&queues->by_key, key); entry;
          entry = plock__index_next(entry)) {
         plock_wait_queue *queue = PLOCK__CONTAINER(plock_wait_queue, by_key, entry);
-        if (same(key, queue->key, queue->length)) return queue;
+        if (plock__same_text(key, plock__text(queue->key, queue->length))) return queue;
     }
     return NULL;
 }
 
 plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text value) {
     for (plock_waiter *waiter = queue ? queue->first : NULL; waiter; waiter = waiter->next)
-        if (same(value, waiter->subject.owner.value.bytes, waiter->subject.owner.value.length))
-            return waiter;
+        if (plock__same_text(value, waiter->subject.owner.value)) return waiter;
     return NULL;
 }
 

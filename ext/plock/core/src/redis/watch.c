@@ -245,10 +245,6 @@ plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost) {
 
 /* --- called by the coordinator --- */
 
-static bool is(const plock_text text, plock_text other) {
-    return text.length == other.length && !memcmp(text.bytes, other.bytes, other.length);
-}
-
 static void look_at_once(plock_watch *watch) {
     watch->doubtful = true;
     watch->check_at = 0;
@@ -261,8 +257,8 @@ void plock__watch_broken(const plock__index *watches, plock_text key, plock_text
     for (plock__index_entry *entry = plock__index_first(watches, key); entry;
          entry = plock__index_next(entry)) {
         plock_watch *watch = PLOCK__CONTAINER(plock_watch, by_key, entry);
-        if (is(watch->subject.key, key) &&
-            (!watch->started || is(watch->subject.owner.value, value)))
+        if (plock__same_text(watch->subject.key, key) &&
+            (!watch->started || plock__same_text(watch->subject.owner.value, value)))
             look_at_once(watch);
     }
 }
