@@ -19,6 +19,16 @@ static inline bool plock__same_text(plock_text one, plock_text other) {
     return one.length == other.length && !memcmp(one.bytes, other.bytes, one.length);
 }
 
+/* Takes the first of the words that blanks divide off the text, and returns it. */
+static inline plock_text plock__cut_word(plock_text *rest) {
+    const char *blank = memchr(rest->bytes, ' ', rest->length);
+    const plock_text word =
+        plock__text(rest->bytes, blank ? (size_t)(blank - rest->bytes) : rest->length);
+    const size_t used = word.length + (blank ? 1 : 0);
+    *rest = plock__text(rest->bytes + used, rest->length - used);
+    return word;
+}
+
 /* Writes two lower-case hexadecimal digits for each byte, and no terminator. */
 static inline void plock__write_hex(const unsigned char *bytes, size_t length, char *hex) {
     static const char DIGITS[] = "0123456789abcdef";

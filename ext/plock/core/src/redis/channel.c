@@ -56,15 +56,6 @@ static bool says(const plock_value *pushed, const char *word) {
     return kind && kind->length == strlen(word) && !memcmp(kind->text, word, kind->length);
 }
 
-static plock_text cut(plock_text *rest) {
-    const char *blank = memchr(rest->bytes, ' ', rest->length);
-    const plock_text word =
-        plock__text(rest->bytes, blank ? (size_t)(blank - rest->bytes) : rest->length);
-    const size_t used = word.length + (blank ? 1 : 0);
-    *rest = plock__text(rest->bytes + used, rest->length - used);
-    return word;
-}
-
 /* Reads "KIND VALUE KEY". KIND is "=", "+", "~" with a number of ms, or "!" with the length of
  * VALUE, because the value of a holder may have blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
@@ -73,7 +64,7 @@ static bool read_message(const plock_value *pushed, plock_message *message) {
     if (!sharded && !says(pushed, "message")) return false;
     if (!payload || !payload->length) return false;
     plock_text rest = plock__text(payload->text, payload->length);
-    const plock_text kind = cut(&rest);
+    const plock_text kind = plock__cut_word(&rest);
     *message = (plock_message){.kind = kind.length ? kind.bytes[0] : 0, .sharded = sharded};
     if (!message->kind || !strchr("=+~!", message->kind)) return false;
     unsigned number = 0;
@@ -87,7 +78,7 @@ static bool read_message(const plock_value *pushed, plock_message *message) {
         message->value = plock__text(rest.bytes, number);
         rest = plock__text(rest.bytes + number + 1, rest.length - number - 1);
     } else {
-        message->value = cut(&rest);
+        message->value = plock__cut_word(&rest);
     }
     message->key = rest;
     return message->value.length && message->key.length;

@@ -110,13 +110,10 @@ static void is_at(plock_failover *failover, const plock_addresses *primary) {
 
 /* Copies the next of the words that blanks divide. */
 static bool next_word(plock_text *rest, char *to, size_t room) {
-    const char *blank = memchr(rest->bytes, ' ', rest->length);
-    const size_t length = blank ? (size_t)(blank - rest->bytes) : rest->length;
-    if (length == 0 || length >= room) return false;
-    memcpy(to, rest->bytes, length);
-    to[length] = 0;
-    const size_t used = length + (blank ? 1 : 0);
-    *rest = plock__text(rest->bytes + used, rest->length - used);
+    const plock_text word = plock__cut_word(rest);
+    if (word.length == 0 || word.length >= room) return false;
+    memcpy(to, word.bytes, word.length);
+    to[word.length] = 0;
     return true;
 }
 
