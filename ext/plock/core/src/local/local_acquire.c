@@ -20,8 +20,9 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
 
-/* A renewed lease needs no expiry: it ends with its process or at max_hold. */
-plock_ns plock__local_lasts(const plock_local_lease *lease) {
+/* Returns how long a claim of the lease may be held while its process lives. A renewed lease needs
+ * no expiry: it ends with its process or at max_hold. */
+static plock_ns lasts(const plock_local_lease *lease) {
     if (!lease->terms.renews) return lease->base.ttl;
     return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
 }
@@ -32,7 +33,7 @@ plock_status plock__local_wait_request_of(plock_local_lease *lease,
     const plock_local_acquire_options *terms = &lease->terms;
     *wait_request =
         (plock__local_wait_request){.ttl = lease->base.ttl,
-                                    .lasts = plock__local_lasts(lease),
+                                    .lasts = lasts(lease),
                                     .at_least = terms->at_least,
                                     .mode = terms->mode,
                                     .limit = terms->mode == 'w' ? 1 : terms->limit,

@@ -198,9 +198,6 @@ PLOCK_MUST_USE plock_status plock__local_owner_text(plock_text owner, char room[
                                                     plock_text *text, bool *digested);
 plock_text plock__local_owner(const plock_local_lease *lease);
 
-/* Returns how long a claim of the lease may be held while its process lives. */
-plock_ns plock__local_lasts(const plock_local_lease *lease);
-
 /* Fills in the wait request of the lease. `room` takes a digest of a long owner. PLOCK_OK or
  * PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *lease,

@@ -55,7 +55,8 @@ static void read_boot(char boot[PLOCK__LOCAL_BOOT_MAX]) {
 #endif
 }
 
-void plock__local_write_title(plock__local_title *title, uint32_t keys) {
+/* Fills in the title for this host, except its random mark and its checksum. */
+static void write_title(plock__local_title *title, uint32_t keys) {
     struct stat found;
     memset(title, 0, sizeof *title);
     memcpy(title->magic, PLOCK__LOCAL_MAGIC, sizeof title->magic);
@@ -124,7 +125,7 @@ plock__local_verdict plock__local_judge(int fd) {
     if (title.layout != PLOCK__LOCAL_LAYOUT || title.keys < PLOCK_LOCAL_KEYS_MIN ||
         title.keys > PLOCK_LOCAL_KEYS_MAX)
         return v;
-    plock__local_write_title(&wanted, title.keys);
+    write_title(&wanted, title.keys);
     int64_t seen_at;
     memcpy(&seen_at, page + offsetof(plock__local_header, seen_at), sizeof seen_at);
     v.rebooted = title.clock == wanted.clock && seen_at > plock_now();
@@ -270,7 +271,7 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     const plock__local_plan p = plock__local_plan_for(keys);
     plock__local_header header;
     memset(&header, 0, sizeof header);
-    plock__local_write_title(&header.title, keys);
+    write_title(&header.title, keys);
     if (plock__random(&header.title.mark, sizeof header.title.mark)) return -1;
     header.title.check = checksum(&header.title);
     atomic_init(&header.fence, fence);

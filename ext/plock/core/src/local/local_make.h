@@ -12,9 +12,6 @@ typedef struct plock__local_plan {
 
 plock__local_plan plock__local_plan_for(uint32_t keys);
 
-/* Fills in the title for this host, except its random mark and its checksum. */
-void plock__local_write_title(plock__local_title *title, uint32_t keys);
-
 typedef struct plock__local_verdict {
     /* ours: the file is plock's; readable: its title can be read */
     bool ours, readable, usable;

@@ -77,7 +77,9 @@ static void has_to_look(plock__local_map *map, uint32_t waiter) {
     if (lease_here(map, claim)) plock__local_has_to_look(lease_here(map, claim));
 }
 
-uint32_t plock__local_living(plock__local_map *map, uint32_t waiter) {
+/* Returns the first waiter, from this one on, whose process is not silent; PLOCK__LOCAL_NONE: there
+ * is none. */
+static uint32_t living(plock__local_map *map, uint32_t waiter) {
     uint32_t steps = 0;
     while (any(waiter) && !map->damaged) {
         const plock__local_claim *claim = plock__claim(map, waiter);
@@ -89,7 +91,7 @@ uint32_t plock__local_living(plock__local_map *map, uint32_t waiter) {
 }
 
 void plock__local_first_looks(plock__local_map *map, const plock__local_key *key) {
-    has_to_look(map, plock__local_living(map, key->first_waiter));
+    has_to_look(map, living(map, key->first_waiter));
 }
 
 /* --- admitting --- */
@@ -103,7 +105,7 @@ static bool holders_allow(plock__local_map *map, const plock__local_key *key, ch
 
 bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode,
                          unsigned limit) {
-    if (any(plock__local_living(map, key->first_waiter))) return false;
+    if (any(living(map, key->first_waiter))) return false;
     return holders_allow(map, key, mode, limit);
 }
 
@@ -160,14 +162,14 @@ static void grant(plock__local_map *map, plock__local_key *key, uint32_t number,
 
 static void admit_waiters(plock__local_map *map, plock__local_key *key, plock_ns now) {
     bool shared = false;
-    uint32_t first = plock__local_living(map, key->first_waiter);
+    uint32_t first = living(map, key->first_waiter);
     while (any(first) && !map->damaged) {
         const plock__local_claim *claim = plock__claim(map, first);
         const uint32_t next = claim->next;
         if (!holders_allow(map, key, claim->mode, claim->limit)) break;
         shared = claim->mode != 0;
         grant(map, key, first, now);
-        first = plock__local_living(map, next);
+        first = living(map, next);
     }
     /* the next waiter may not watch the new holders yet */
     if (shared) plock__local_first_looks(map, key);
@@ -206,7 +208,7 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
     /* The next waiter watched this one, and now has to watch the one ahead of it. */
-    if (waited) has_to_look(map, plock__local_living(map, successor));
+    if (waited) has_to_look(map, living(map, successor));
     end(map, key, claim);
     settle(map, number, key, now);
 }

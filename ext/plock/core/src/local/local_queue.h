@@ -50,10 +50,6 @@ PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32
                                                    bool waits, plock_ns now, uint32_t *claim,
                                                    plock_error *error);
 
-/* Returns the first waiter, from this one on, whose process is not silent; PLOCK__LOCAL_NONE: there
- * is none. */
-uint32_t plock__local_living(plock__local_map *map, uint32_t waiter);
-
 /* Takes the turn that was handed over to the claim. From now on the claim has its full time. */
 void plock__local_take_turn(plock__local_map *map, uint32_t claim, plock_ns now);
 
