@@ -74,7 +74,7 @@ struct plock_local_lease {
     plock__parking_slot parking_slot;
     enum plock__local_watching watching;
     plock_later later;
-    plock_ns renew_at;
+    plock_ns renew_at; /* 0: the job computes it */
 
     /* Only the program's thread uses these. */
     enum plock__local_operation operation;
@@ -236,9 +236,6 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 void plock__local_review(plock__local_map *map);
 
 /* --- local_watch.c --- */
-
-/* Call it when the lease has just begun to hold, with the lock held. */
-void plock__local_begin_watch(plock_local_lease *lease);
 
 /* Call it when the lease has just begun to hold. The worker thread then watches it, now or later,
  * if the options say so. */

@@ -83,7 +83,7 @@ void plock__local_unregister(plock_local_lease *lease) {
 static void give_turn(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_WAITING) return;
     plock__local_set_state(lease, PLOCK__LEASE_HELD);
-    plock__local_begin_watch(lease);
+    lease->renew_at = 0;
     if (lease->watching == PLOCK__WATCHED) {
         plock__local_tell_no_more(lease);
         plock__local_look_at(lease, PLOCK_NEVER);

@@ -42,10 +42,6 @@ static plock_ns until_of(const plock_local_lease *lease) {
     return atomic_load(&lease->map->claims[lease->claim].until);
 }
 
-void plock__local_begin_watch(plock_local_lease *lease) {
-    lease->renew_at = 0; /* the job computes it */
-}
-
 /* The claim itself lasts until its process ends, or until max_hold. So a renewal only moves the
  * end that the program sees. Returns whether the lease was renewed. With the lock held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
@@ -123,10 +119,7 @@ static void take_up(plock_local_lease *lease, enum plock__local_job_state state)
         (plock_job){.step = step, .destroy = put_down, .lingers = state == PLOCK__JOB_RENEWS};
 }
 
-static void keep(plock_later *later) {
-    plock_local_lease *lease = lease_of(later);
-    take_up(lease, PLOCK__JOB_RENEWS);
-}
+static void keep(plock_later *later) { take_up(lease_of(later), PLOCK__JOB_RENEWS); }
 
 /* Marks the claim, so that a process that ends it from now on wakes this process. If that fails,
  * the job looks from time to time. */
@@ -161,7 +154,7 @@ plock_status plock__local_enter_later(plock_local_lease *lease) {
 void plock__local_see_to_later(plock_local_lease *lease) {
     const plock_ns now = plock_now();
     plock__enter();
-    plock__local_begin_watch(lease);
+    lease->renew_at = 0;
     plock__later_by(&lease->later,
                     plock__later_than(now, now + lease->base.ttl / PLOCK__RENEWALS_PER_TTL));
     plock__leave();
@@ -256,7 +249,7 @@ void plock__local_has_begun(plock_local_lease *lease) {
     if (lease->watching == PLOCK__WATCHED_LATER) plock__local_see_to_later(lease);
     if (lease->watching != PLOCK__WATCHED) return;
     plock__enter();
-    plock__local_begin_watch(lease);
+    lease->renew_at = 0;
     plock__local_register(lease);
     plock__leave();
     plock__local_watch(lease);
