@@ -9,9 +9,9 @@
 
 struct plock_reader {
     redisReader *hiredis;
-    size_t fed;            /* bytes since the last whole reply */
-    const char *refused;   /* why a value was refused; NULL: none was */
-    bool no_memory, whole; /* whole: the reader has returned the values as a reply */
+    size_t fed;          /* bytes since the last whole reply */
+    const char *refused; /* why a value was refused; NULL: none was */
+    bool whole;          /* the reader has returned the values as a reply */
     size_t count, text_used;
     size_t values_max, bytes_max;
     char *text; /* stored behind the values */

@@ -160,11 +160,6 @@ static trailing *make(plock_redis_lease *lease, const plock_request *request) {
     return t;
 }
 
-static void unmake(trailing *t) {
-    t->references = 1;
-    let_go(t);
-}
-
 plock_status plock__trailing_begin(plock_redis_lease *lease, const plock_request *request) {
     plock__lease_route(lease);
     plock_pool *pool = &lease->node->pool;
@@ -190,8 +185,9 @@ plock_status plock__trailing_begin(plock_redis_lease *lease, const plock_request
     if (t) {
         plock__enter();
         plock__later_leave(&t->later);
+        t->references--; /* the trail's */
         plock__leave();
-        unmake(t);
+        let_go(t);
     }
     return PLOCK_AGAIN;
 }

@@ -71,10 +71,6 @@ bool plock__agenda_idle(const plock__agenda *agenda) {
 
 /* --- the agenda --- */
 
-static plock_job *job_of(plock__heap_entry *entry) {
-    return PLOCK__CONTAINER(plock_job, moment, entry);
-}
-
 static void make_due(plock__agenda *agenda, plock_job *job) {
     job->progress = PLOCK__JOB_DUE;
     plock__jobs_append(&agenda->due, job);
@@ -110,7 +106,7 @@ static plock_job *pop_resting(plock__agenda *agenda) {
     plock__heap_entry *first = agenda->resting.first;
     if (!first) return NULL;
     plock__heap_remove(&agenda->resting, first);
-    return job_of(first);
+    return PLOCK__CONTAINER(plock_job, moment, first);
 }
 
 plock_job *plock__agenda_next(plock__agenda *agenda, unsigned *due, plock_ns now) {
