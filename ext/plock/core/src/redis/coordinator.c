@@ -245,8 +245,6 @@ static void unlink_coordinator(plock_coordinator *coordinator) {
 /* In a forked child the waiters belong to the parent, and the child does not touch them. */
 static void destroy(plock_job *job) {
     plock_coordinator *coordinator = (plock_coordinator *)(void *)job;
-    const plock_error ended = {.status = PLOCK_DISCONNECTED,
-                               .message = "waiting for locks has been ended"};
     const plock_error never_begun = {.status = PLOCK_DESCRIPTORS,
                                      .message =
                                          "no thread or file descriptor is left to wait with"};
@@ -254,7 +252,7 @@ static void destroy(plock_job *job) {
     unlink_coordinator(coordinator);
     plock_wait_queue *queues = coordinator->queues.first;
     if (coordinator->generation == plock__generation()) {
-        fail_all(coordinator, coordinator->begun ? &ended : &never_begun);
+        fail_all(coordinator, coordinator->begun ? &PLOCK__WAITING_ENDED : &never_begun);
         plock__watch_forsake(coordinator->watches);
         for (plock_wait_queue *queue = queues; queue; queue = queue->next)
             while (queue->first) plock__wait_queue_remove(queue->first);

@@ -109,8 +109,7 @@ static plock_status keep(void *context, const plock_value *answer, plock_error *
     char *to = query->text;
     for (size_t i = 0; i < parts; i++) {
         query->answer[i] = values[i];
-        if (values[i].type == PLOCK__ARRAY)
-            return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");
+        if (values[i].type == PLOCK__ARRAY) return plock__not_our_answer(error);
         if (values[i].type != PLOCK__STRING) continue;
         query->answer[i].text = memcpy(to, values[i].text, values[i].length);
         to += values[i].length;

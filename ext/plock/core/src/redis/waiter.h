@@ -215,6 +215,9 @@ void plock__waiter_unreached(plock_waiter *waiter, const plock_error *error, plo
 void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *error,
                                plock_ns since);
 
+/* The failure of a waiter that nothing calls any more. */
+extern const plock_error PLOCK__WAITING_ENDED;
+
 /* Ends the wait with a failure. With the lock held. */
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);
 

@@ -4,8 +4,6 @@
 
 #include "redis/wait_queue.h"
 
-extern const plock_error PLOCK__WAITING_ENDED;
-
 /* --- waiter.c --- */
 
 plock_waiter *plock__waiter_new(plock_node *node, size_t key_length);
