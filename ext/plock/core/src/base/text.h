@@ -15,6 +15,10 @@ static inline plock_text plock__text(const char *bytes, size_t length) {
     return (plock_text){bytes, length};
 }
 
+static inline plock_text plock__text_of(const char *terminated) {
+    return plock__text(terminated, strlen(terminated));
+}
+
 static inline bool plock__same_text(plock_text one, plock_text other) {
     return one.length == other.length && !memcmp(one.bytes, other.bytes, one.length);
 }

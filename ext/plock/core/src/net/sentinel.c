@@ -28,9 +28,8 @@ typedef struct search {
 
 plock_status plock__sentinel_ask(plock_connection *connection, const char *primary,
                                  plock_error *error) {
-    const plock_text words[] = {plock__text("SENTINEL", 8),
-                                plock__text("get-master-addr-by-name", 23),
-                                plock__text(primary, strlen(primary))};
+    const plock_text words[] = {plock__text_of("SENTINEL"),
+                                plock__text_of("get-master-addr-by-name"), plock__text_of(primary)};
     return plock__connection_send(connection, 3, words, error);
 }
 

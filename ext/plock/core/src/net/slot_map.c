@@ -56,8 +56,8 @@ static bool read_range(plock_slot_map *map, const plock_value *range,
         (host->type != PLOCK__STRING && host->type != PLOCK__NIL) || port->type != PLOCK__INTEGER ||
         port->integer < 1 || port->integer > UINT16_MAX)
         return false;
-    const plock_text named = is_unknown(host) ? plock__text(asked->host, strlen(asked->host))
-                                              : plock__text(host->text, host->length);
+    const plock_text named =
+        is_unknown(host) ? plock__text_of(asked->host) : plock__text(host->text, host->length);
     plock_node_name name;
     const uint16_t number =
         plock__name_node(&name, named, (long)port->integer) ? number_of(map, &name) : 0;

@@ -48,8 +48,8 @@ plock_status plock_admin_session_to_node(plock_admin_session **out, plock_store 
                                          const char *host, const char *port) {
     plock_node_name name;
     *out = NULL;
-    const bool fits = store->routes && plock__name_node(&name, plock__text(host, strlen(host)),
-                                                        strtol(port, NULL, 10));
+    const bool fits =
+        store->routes && plock__name_node(&name, plock__text_of(host), strtol(port, NULL, 10));
     plock_node *node = fits ? plock__routes_node(store, &name) : NULL;
     if (!node) return fits ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
     const plock_status status = plock_admin_session_new(out, store);

@@ -51,25 +51,18 @@ static const plock_script *script_of(const plock_connection *connection, plock_s
 
 static plock_status send_script(plock_connection *connection, const plock_request *request,
                                 enum how how, plock_error *error) {
+    static const char *const COMMANDS[] = {
+        [BY_NAME] = "EVALSHA", [BY_TEXT] = "EVAL", [BY_FUNCTION] = "FCALL"};
     const plock_script *script = script_of(connection, request->script);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
     plock_text words[PLOCK__LIST_MAX];
     const plock_text *texts = request->list ? request->list : request->texts;
     char keys[4];
     unsigned count = 0;
-    switch (how) {
-    case BY_NAME:
-        words[count++] = plock__text("EVALSHA", 7);
-        words[count++] = plock__text(script->sha1, PLOCK__SHA1_HEX);
-        break;
-    case BY_TEXT:
-        words[count++] = plock__text("EVAL", 4);
-        words[count++] = plock__text(script->text, script->length);
-        break;
-    default:
-        words[count++] = plock__text("FCALL", 5);
-        words[count++] = plock__text(script->function, strlen(script->function));
-    }
+    words[count++] = plock__text_of(COMMANDS[how]);
+    words[count++] = how == BY_NAME   ? plock__text(script->sha1, PLOCK__SHA1_HEX)
+                     : how == BY_TEXT ? plock__text(script->text, script->length)
+                                      : plock__text_of(script->function);
     words[count++] =
         request->list ? plock__text(keys, (size_t)snprintf(keys, sizeof keys, "%u", request->keys))
                       : plock__text(&"01"[request->keys], 1);
@@ -84,8 +77,8 @@ plock_status plock__call_send(const plock_node *node, plock_connection *connecti
 }
 
 static plock_status load_functions(plock_connection *connection, plock_error *error) {
-    const plock_text words[] = {plock__text("FUNCTION", 8), plock__text("LOAD", 4),
-                                plock__text("REPLACE", 7),
+    const plock_text words[] = {plock__text_of("FUNCTION"), plock__text_of("LOAD"),
+                                plock__text_of("REPLACE"),
                                 plock__script_library(connection->config->cluster)};
     return plock__connection_send(connection, 4, words, error);
 }
@@ -94,7 +87,7 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
                                 plock_error *error) {
     const plock_script *script = script_of(connection, id);
     if (!script) return plock__fail_plainly(error, PLOCK_CRYPTO);
-    const plock_text words[] = {plock__text("SCRIPT", 6), plock__text("LOAD", 4),
+    const plock_text words[] = {plock__text_of("SCRIPT"), plock__text_of("LOAD"),
                                 plock__text(script->text, script->length)};
     return plock__connection_send(connection, 3, words, error);
 }

@@ -39,14 +39,14 @@ static plock_status ask(const plock_channel *channel, plock_text command, size_t
 static plock_status subscribe(plock_channel *channel, plock_node *node, plock_error *error) {
     channel->state = PLOCK__CHANNEL_SUBSCRIBING;
     channel->deadline = plock_after(plock_now(), node->config->command_timeout);
-    return ask(channel, plock__text("SUBSCRIBE", 9), PLOCK__CHANNEL_LENGTH, error);
+    return ask(channel, plock__text_of("SUBSCRIBE"), PLOCK__CHANNEL_LENGTH, error);
 }
 
 void plock__channel_use_tag(plock_channel *channel) {
     plock_error ignored; /* if the connection is lost, the next step says so */
     if (channel->state != PLOCK__CHANNEL_OPEN || !channel->tag_length) return;
     const plock_text name = plock__channel_text(channel);
-    if (!ask(channel, plock__text("SSUBSCRIBE", 10), name.length, &ignored)) channel->unanswered++;
+    if (!ask(channel, plock__text_of("SSUBSCRIBE"), name.length, &ignored)) channel->unanswered++;
 }
 
 /* --- messages --- */

@@ -20,7 +20,7 @@ plock_status plock__confirm_ask(plock_call *call, const plock_value *answer, plo
     if (!call->granted) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     call->state = PLOCK__CONFIRMING;
     const plock_text words[] = {
-        plock__text("WAIT", 4),
+        plock__text_of("WAIT"),
         plock__text(replicas,
                     (size_t)snprintf(replicas, sizeof replicas, "%u", call->request.replicas)),
         plock__text(ms, (size_t)snprintf(ms, sizeof ms, "%lld", time_to_confirm(call)))};

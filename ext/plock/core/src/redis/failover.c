@@ -69,7 +69,7 @@ static plock_status begin(plock_failover *failover, plock_error *error) {
 
 /* Asks for the address, too: the sentinel answers both before it tells of a later failover. */
 static plock_status subscribe(plock_failover *failover, plock_error *error) {
-    const plock_text words[] = {plock__text("SUBSCRIBE", 9),
+    const plock_text words[] = {plock__text_of("SUBSCRIBE"),
                                 plock__text(CHANNEL, sizeof CHANNEL - 1)};
     failover->state = SUBSCRIBING;
     failover->deadline = plock_after(plock_now(), sentinels_of(failover)->config->command_timeout);

@@ -31,7 +31,7 @@ plock_redirection plock__redirection(const plock_value *answer) {
     const long port_number = *port >= '0' && *port <= '9' ? strtol(port, &end, 10) : 0;
     /* without a host, the place of a name is kept by one that no host has */
     const bool hostless = !*place || !strcmp(place, "?");
-    const plock_text host = hostless ? plock__text("?", 1) : plock__text(place, strlen(place));
+    const plock_text host = hostless ? plock__text_of("?") : plock__text_of(place);
     if (!port_number || *end || !plock__name_node(&read.to, host, port_number)) return read;
     if (hostless) *read.to.host = 0;
     read.asks = !strcmp(text, "ASK");

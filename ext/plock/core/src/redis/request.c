@@ -32,10 +32,6 @@ static plock_text write_window(plock_subject *s, plock_ns window) {
 /* Locks that can have several holders have scripts of their own. */
 static bool is_shared(const plock_subject *s) { return *s->share != 0; }
 
-static plock_text share_of(const plock_subject *s) {
-    return plock__text(s->share, strlen(s->share));
-}
-
 /* Writes the TTL of the companion, in ms, if the key is taken for this span. */
 static plock_text write_noted_for(plock_subject *s, plock_ns span) {
     return write_number(s->noted_for, sizeof s->noted_for,
@@ -57,11 +53,12 @@ static plock_request confirmed(const plock_subject *s, plock_request request) {
 
 plock_request plock__acquire_request(plock_subject *s, plock_ns ttl, bool again) {
     if (is_shared(s))
-        return confirmed(s, REQUEST(s, PLOCK__SHARED_ACQUIRE, 5, s->owner.value, write_ttl(s, ttl),
-                                    s->owner.signature, write_fence_ttl(s), share_of(s)));
+        return confirmed(s,
+                         REQUEST(s, PLOCK__SHARED_ACQUIRE, 5, s->owner.value, write_ttl(s, ttl),
+                                 s->owner.signature, write_fence_ttl(s), plock__text_of(s->share)));
     return confirmed(s,
                      REQUEST(s, PLOCK__ACQUIRE, again ? 5 : 4, s->owner.value, write_ttl(s, ttl),
-                             s->owner.signature, write_noted_for(s, ttl), plock__text("again", 5)));
+                             s->owner.signature, write_noted_for(s, ttl), plock__text_of("again")));
 }
 
 plock_request plock__queue_request(plock_subject *s, plock_ns ttl, int64_t ticket,
@@ -98,7 +95,7 @@ plock_request plock__adopt_request(plock_subject *s, plock_text left, plock_ns t
 }
 
 plock_request plock__renew_request(plock_subject *s, plock_ns ttl, plock_text place) {
-    return extension(s, ttl, plock__text("longer", 6), place);
+    return extension(s, ttl, plock__text_of("longer"), place);
 }
 
 plock_request plock__check_request(const plock_subject *s) {
@@ -116,7 +113,7 @@ plock_request plock__break_request(plock_subject *s, plock_text only) {
 }
 
 #define AS_TEXT(number)      #number
-#define WAITERS_TOLD(number) plock__text(AS_TEXT(number), sizeof AS_TEXT(number) - 1)
+#define WAITERS_TOLD(number) plock__text_of(AS_TEXT(number))
 
 plock_request plock__status_request(plock_subject *s, int64_t first) {
     return REQUEST(s, is_shared(s) ? PLOCK__SHARED_STATUS : PLOCK__STATUS, 2,
@@ -132,7 +129,7 @@ plock_request plock__scan_request(plock_subject *s, int64_t cursor) {
 }
 
 plock_request plock__note_request(const plock_subject *s, plock_text note, bool replace) {
-    return REQUEST(s, PLOCK__NOTE, replace ? 2 : 1, note, plock__text("replace", 7));
+    return REQUEST(s, PLOCK__NOTE, replace ? 2 : 1, note, plock__text_of("replace"));
 }
 
 plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns keep) {
@@ -151,7 +148,7 @@ plock_request plock__leave_request(plock_subject *s, bool doubt) {
     const bool queued = s->owner.signature.length != 0;
     if (is_shared(s))
         return REQUEST(s, PLOCK__SHARED_LEAVE, queued ? 5 : 3, s->owner.value, doubtful,
-                       write_fence_ttl(s), share_of(s), s->owner.signature);
+                       write_fence_ttl(s), plock__text_of(s->share), s->owner.signature);
     return REQUEST(s, PLOCK__LEAVE, queued ? 3 : 2, s->owner.value, doubtful, s->owner.signature);
 }
 
