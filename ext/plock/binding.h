@@ -60,6 +60,8 @@ void binding_digest(VALUE message, VALUE secret, char *hex);
  * propagates. */
 plock_status binding_carry_on(plock_operation operation);
 plock_status binding_drive(plock_lease *lease);
+/* The same for a step that is repeated, and leaves nothing to undo. */
+plock_status binding_repeat(plock_status (*step)(void *, plock_interest *), void *of);
 
 /* The same for a release. Interrupts are deferred until the release is done and `told` has received
  * its result (NULL: no callback); then they are raised. */
@@ -67,9 +69,6 @@ typedef void binding_told(void *context, plock_status status);
 plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told,
                                         void *context);
 plock_status binding_drive_deferring(plock_lease *lease);
-
-/* The `cancel` of an operation that has nothing to undo between two steps. */
-void binding_nothing_to_cancel(void *of);
 
 /* Calls the function with interrupts of this thread deferred. Raises those that came when the
  * function returns. */

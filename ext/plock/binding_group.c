@@ -41,11 +41,10 @@ typedef struct several {
     plock_error *error;
 } several;
 
-static VALUE refer_to(several *s) {
+static void refer_to(several *s) {
     const plock_status status = plock_group_new(&s->group, s->leases, s->count);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "leases that do not belong together");
     if (status) binding_raise(status, NULL);
-    return Qnil;
 }
 
 static VALUE let_group_go(VALUE argument) {
@@ -60,7 +59,7 @@ static void fail(several *s, plock_status status) {
 
 static VALUE acquire_group(VALUE argument) {
     several *s = (several *)argument;
-    (void)refer_to(s);
+    refer_to(s);
     plock_status status = plock_group_acquire(s->group, &s->patience);
     if (!status) status = binding_carry_on(plock_group_operation(s->group));
     if (status == PLOCK_REFUSED) s->free_ones = plock_group_free_ones(s->group);
@@ -111,7 +110,7 @@ static void group_released(void *argument, plock_status status) {
 
 static VALUE release_group(VALUE argument) {
     several *s = (several *)argument;
-    (void)refer_to(s);
+    refer_to(s);
     plock_place_in_turn places[PLOCK_GROUP_MAX];
     for (size_t i = 0; i < s->count; i++) places[i] = plock_lease_turn(s->leases[i]);
     plock_lease_use turn = {.places = places,

@@ -104,16 +104,11 @@ static plock_status take_step(void *of, plock_interest *interest) {
     return plock_local_acquire_all(p->leases, p->count, &p->terms, &p->refused, interest, p->error);
 }
 
-static plock_status take(party *p) {
-    return binding_carry_on(
-        (plock_operation){.of = p, .step = take_step, .cancel = binding_nothing_to_cancel});
-}
-
 static plock_status acquire_all(plock_lease *const *leases, size_t count,
                                 const binding_request *request, size_t *refused,
                                 plock_error *error) {
     party p = {.leases = leases, .count = count, .terms = terms_for_block(request), .error = error};
-    const plock_status status = take(&p);
+    const plock_status status = binding_repeat(take_step, &p);
     *refused = p.refused;
     return status;
 }
@@ -267,7 +262,7 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
                .error = &error};
     VALUE objects = binding_leases_new(&binding_local_kind, self, keys);
     p.count = binding_leases(objects, leases);
-    const plock_status status = take(&p);
+    const plock_status status = binding_repeat(take_step, &p);
     RB_GC_GUARD(label);
     if (status == PLOCK_REFUSED) return SIZET2NUM(p.refused);
     if (status) binding_raise(status, &error);

@@ -124,11 +124,6 @@ static plock_status break_step(void *of, plock_interest *interest) {
                              &i->error);
 }
 
-static plock_status ask(local_query *i, plock_status (*step)(void *, plock_interest *)) {
-    return binding_carry_on(
-        (plock_operation){.of = i, .step = step, .cancel = binding_nothing_to_cancel});
-}
-
 /* [waits, seconds left, fence, microseconds since 1970, pid, thread, label, mode] */
 static VALUE describe(const plock_local_person *person) {
     VALUE label =
@@ -152,7 +147,7 @@ static VALUE local_ask_people(VALUE self, VALUE key) {
             (long)(room * sizeof *i.people)); /* freed even if an exception is raised */
         i.people = (plock_local_person *)(void *)RSTRING_PTR(memory);
         i.room = room;
-        const plock_status status = ask(&i, examine_step);
+        const plock_status status = binding_repeat(examine_step, &i);
         if (status) binding_raise(status, &i.error);
     }
     VALUE people = rb_ary_new_capa((long)i.count);
@@ -166,7 +161,7 @@ static VALUE local_ask_people(VALUE self, VALUE key) {
 /* ask_next_key(cursor) -> [cursor to continue from, key], or nil at the end. */
 static VALUE local_ask_next_key(VALUE self, VALUE cursor) {
     local_query i = {.store = binding_local_store(self), .cursor = NUM2UINT(cursor)};
-    const plock_status status = ask(&i, next_step);
+    const plock_status status = binding_repeat(next_step, &i);
     if (status) binding_raise(status, &i.error);
     if (!i.found_length) return Qnil;
     return rb_ary_new_from_args(2, UINT2NUM(i.cursor), rb_str_new(i.found, (long)i.found_length));
@@ -188,7 +183,7 @@ static VALUE local_ask_break(VALUE self, VALUE key, VALUE fences) {
             only[at] = NUM2LL(rb_ary_entry(fences, (long)at));
         i.only = only;
     }
-    const plock_status status = ask(&i, break_step);
+    const plock_status status = binding_repeat(break_step, &i);
     RB_GC_GUARD(memory);
     RB_GC_GUARD(key);
     if (status && status != PLOCK_NOT_OWNER) binding_raise(status, &i.error);

@@ -142,6 +142,12 @@ plock_status binding_carry_on(plock_operation operation) {
     return status;
 }
 
+static void nothing_to_cancel(void *of) { (void)of; }
+
+plock_status binding_repeat(plock_status (*step)(void *, plock_interest *), void *of) {
+    return binding_carry_on((plock_operation){.of = of, .step = step, .cancel = nothing_to_cancel});
+}
+
 plock_status binding_drive(plock_lease *lease) {
     return binding_carry_on(plock_lease_operation(lease));
 }
@@ -159,12 +165,9 @@ static plock_status wait_once(void *of, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-void binding_nothing_to_cancel(void *of) { (void)of; }
-
 void binding_wait_readable(int descriptor) {
     readiness r = {.interest = {.fd = descriptor, .events = POLLIN, .deadline = PLOCK_NEVER}};
-    (void)binding_carry_on(
-        (plock_operation){.of = &r, .step = wait_once, .cancel = binding_nothing_to_cancel});
+    (void)binding_repeat(wait_once, &r);
 }
 
 typedef struct masked {
