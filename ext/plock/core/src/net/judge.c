@@ -2,6 +2,7 @@
 
 #include "base/failure.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool says(const plock_value *value, const char *text) {
@@ -41,9 +42,7 @@ plock_status plock__judge_role(const plock_value *answer, plock_error *error) {
 
 static bool has(const plock_value *value, const char *words) {
     char text[PLOCK_MESSAGE_MAX];
-    const size_t length = value->length < sizeof text ? value->length : sizeof text - 1;
-    memcpy(text, value->text, length);
-    text[length] = 0;
+    (void)snprintf(text, sizeof text, "%.*s", (int)value->length, value->text);
     return strstr(text, words);
 }
 

@@ -5,6 +5,7 @@
 
 #include <hiredis/hiredis.h>
 #include <hiredis/read.h>
+#include <stdio.h>
 #include <string.h>
 
 struct plock_reader {
@@ -290,9 +291,7 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"ERR This instance has cluster support disabled", PLOCK_BAD_CONFIG},
     };
     char text[PLOCK_MESSAGE_MAX];
-    const size_t length = value->length < sizeof text ? value->length : sizeof text - 1;
-    memcpy(text, value->text, length);
-    text[length] = 0;
+    (void)snprintf(text, sizeof text, "%.*s", (int)value->length, value->text);
     for (char *c = text; *c; c++)
         if (*c < ' ' || *c > '~') *c = ' ';
     /* "unknown command 'AUTH', with args beginning with: …": the arguments are secret, so cut */
