@@ -41,9 +41,13 @@ plock_status plock_local_lease_new(plock_lease **out, plock_local *store, const 
 
 /* --- beginning --- */
 
+static bool adoptable(const plock_local_acquire_options *terms) {
+    return (terms->ttl == 0 || plock__is_ttl(terms->ttl)) && terms->at_least >= 0 &&
+           terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0;
+}
+
 static bool reasonable(const plock_local_acquire_options *terms) {
-    return plock__is_ttl(terms->ttl) && terms->wait >= 0 && terms->at_least >= 0 &&
-           terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0 && terms->limit <= UINT16_MAX &&
+    return adoptable(terms) && terms->ttl && terms->wait >= 0 && terms->limit <= UINT16_MAX &&
            terms->label_length <= PLOCK_LOCAL_LABEL_MAX;
 }
 
@@ -125,11 +129,6 @@ plock_status plock_local_lease_acquire(plock_lease *base,
     (void)begin(lease, PLOCK__OP_ASKS, now);
     if (lease->deadline < lease->patience_ends) lease->deadline = lease->patience_ends;
     return PLOCK_OK;
-}
-
-static bool adoptable(const plock_local_acquire_options *terms) {
-    return (terms->ttl == 0 || plock__is_ttl(terms->ttl)) && terms->at_least >= 0 &&
-           terms->at_least <= PLOCK_TTL_MAX && terms->max_hold >= 0;
 }
 
 plock_status plock_local_lease_adopt(plock_lease *base, const char *left, size_t length,
