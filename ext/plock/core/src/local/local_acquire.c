@@ -227,10 +227,7 @@ static plock_status leave_queue(plock_local_lease *lease, plock_interest *intere
     const bool admitted = plock__local_admitted(lease);
     const bool waits = plock__local_still(lease, PLOCK__WAITING);
     take_if_handed_over(lease, now);
-    if (waits) {
-        map->lease_of[lease->claim] = NULL;
-        plock__local_end_claim(map, lease->claim, now);
-    }
+    if (waits) plock__local_give_up_claim(map, lease->claim, now);
     status = plock__local_leave(map, &lease->base.error);
     if (admitted && !status) plock__local_granted(lease);
     if (status || admitted) return status;
@@ -276,10 +273,7 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_inte
         status = plock__local_go_in(map, now, plock_after(lease->patience_ends, PLOCK_SECOND),
                                     interest, &lease->base.error);
     if (status) return status;
-    if (plock__local_has_place(lease)) {
-        map->lease_of[lease->claim] = NULL;
-        plock__local_end_claim(map, lease->claim, now);
-    }
+    if (plock__local_has_place(lease)) plock__local_give_up_claim(map, lease->claim, now);
     return plock__local_leave(map, &lease->base.error);
 }
 

@@ -53,8 +53,7 @@ static plock_status take(const group *p, const plock__local_wait_request *wait_r
         plock_local_lease *lease = p->leases[i];
         if (status) {
             lease->base.held = false;
-            p->map->lease_of[lease->claim] = NULL;
-            plock__local_end_claim(p->map, lease->claim, now);
+            plock__local_give_up_claim(p->map, lease->claim, now);
         } else if (wait_requests[i].at_least) {
             p->map->claims[lease->claim].kept_until = plock_after(now, wait_requests[i].at_least);
         }

@@ -213,6 +213,11 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
     settle(map, number, key, now);
 }
 
+void plock__local_give_up_claim(plock__local_map *map, uint32_t claim, plock_ns now) {
+    map->lease_of[claim] = NULL;
+    plock__local_end_claim(map, claim, now);
+}
+
 /* Asking the kernel costs a call, so it is asked once for several claims of one process in a row.
  */
 static bool alive(plock__local_map *map, uint64_t process) {

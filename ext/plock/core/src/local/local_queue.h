@@ -59,6 +59,9 @@ plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim);
 /* Ends a claim in any state, and admits the next waiters. */
 void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now);
 
+/* The same, but the lease of a claim of this process is not notified. */
+void plock__local_give_up_claim(plock__local_map *map, uint32_t claim, plock_ns now);
+
 /* Wakes the waiters that a release admitted. Not in the critical section. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls);
 

@@ -38,21 +38,20 @@ void plock__local_keep(plock__local_map *map, plock__local_claim *held, plock_ns
 
 static void release(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
-    map->lease_of[lease->claim] = NULL;
     if (lease->span) {
+        map->lease_of[lease->claim] = NULL;
         plock__local_keep(map, &map->claims[lease->claim], plock_after(now, lease->span));
         return;
     }
     map->calls_later = true;
-    plock__local_end_claim(map, lease->claim, now);
+    plock__local_give_up_claim(map, lease->claim, now);
     map->calls_later = false;
 }
 
 /* Ends an expired claim that no other process has ended yet. */
 static void end_if_over(plock_local_lease *lease, plock_ns now) {
-    if (!plock__local_still(lease, PLOCK__HELD)) return;
-    lease->map->lease_of[lease->claim] = NULL;
-    plock__local_end_claim(lease->map, lease->claim, now);
+    if (plock__local_still(lease, PLOCK__HELD))
+        plock__local_give_up_claim(lease->map, lease->claim, now);
 }
 
 /* at_least is cleared: if the key must stay taken for longer, kept_until already says so. */
@@ -281,7 +280,7 @@ static plock_status owner_step(plock_local_lease *lease, plock_interest *interes
     if (found && adopts)
         take_over(lease, number, new_owner, new_digested, now);
     else if (found)
-        lease->map->lease_of[number] = NULL, plock__local_end_claim(lease->map, number, now);
+        plock__local_give_up_claim(lease->map, number, now);
     status = plock__local_retry_if_lost(lease, plock__local_leave(lease->map, &lease->base.error),
                                         interest);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
