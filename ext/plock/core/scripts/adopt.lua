@@ -13,9 +13,7 @@ local holder, noted = redis.call('GET', lock), redis.call('GET', companion) or '
 if holder == value and value ~= left and notes(noted, value) then
   -- a write in any case, as in extend.lua
   redis.call('PEXPIRE', lock, math.max(tonumber(ttl), redis.call('PTTL', lock)))
-  if redis.call('PTTL', companion) < tonumber(noted_for) then
-    redis.call('PEXPIRE', companion, noted_for)
-  end
+  -- include parts/lasting
   return string.match(noted, '^%d+')
 end
 if holder ~= left then return 0 end

@@ -18,7 +18,5 @@ if place then
   end
 end
 if ARGV[4] == 'longer' then ttl = math.max(tonumber(ttl), redis.call('PTTL', lock)) end
-if redis.call('PTTL', companion) < tonumber(noted_for) then
-  redis.call('PEXPIRE', companion, noted_for)
-end
+-- include parts/lasting
 return redis.call('PEXPIRE', lock, ttl)

@@ -18,9 +18,7 @@ local function free(lock, value, window, keep, noted_for)
       if keep then
         -- include companion
         redis.call('SET', lock, kept(value), 'PX', left)
-        if redis.call('PTTL', companion) < tonumber(noted_for) then
-          redis.call('PEXPIRE', companion, noted_for)
-        end
+        -- include lasting
         return 1
       end
     else
