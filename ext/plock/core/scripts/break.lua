@@ -3,7 +3,7 @@
 -- Returns 0: the lock was not held (by them), 1: free now, 2: handed over, 3: unfinished, ask again
 -- (pass.lua's nil).
 -- include parts/tries
--- include parts/pass
+-- include parts/pass_on
 -- include parts/chosen
 local lock = KEYS[1]
 -- include parts/names
@@ -14,7 +14,4 @@ local value = record and select(2, read_record(record))
 local known = value and (value == holder or kept(value) == holder)
 if not chosen(ARGV[1], known and string.match(noted, '^%d+')) then return 0 end
 if value == holder then tell(record, '!' .. #holder, lock) end
-local passed = pass(lock, queue)
-if passed then return 2 end
-if passed == nil then return 3 end
-return redis.call('DEL', lock)
+return pass_on(lock, queue)

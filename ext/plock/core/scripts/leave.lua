@@ -5,7 +5,7 @@
 -- Returns 0: there was no turn to pass on, 1: the lock is free now, 2: handed over, 3: unfinished,
 -- ask again (pass.lua's nil).
 -- include parts/tries
--- include parts/pass
+-- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]
 -- include parts/beside
 -- include parts/queue
@@ -17,7 +17,4 @@ if holder ~= baton(value) and not (ARGV[2] == '1' and holder == value) then
   if first then look_again(lock, queue, math.max(redis.call('PTTL', lock), 0)) end
   return 0
 end
-local passed = pass(lock, queue)
-if passed then return 2 end
-if passed == nil then return 3 end
-return redis.call('DEL', lock)
+return pass_on(lock, queue)

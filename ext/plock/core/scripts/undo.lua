@@ -4,12 +4,9 @@
 -- Returns 0: there was nothing to undo, 1: free now, 2: handed over, 3: unfinished, ask again
 -- (pass.lua's nil).
 -- include parts/tries
--- include parts/pass
+-- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]
 -- include parts/names
 if redis.call('GET', lock) ~= value then return 0 end
 if noted_record(redis.call('GET', companion)) ~= ARGV[2] .. ' ' .. value then return 0 end
-local passed = pass(lock, queue)
-if passed then return 2 end
-if passed == nil then return 3 end
-return redis.call('DEL', lock)
+return pass_on(lock, queue)

@@ -11,7 +11,7 @@ local function free(lock, value, window, keep, noted_for)
   -- include beside
   -- include queue
   if keep or redis.call('EXISTS', queue) == 1 then
-    -- include pass
+    -- include pass_on
     local left = tonumber(keep) or left_to_polling(window)
     if left > 0 then
       look_again(lock, queue, left)
@@ -22,9 +22,7 @@ local function free(lock, value, window, keep, noted_for)
         return 1
       end
     else
-      local passed = pass(lock, queue)
-      if passed then return 2 end
-      if passed == nil then return 3 end
+      return pass_on(lock, queue)
     end
   end
   return redis.call('DEL', lock)
