@@ -11,22 +11,11 @@ local lock, value, ttl, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local record, share, ticket = ARGV[3] .. ' ' .. value, ARGV[5], ARGV[6]
 -- include parts/names
 -- include parts/now
-
--- alone: there is no holder, so the companion's notes are those of expired leases.
-local function grant(alone)
-  local fence = t[1] .. string.sub('00000' .. t[2], -6)
-  local last = call('HGET', companion, 'fence')
-  if last and last >= fence then fence = string.format('%.0f', last + 1) end
-  if alone then call('DEL', companion) end
-  call('ZADD', lock, now + ttl, value)
-  local mode, time = string.sub(share, 1, 1), t[1] .. ':' .. t[2]
-  local note = mode .. ' ' .. fence .. ' ' .. time .. ' ' .. record
-  call('HSET', companion, 'fence', fence, value, note)
-  return fence
-end
+-- include parts/grant
+local mode = string.sub(share, 1, 1)
 
 if call('EXISTS', lock, queue) == 0 then
-  local fence = grant(true)
+  local fence = grant(mode, record, true)
   call('PEXPIRE', lock, ttl)
   call('PEXPIRE', companion, ttl + fence_ttl)
   return fence
@@ -53,7 +42,7 @@ while passed ~= true and passed ~= nil and admits(lock, companion, share) do
   else passed = pass(lock, companion, queue, entry) end
 end
 if passed == true then
-  local fence = grant(call('EXISTS', lock) == 0)
+  local fence = grant(mode, record, call('EXISTS', lock) == 0)
   keep(lock, companion)
   if call('EXISTS', queue) == 0 then return fence end
   pass(lock, companion, queue)

@@ -6,6 +6,7 @@ local record = ARGV[4] .. ' ' .. value
 -- include parts/beside
 -- include parts/companion
 -- include parts/now
+-- include parts/grant
 -- include parts/share
 -- include parts/relabel
 local ends, note = tonumber(call('ZSCORE', lock, value) or 0), call('HGET', companion, value)
@@ -15,14 +16,8 @@ if ends > now and value ~= old and note then
   return string.match(note, '^%a (%d+)')
 end
 note = call('HGET', companion, old)
-if tonumber(call('ZSCORE', lock, old) or 0) <= now or not note then return 0 end
-local fence, last = t[1] .. string.sub('00000' .. t[2], -6), call('HGET', companion, 'fence')
-if last and last >= fence then fence = string.format('%.0f', last + 1) end
+if not is_inside(lock, old) or not note then return 0 end
 remove(lock, companion, old)
-local mode, time = string.sub(note, 1, 1), t[1] .. ':' .. t[2]
-record = relabel(record, note, '^%a %d+ %S+ ')
-local noted = mode .. ' ' .. fence .. ' ' .. time .. ' ' .. record
-put(lock, companion, value, ttl, noted)
-call('HSET', companion, 'fence', fence)
+local fence = grant(string.sub(note, 1, 1), relabel(record, note, '^%a %d+ %S+ '))
 keep(lock, companion)
 return fence

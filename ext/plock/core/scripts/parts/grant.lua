@@ -1,0 +1,14 @@
+-- Makes `value` a holder of a lock with several holders, and numbers and notes its lease. Returns
+-- the fence. alone: there is no other holder, so the companion's notes are those of expired leases.
+-- A script that includes this part defines `lock`, `companion`, `value` and `ttl`, and includes
+-- now.lua.
+local function grant(mode, record, alone)
+  local fence = t[1] .. string.sub('00000' .. t[2], -6)
+  local last = call('HGET', companion, 'fence')
+  if last and last >= fence then fence = string.format('%.0f', last + 1) end
+  if alone then call('DEL', companion) end
+  call('ZADD', lock, now + ttl, value)
+  local note = mode .. ' ' .. fence .. ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record
+  call('HSET', companion, 'fence', fence, value, note)
+  return fence
+end
