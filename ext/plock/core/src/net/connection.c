@@ -249,6 +249,13 @@ enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8, ROLE = 16 };
 
 static plock_text word(const char *text) { return plock__text(text, strlen(text)); }
 
+/* Queues a command of the greeting. */
+static plock_status say(plock_connection *connection, unsigned command, unsigned count,
+                        const plock_text *words, plock_error *error) {
+    connection->greeting |= command;
+    return queue_command(connection, count, words, error);
+}
+
 static plock_status greet(plock_connection *connection, plock_error *error) {
     const plock_config *config = connection->config;
     plock_status status = PLOCK_OK;
@@ -258,31 +265,23 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
         unsigned count = 1;
         if (config->username) words[count++] = word(config->username);
         words[count++] = word(config->password);
-        status = queue_command(connection, count, words, error);
-        connection->greeting |= AUTH;
+        status = say(connection, AUTH, count, words, error);
     }
-    if (!status) {
-        /* Keeps RESP2, and asks whether this kind of server can keep locks. */
-        status = queue_command(connection, 2, (plock_text[]){word("HELLO"), word("2")}, error);
-        connection->greeting |= HELLO;
-    }
-    if (!status && config->database && strcmp(config->database, "0")) {
-        status = queue_command(connection, 2,
-                               (plock_text[]){word("SELECT"), word(config->database)}, error);
-        connection->greeting |= SELECT;
-    }
+    /* Keeps RESP2, and asks whether this kind of server can keep locks. */
+    if (!status)
+        status = say(connection, HELLO, 2, (plock_text[]){word("HELLO"), word("2")}, error);
+    if (!status && config->database && strcmp(config->database, "0"))
+        status = say(connection, SELECT, 2, (plock_text[]){word("SELECT"), word(config->database)},
+                     error);
     if (!status) {
         char name[32];
         (void)snprintf(name, sizeof name, "plock-%ld", (long)getpid());
-        status = queue_command(connection, 3,
-                               (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
-        connection->greeting |= SETNAME;
+        status = say(connection, SETNAME, 3,
+                     (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
     }
-    if (!status && config->sentinels) {
-        /* a sentinel may name a server that is no primary any more, or not yet */
-        status = queue_command(connection, 1, (plock_text[]){word("ROLE")}, error);
-        connection->greeting |= ROLE;
-    }
+    /* a sentinel may name a server that is no primary any more, or not yet */
+    if (!status && config->sentinels)
+        status = say(connection, ROLE, 1, (plock_text[]){word("ROLE")}, error);
     return status;
 }
 
