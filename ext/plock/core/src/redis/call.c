@@ -280,13 +280,6 @@ static plock_status overdue(plock_call *call, plock_error *error) {
     return plock__confirm_late(call, error);
 }
 
-/* The server is no primary any more. */
-static void note_moved(plock_node *node) {
-    plock__enter();
-    plock__node_moved(node);
-    plock__leave();
-}
-
 /* Is the connection waiting for nothing any more? */
 static bool is_free_after(const plock_call *call, plock_status status) {
     return plock_status_keeps_connection(status) && !call->unfit &&
@@ -333,7 +326,7 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
      * useless, too. */
     const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
     const bool elsewhere = status == PLOCK_READONLY || call->unfit;
-    if (elsewhere) note_moved(call->node);
+    if (elsewhere) plock__node_moved(call->node);
     if (elsewhere || (gone && call->reused)) plock__pool_distrust(&call->node->pool);
     /* after a silence, the caller cancels and may send an undo */
     if (status != PLOCK_SILENT) plock__call_let_go(call, is_free_after(call, status));

@@ -91,9 +91,7 @@ static void ask_all(plock_node *node) {
     plock__abandon_lookup(&lookup);
     if (status == PLOCK_AGAIN) return;
     /* it cannot be asked for lack of something, so each connection asks */
-    plock__enter();
     plock__node_moved(node);
-    plock__leave();
 }
 
 static void is_at(plock_failover *failover, const plock_addresses *primary) {

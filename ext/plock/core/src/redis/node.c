@@ -10,12 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-void plock__node_moved(plock_node *node) {
+/* With the lock held. */
+static void moved(void *of) {
+    plock_node *node = of;
     node->moved_in = ++node->pool.epoch;
     plock__coordinator_review(node);
 }
 
-static void moved(void *node) { plock__node_moved(node); }
+void plock__node_moved(plock_node *node) {
+    plock__enter();
+    moved(node);
+    plock__leave();
+}
 
 bool plock__node_left(const plock_node *node, const plock_connection *connection) {
     /* the epochs may wrap around */

@@ -61,8 +61,8 @@ void plock__node_saw_older(plock_node *node, plock_ns now);
 void plock__node_knows(plock_node *node, unsigned script, bool knows);
 bool plock__node_knew(const plock_node *node, unsigned script);
 
-/* The sentinels have named another primary: no connection is used any more. The coordinator opens
- * its channel again, and has every waiter ask again, and every watched lease checked. With the lock
+/* Another server may be the primary now: no connection is used any more. The coordinator opens its
+ * channel again, and has every waiter ask again, and every watched lease checked. Not with the lock
  * held. */
 void plock__node_moved(plock_node *node);
 
