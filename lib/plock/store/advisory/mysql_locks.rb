@@ -44,16 +44,16 @@ module Plock
               .rows
               .first
           if held == 1
-            [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).rows.dig(0, 0)]
+            [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).value]
           end
         end
 
         def held?(connection, key, server_id, deadline)
-          connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).rows.dig(0, 0) == server_id
+          connection.run("SELECT IS_USED_LOCK($1)", name(key), deadline).value == server_id
         end
 
         def unlock(connection, key, _share, _server_id, deadline)
-          connection.run("SELECT RELEASE_LOCK($1)", name(key), deadline).rows.dig(0, 0) == 1
+          connection.run("SELECT RELEASE_LOCK($1)", name(key), deadline).value == 1
         end
 
         def clean(connection, deadline)
@@ -88,7 +88,7 @@ module Plock
         end
 
         def astray?(connection, server_id, _pool, deadline)
-          connection.run("SELECT CONNECTION_ID()", deadline).rows.dig(0, 0) != server_id
+          connection.run("SELECT CONNECTION_ID()", deadline).value != server_id
         end
       end
     end

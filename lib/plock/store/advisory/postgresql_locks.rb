@@ -59,7 +59,7 @@ module Plock
 
         # @return [Boolean] is it held over this connection?
         def held?(connection, _key, server_id, deadline)
-          connection.run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0) == server_id
+          connection.run("SELECT pg_backend_pid()", deadline).value == server_id
         end
 
         # @return [Boolean] was it held?
@@ -137,7 +137,7 @@ module Plock
           pool.with(deadline, Float::INFINITY) do |other| # even if all are in use
             other.spoil # it will be in a transaction, so it must not be used again
             other.run("BEGIN", deadline)
-            there = other.run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0)
+            there = other.run("SELECT pg_backend_pid()", deadline).value
             there == server_id || !held?(connection, nil, server_id, deadline) ||
               (trials > 1 && astray?(connection, server_id, pool, deadline, trials - 1))
           end

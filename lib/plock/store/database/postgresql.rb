@@ -157,7 +157,7 @@ module Plock
         # statements. There each statement is a transaction with its own limit.
         def limit_lock_waits
           deadline = Clock.now + START_S
-          @pooled = run("SELECT pg_backend_pid()", deadline).rows.dig(0, 0) != server_id
+          @pooled = run("SELECT pg_backend_pid()", deadline).value != server_id
           run("SET lock_timeout = #{LOCK_WAIT_MS}", deadline) unless @pooled
         end
 

@@ -35,7 +35,7 @@ module Plock
         #
         # @return [Integer, nil] the fence
         def claim(connection, key, token, ttl, deadline)
-          connection.run(claim_sql, key, token, ttl, deadline).rows.dig(0, 0)
+          connection.run(claim_sql, key, token, ttl, deadline).value
         end
 
         # Prepares the listener's connection.
@@ -43,7 +43,7 @@ module Plock
         # @return [Integer] its server process
         def announce_listener(connection, deadline)
           sql = "SELECT pg_backend_pid(), pg_try_advisory_lock(#{LISTENERS}, pg_backend_pid())"
-          connection.run(sql, deadline).rows.dig(0, 0)
+          connection.run(sql, deadline).value
         end
 
         def tell(connection, channel, word, deadline)

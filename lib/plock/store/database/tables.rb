@@ -42,7 +42,7 @@ module Plock
         #
         # @return [Integer, nil] the fence
         def acquire(connection, key, token, ttl, holder, deadline)
-          connection.run(acquire_sql, key, token, ttl, holder, deadline).rows.dig(0, 0)
+          connection.run(acquire_sql, key, token, ttl, holder, deadline).value
         end
 
         # @return [Boolean, nil] may there be waiters? nil: it was not held with this token
@@ -65,10 +65,7 @@ module Plock
             end
           return unless answer.count.positive?
 
-          connection
-            .run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline)
-            .rows
-            .dig(0, 0) == 1
+          connection.run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline).value == 1
         end
 
         # @return [Boolean] was the key still held with this token?
@@ -260,10 +257,7 @@ module Plock
         #   only a batch that locks the row can find out
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
-          connection
-            .run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline)
-            .rows
-            .dig(0, 0) || 0
+          connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).value || 0
         end
 
         # Calls the first waiter, if the database can and the waiter belongs to another process.
@@ -305,10 +299,7 @@ module Plock
         # A note is a row without a lock: it has no holder, and never becomes old enough for
         # {#prune}.
         def note(connection, name, deadline)
-          connection
-            .run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline)
-            .rows
-            .dig(0, 0)
+          connection.run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline).value
         end
 
         # @param replace [Boolean] must it replace a note that exists?
@@ -341,10 +332,7 @@ module Plock
         # @return [Object, nil] its value in the lease; nil: it is not held with this token
         def read(connection, column, key, token, shared, deadline)
           table, held, *binds = lease(key, token, shared)
-          connection
-            .run("SELECT #{column} FROM #{table} WHERE #{held}", *binds, deadline)
-            .rows
-            .dig(0, 0)
+          connection.run("SELECT #{column} FROM #{table} WHERE #{held}", *binds, deadline).value
         end
 
         def acquire_sql

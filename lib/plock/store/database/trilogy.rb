@@ -46,7 +46,7 @@ module Plock
         def initialize(adapter, &another)
           super
           @raw = Client.new(@raw)
-          @server_id = run("SELECT CONNECTION_ID()", Clock.now + START_S).rows.dig(0, 0)
+          @server_id = run("SELECT CONNECTION_ID()", Clock.now + START_S).value
         end
 
         private
