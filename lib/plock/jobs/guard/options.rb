@@ -61,7 +61,7 @@ module Plock
         @place = Place.new(options[:store])
         freeze
       rescue ArgumentError => e
-        refuse(e.message)
+        raise ArgumentError, "guard_with: #{e.message}"
       end
 
       # @return [Locking, Plock] the store of the keys
@@ -95,8 +95,6 @@ module Plock
         refuse("key: must be a callable or a String (got #{key.inspect}): write key: ->(id) { " \
                "\"import:\#{id}\" } with the arguments of perform, or leave it out for class " \
                "and arguments")
-      rescue ArgumentError => e
-        refuse(e.message)
       end
 
       def one_of(values, name, value, besides = nil)
@@ -114,8 +112,6 @@ module Plock
         @queued_ttl = Locking::Arguments.ttl(options.fetch(:queued_ttl, QUEUED_TTL), "queued_ttl:")
         refuse("queued_ttl: must be #{QUEUED_TTL_MIN} seconds or more: write how long a job " \
                "may be queued") if @queued_ttl < QUEUED_TTL_MIN
-      rescue ArgumentError => e
-        refuse(e.message)
       end
 
       def integer(range, name, value, otherwise)
@@ -151,8 +147,7 @@ module Plock
       end
 
       def refuse(message)
-        raise ArgumentError,
-              message.start_with?("guard_with: ") ? message : "guard_with: #{message}"
+        raise ArgumentError, message
       end
     end
   end
