@@ -171,17 +171,15 @@ module Plock
 
       # @return [Boolean] was there a connection, or room for one?
       def reserve(loan, more)
-        @lock.synchronize { find_room(loan, more) }
-      end
+        @lock.synchronize do
+          # while the process ends, nothing would close a new one
+          next false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
 
-      def find_room(loan, more)
-        # while the process ends, nothing would close a new one
-        return false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
-
-        loan.connection = @idle.pop
-        @count += 1 unless loan.connection
-        loan.pool_pid = @pid
-        loan.room = true
+          loan.connection = @idle.pop
+          @count += 1 unless loan.connection
+          loan.pool_pid = @pid
+          loan.room = true
+        end
       end
 
       # Waits until there is a connection, or room for one.
