@@ -94,7 +94,7 @@ module Plock
         @release_timeout = check_seconds("release_timeout", release_timeout)
         @pool =
           Database::Connections.new(
-            @origin, check_size("pool_size", pool_size, Pool::SIZES),
+            @origin, check_pool_size(pool_size),
             check_seconds("connect_timeout", connect_timeout)
           )
         @here = PerProcess.new { {} }

@@ -98,9 +98,8 @@ module Plock
         end
         @inside = inside
         @origin = ConnectionSource.new(model)
-        pool_size = check_size("pool_size", pool_size, Pool::SIZES)
         @site = Coordinator.new(
-          @origin, @scheduler, @reach, pool_size: pool_size,
+          @origin, @scheduler, @reach, pool_size: check_pool_size(pool_size),
           release_timeout: check_seconds("release_timeout", release_timeout),
           connect_timeout: check_seconds("connect_timeout", connect_timeout)
         )

@@ -54,11 +54,10 @@ module Plock
 
       # @api private
       ONE_HOLDER = "memcached cannot share a key"
-      POOL_SIZES = (1..1024).freeze
       # As Dalli reads a server that is no URL: a host or a socket, a port and a weight.
       SERVER = /\A(?:\[[\h:]+\]|[^:]+)(?::\d+){0,2}\z/
       DAY_S = 86_400
-      private_constant :POOL_SIZES, :SERVER, :DAY_S
+      private_constant :SERVER, :DAY_S
 
       # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or
       #   a client or pool of clients, whose servers and options are copied. If a server is down,
@@ -82,7 +81,7 @@ module Plock
         set_up(config || own_config, attempt_timeout)
         @reach = reach_within(unavailable_timeout)
         @pool =
-          Pool.new(check_size("pool_size", pool_size, POOL_SIZES)) do
+          Pool.new(check_pool_size(pool_size)) do
             Client.new(servers, settings, @attempt_timeout)
           end
       end

@@ -208,11 +208,12 @@ module Plock
         )
       end
 
-      def check_size(name, value, sizes)
+      def check_pool_size(value)
+        sizes = Pool::SIZES
         return value if value.is_a?(Integer) && sizes.cover?(value)
 
         misconfigured(
-          "#{name} must be an Integer from #{sizes.begin} to #{sizes.end} (got #{value.inspect})"
+          "pool_size must be an Integer from #{sizes.begin} to #{sizes.end} (got #{value.inspect})"
         )
       end
 
