@@ -15,9 +15,6 @@ module Plock
   #
   # @api private
   module Dispatcher
-    MAIN = Ractor.current
-    private_constant :MAIN
-
     @lock = BriefMutex.new
     @posted = Thread::Queue.new
     @leases = ObjectSpace::WeakMap.new
@@ -32,11 +29,8 @@ module Plock
       # @return [#call, nil]
       attr_accessor :surroundings
 
-      # @return [Boolean] is this the Ractor that receives notices? Others cannot read this state.
-      def here? = Ractor.current.equal?(MAIN)
-
       def start
-        return unless here?
+        return unless Events.here?
         return if @thread&.alive? && @pid == Process.pid
 
         @lock.synchronize do
@@ -53,7 +47,7 @@ module Plock
       # @param id [Integer]
       # @param lease [Lease]
       def watch(id, lease)
-        return unless here?
+        return unless Events.here?
 
         start
         @leases[id] = lease

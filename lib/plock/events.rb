@@ -11,8 +11,6 @@ module Plock
   #
   # Belongs to the main Ractor; leases of other Ractors emit no events.
   module Events
-    autoload :ActiveSupportBridge, File.expand_path("events/active_support", __dir__)
-
     # The names of all events, see {Event}.
     NAMES = %i[acquire contended timeout release lost renew release_failed abandoned adopt hand_over
                job_rescheduled job_discarded job_refused job_handled job_unguarded].freeze
@@ -83,7 +81,8 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] is this the Ractor whose leases emit events?
+      # @return [Boolean] is this the Ractor whose leases emit events, and that receives notices?
+      #   Others cannot read the state of either.
       def here? = Ractor.current.equal?(MAIN)
 
       # @api private

@@ -70,7 +70,7 @@ module Plock
 
       # The name of a host does not change. Only the main Ractor can remember it.
       def host
-        @host || Etc.uname[:nodename].freeze.tap { |name| @host = name if Dispatcher.here? }
+        @host || Etc.uname[:nodename].freeze.tap { |name| @host = name if Events.here? }
       end
 
       # @return [String] ASCII

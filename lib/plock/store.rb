@@ -228,9 +228,7 @@ module Plock
         local = String === source && LocalStore.opens?(source)
         keys = options.delete(:keys) if local
         settings = check(options)
-        if defined?(::ActiveSupport::Notifications) && Events.here?
-          Events::ActiveSupportBridge.attach
-        end
+        Events::ActiveSupportBridge.attach
         return open_memory($1, settings, config) if String === source && MEMORY =~ source
         return open_local(source, keys, settings, config) if local
 

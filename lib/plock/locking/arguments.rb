@@ -83,7 +83,7 @@ module Plock
           unless value == :raise || value.respond_to?(:call)
             raise ArgumentError, "on_lost: must be :raise or answer to call (got #{value.inspect})"
           end
-          unless Dispatcher.here?
+          unless Events.here?
             unsupported("on_lost: belongs to the main Ractor: elsewhere ask lease.lost?")
           end
           check_raising(block_given) if value == :raise

@@ -80,7 +80,7 @@ module Plock
         @contended = contended
         # Ruby 3.1 crashes if several Ractors define finalizers. The leases of another Ractor than
         # the main one end with it.
-        ObjectSpace.define_finalizer(self, self.class.finalizer(lease)) if Dispatcher.here?
+        ObjectSpace.define_finalizer(self, self.class.finalizer(lease)) if Events.here?
       end
 
       def mode = @lease.share&.name
