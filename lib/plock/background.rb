@@ -12,16 +12,14 @@ module Plock
       # some of them it could not be killed, nor end with the process.
       #
       # @param name [String, nil] the thread's name, as debuggers show it
-      # @param reports [Boolean] does Ruby report the exception that ends the thread? As a rule,
-      #   that is SystemExit, which Ruby hands to the main thread, or an exception that the caller
-      #   of `value` gets.
       # @yield on the thread
       # @return [Thread, nil] nil: the process is ending, and Ruby begins no more threads
       # @raise [ThreadError] the system has none left
-      def launch(name = nil, reports: false, &block)
+      def launch(name = nil, &block)
         Thread.new do
           Thread.current.name = name
-          Thread.current.report_on_exception = reports
+          # what ends it is SystemExit, which Ruby hands to the main thread, or `value` raises it
+          Thread.current.report_on_exception = false
           Thread.handle_interrupt(Object => :immediate, &block)
         end
       rescue ThreadError
