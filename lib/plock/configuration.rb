@@ -167,6 +167,12 @@ module Plock
     end
 
     # @api private
+    # @return [String, nil] the first variable that says production
+    def self.production_variable
+      ENVIRONMENT_VARIABLES.find { |name| ENV[name] == "production" }
+    end
+
+    # @api private
     # Forgets that the warning was given, for the end of a test.
     #
     # @return [void]
@@ -276,7 +282,7 @@ module Plock
     # A local store is right on a developer's machine. But on several machines, it would exclude
     # nothing among them, and no error would say so.
     def on_this_host
-      name = ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == "production" }
+      name = Configuration.production_variable
       if name
         raise ConfigurationError,
               "Plock has no store, and #{name} says production: set #{URL_VARIABLE} or " \

@@ -30,9 +30,6 @@ module Plock
     # @api private
     ALL = ->(_request, _action) { true }
 
-    PRODUCTION = "production"
-    private_constant :PRODUCTION
-
     # @param stores [Locking, Hash{String => Locking}, nil] a store, or several by name; nil: the
     #   default store
     # @param authorize [#call, nil] called with the Rack::Request and an action, `:view` or
@@ -107,7 +104,7 @@ module Plock
         raise ConfigurationError,
               "Plock::Web: authorize must be a callable (got #{authorize.class})"
       end
-      variable = Configuration::ENVIRONMENT_VARIABLES.find { |name| ENV[name] == PRODUCTION }
+      variable = Configuration.production_variable
       return ALL unless variable
 
       raise ConfigurationError,

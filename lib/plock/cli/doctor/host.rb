@@ -8,17 +8,15 @@ module Plock
       # The place of the store's file, and the processes that can reach it.
       class Place < Check
         NAME = "place"
-        PRODUCTION = "production"
         LOGIN = "XDG_RUNTIME_DIR"
         REMEDY = "name the same one to all: PLOCK_URL=local:/path/to/file"
-        private_constant :PRODUCTION, :LOGIN, :REMEDY
+        private_constant :LOGIN, :REMEDY
 
         def look
-          name =
-            Configuration::ENVIRONMENT_VARIABLES.find { |variable| ENV[variable] == PRODUCTION }
+          name = Configuration.production_variable
           if name
             advice(
-              "#{who}, and no others, though #{name} says #{PRODUCTION}",
+              "#{who}, and no others, though #{name} says production",
               "where there are several hosts, use a server: PLOCK_URL=redis://…"
             )
           elsif in?(ENV.fetch(LOGIN, ""), "plock")
