@@ -66,11 +66,11 @@ module Plock
       )
         settings =
           check(level: level, log_keys: log_keys, slow_wait: slow_wait, long_hold: long_hold)
-        replace { Recorder.new(**settings, to: to) }
+        replace(Recorder.new(**settings, to: to))
       end
 
       # @return [Boolean] was there a log?
-      def stop = !replace { nil }.nil?
+      def stop = !replace(nil).nil?
 
       # @api private
       # @param settings [Hash, Symbol, String] as `log` of {Configuration} has it
@@ -103,8 +103,7 @@ module Plock
       private
 
       # @return [Recorder, nil] the new one; the old one if there is no new one
-      def replace
-        recorder = yield
+      def replace(recorder)
         before = @lock.synchronize { [@recorder, @recorder = recorder].first }
         Events.remove(before) if before
         recorder ? Events.add(recorder) : before

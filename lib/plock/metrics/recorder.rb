@@ -127,17 +127,15 @@ module Plock
 
       def handed_over(event, labels) = held_for(event, forget(event.lease_id) || labels)
 
-      # A loss that is noticed after the release has no lease.
-      def lost(event, labels)
-        known = forget(event.lease_id)
-        held_for(event, known) if known
-        @adapter.count(:losses, labels, 1)
-      end
+      def lost(event, labels) = failed(:losses, event, labels)
 
-      def release_failed(event, labels)
+      def release_failed(event, labels) = failed(:failed_releases, event, labels)
+
+      # A loss that is noticed after the release has no lease.
+      def failed(name, event, labels)
         known = forget(event.lease_id)
         held_for(event, known) if known
-        @adapter.count(:failed_releases, labels, 1)
+        @adapter.count(name, labels, 1)
       end
 
       def renewed(event, labels)

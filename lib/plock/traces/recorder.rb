@@ -15,7 +15,7 @@ module Plock
       # @api private
       HANDLERS = {
         contended: :contended, acquire: :acquired, timeout: :timed_out, wait_end: :call_ended,
-        adopt: :adopted, release: :released, hand_over: :handed_over, lost: :lost, renew: :renewed,
+        adopt: :hold, release: :released, hand_over: :handed_over, lost: :lost, renew: :renewed,
         release_failed: :release_failed, abandoned: :abandoned
       }.freeze
 
@@ -107,10 +107,6 @@ module Plock
         span = span_of_call(event, false, error ? { "error.type" => error } : {})
         mark(span, error || "interrupted")
         span.finish
-      end
-
-      def adopted(event)
-        hold(event)
       end
 
       def released(event) = finish(event.lease_id)
