@@ -91,10 +91,7 @@ module Parse
       # objects. It is for the end of a test. Connections stay open.
       #
       # @return [nil]
-      def reset!
-        [Lock::Degraded, Lock::Secrets, Lock::StoreResolver].each(&:reset)
-        nil
-      end
+      def reset! = Lock.reset!
 
       # Returns the secret for a call that does not pass its own.
       #
