@@ -45,6 +45,16 @@ module Plock
         note && Fingerprint.read(note)
       end
 
+      # @api private
+      # @return [Fingerprint, nil] of another secret that others use; nil: none is known
+      # @raise [Error] the store could not be asked
+      def other_fingerprint
+        return unless can?(:compares_secrets)
+
+        kept = kept_fingerprint
+        kept unless config.agrees?(kept)
+      end
+
       private
 
       # Costs one request, the first time.

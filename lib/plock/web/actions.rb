@@ -138,7 +138,7 @@ module Plock
         page(
           "locks", "Locks",
           snapshot: snapshot, listing: listing, rows: rows, quick: partial?(snapshot),
-          other_secret: (@source.other_secret if rows.empty? && !query.empty?)
+          other_secret: (@source.store.other_fingerprint if rows.empty? && !query.empty?)
         )
       end
 

@@ -51,15 +51,6 @@ module Plock
       # @return [Boolean]
       def all_namespaces? = @all_namespaces
 
-      # @return [Locking::Fingerprint, nil] of another secret that others use; nil: none is known
-      # @raise [Error] the store could not be asked
-      def other_secret
-        return unless store.can?(:compares_secrets)
-
-        kept = store.kept_fingerprint
-        kept unless store.config.agrees?(kept)
-      end
-
       # The doctor's findings, without the check that acquires a lock.
       #
       # @return [Array(Time, Array<CLI::Doctor::Finding>)]

@@ -14,7 +14,7 @@ module Plock
                  "--replace (in Rails bin/rails plock:secret[replace]), and start them"
 
         def look
-          others = other
+          others = store.other_fingerprint
           return differ(others) if others
 
           unless config.secret?
@@ -42,15 +42,6 @@ module Plock
         def store = server.store
 
         def config = store.config
-
-        # @return [Locking::Fingerprint, nil] that of another secret which others use; nil: none is
-        #   known
-        def other
-          return unless store.can?(:compares_secrets)
-
-          kept = store.kept_fingerprint
-          kept unless config.agrees?(kept)
-        end
 
         def differ(others)
           danger("others use another secret in #{config.described} (#{others}) than this " \
