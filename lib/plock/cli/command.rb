@@ -146,6 +146,11 @@ module Plock
         @key = operands.first
       end
 
+      # For commands that take none.
+      def take_none(operands)
+        raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
+      end
+
       # --- the store ---
 
       def store

@@ -47,7 +47,7 @@ module Plock
       end
 
       def take(operands)
-        raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
+        take_none(operands)
 
         unknown = @accepted - Doctor::Examination::ALL.map { |check| name_of(check::NAME) }
         raise usage("there is no check #{unknown.first.inspect}") if unknown.any?

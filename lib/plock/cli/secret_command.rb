@@ -30,7 +30,7 @@ module Plock
       end
 
       def take(operands)
-        raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
+        take_none(operands)
         if (@force || @yes) && !@replace
           raise usage("--#{@force ? "force" : "yes"} is of no use without --replace")
         end

@@ -55,9 +55,7 @@ module Plock
                     "(got #{text})")
       end
 
-      def take(operands)
-        raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
-      end
+      def take(operands) = take_none(operands)
 
       def call
         require_relative "../survey"

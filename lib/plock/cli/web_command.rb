@@ -41,9 +41,7 @@ module Plock
         raise usage("--port must be from #{PORTS.first} to #{PORTS.last} (got #{text.inspect})")
       end
 
-      def take(operands)
-        raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
-      end
+      def take(operands) = take_none(operands)
 
       def call
         server = open_server
