@@ -95,25 +95,11 @@ module Plock
       def settings_origins = settings.origins
 
       def described_origins
+        store, namespace, secret = origins.values_at(:store, :namespace, :secret)
         from = -> (told) { " from #{told[:from]}" if told[:from] }
-        told = origins
-        [
-          "store#{from.call(told[:store])}",
-          (
-            if told[:namespace][:name]
-              "namespace #{told[:namespace][:name]}#{from.call(told[:namespace])}"
-            else
-              "no namespace"
-            end
-          ),
-          (
-            if told[:secret][:from]
-              "secret#{from.call(told[:secret])}, fingerprint #{told[:secret][:fingerprint]}"
-            else
-              "no secret"
-            end
-          )
-        ].join("; ")
+        named = "namespace #{namespace[:name]}#{from.call(namespace)}" if namespace[:name]
+        hashed = "secret#{from.call(secret)}, fingerprint #{secret[:fingerprint]}" if secret[:from]
+        ["store#{from.call(store)}", named || "no namespace", hashed || "no secret"].join("; ")
       end
 
       def print_json(findings)

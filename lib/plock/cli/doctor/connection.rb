@@ -13,10 +13,8 @@ module Plock
 
         def look
           version = server.info("server", "redis_version") or return unknown("the version")
-          name = "Redis #{version}"
-          name = "Valkey #{server.info("server", "valkey_version")}" if server.info(
-            "server", "server_name"
-          ) == "valkey"
+          valkey = server.info("server", "server_name") == "valkey"
+          name = valkey ? "Valkey #{server.info("server", "valkey_version")}" : "Redis #{version}"
           if (version.split(".").first(2).map(&:to_i) <=> LEAST).negative?
             return danger("#{name} lacks what locks need", "use Redis 6.2 or later, or Valkey")
           end

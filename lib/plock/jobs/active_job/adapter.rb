@@ -18,11 +18,9 @@ module Plock
         # @return [Boolean] can the adapter run a job later?
         def schedules?(adapter)
           return false if adapter.class.name == INLINE
+          return true unless pretends?(adapter)
 
-          !(
-            pretends?(adapter) &&
-              (adapter.perform_enqueued_jobs || adapter.perform_enqueued_at_jobs)
-          )
+          !adapter.perform_enqueued_jobs && !adapter.perform_enqueued_at_jobs
         end
 
         # @return [Boolean] does the adapter itself run a job again that has raised?

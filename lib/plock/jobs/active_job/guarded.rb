@@ -128,10 +128,8 @@ module Plock
       end
 
       def plock_close(ended)
-        if plock_ticket.lease.nil? || plock_ticket.passed_on ||
-           !(ended || !Adapter.retries?(queue_adapter))
-          return
-        end
+        return if plock_ticket.lease.nil? || plock_ticket.passed_on
+        return if !ended && Adapter.retries?(queue_adapter)
 
         plock_give_back(self.class.plock_guard.at_least)
       end
