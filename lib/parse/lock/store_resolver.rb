@@ -92,13 +92,8 @@ module Parse
         end
 
         def process_local?(source)
-          ::Plock::ClientAddress::MonetaChain
-            .new(source)
-            .adapter
-            .class
-            .name
-            .to_s
-            .match?(/Memory|Null/)
+          adapter = ::Plock::ClientAddress::MonetaChain.new(source).adapter
+          adapter.class.name.to_s.match?(/Memory|Null/)
         end
       end
     end

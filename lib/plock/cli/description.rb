@@ -56,12 +56,9 @@ module Plock
         private
 
         def others(status)
-          status
-            .holders
-            .drop(1)
-            .map do |holder|
-              "  holds: #{printable(holder.to_s)}#{", fence #{holder.fence}" if holder.fence}"
-            end
+          status.holders.drop(1).map do |holder|
+            "  holds: #{printable(holder.to_s)}#{", fence #{holder.fence}" if holder.fence}"
+          end
         end
 
         def waiters(status)

@@ -39,12 +39,8 @@ module Plock
       # @param note [String] as a store keeps it
       # @return [Fingerprint, nil] nil: it is not in the format of this version of plock
       def self.read(note)
-        NOTE
-          .match(note)
-          &.captures
-          &.then do |value, since, host, pid|
-            new(value, Time.at(Integer(since, 10)), host, Integer(pid, 10))
-          end
+        value, since, host, pid = NOTE.match(note)&.captures
+        new(value, Time.at(Integer(since, 10)), host, Integer(pid, 10)) if value
       end
 
       # @return [String]
