@@ -20,5 +20,9 @@ module Plock
 
     # @return [Float] seconds
     def self.now = Process.clock_gettime(ID)
+
+    # @return [Float] seconds since 1970 by this host's clock on the wall, which may be set while a
+    #   lease is held; for times that other processes read
+    def self.wall = Process.clock_gettime(Process::CLOCK_REALTIME)
   end
 end

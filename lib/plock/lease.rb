@@ -195,7 +195,7 @@ module Plock
     def dump
       check!
       left = left_to_keep
-      kept_until = left.zero? ? 0 : (left + Process.clock_gettime(Process::CLOCK_REALTIME)).round(6)
+      kept_until = left.zero? ? 0 : (left + Clock.wall).round(6)
       handed = hand_on
       learn(handed)
       [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
@@ -219,7 +219,7 @@ module Plock
       raise ArgumentError, "not the dump of a lease" unless format == FORMAT && rest
 
       kept_until = Float(kept_until)
-      keep = kept_until.zero? ? 0.0 : kept_until - Process.clock_gettime(Process::CLOCK_REALTIME)
+      keep = kept_until.zero? ? 0.0 : kept_until - Clock.wall
       [
         key.unpack1("m0").force_encoding(Encoding::UTF_8),
         keep.clamp(0.0, Locking::Arguments::SPAN_MAX), rest

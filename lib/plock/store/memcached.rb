@@ -182,9 +182,7 @@ module Plock
       end
 
       def next_fence(client, key)
-        client.count(
-          fence_key(key), (Process.clock_gettime(Process::CLOCK_REALTIME) * 1_000_000).round, DAY_S
-        )
+        client.count(fence_key(key), (Clock.wall * 1_000_000).round, DAY_S)
       end
 
       def keys_after(_prefix, _cursor)
@@ -212,7 +210,7 @@ module Plock
 
       # "expiry since record": times on the holder's clock, and a {Record} that ends with the token.
       def value(lease, span, token: lease.token)
-        now = Process.clock_gettime(Process::CLOCK_REALTIME)
+        now = Clock.wall
         "#{(now + span).round(6)} #{now.round(6)} #{Record.write(nil, lease.label, token)}"
       end
 
@@ -239,7 +237,7 @@ module Plock
         return Status.holder unless owner(value) # another program wrote it
 
         expires_at, since, record = value.split(" ", 3)
-        left = [Float(expires_at) - Process.clock_gettime(Process::CLOCK_REALTIME), 0.0].max
+        left = [Float(expires_at) - Clock.wall, 0.0].max
         Status.holder(remaining: left, fence: fence && Integer(fence, 10), since: Float(since),
                       **Record.who(record))
       rescue ArgumentError, TypeError

@@ -15,9 +15,9 @@ module Plock
         # @param server [Server]
         # @return [Float, nil] seconds by which the server's clock is ahead of this host's
         def self.offset(server)
-          asked = Process.clock_gettime(Process::CLOCK_REALTIME)
+          asked = Clock.wall
           time = server.try("TIME") or return
-          answered = Process.clock_gettime(Process::CLOCK_REALTIME)
+          answered = Clock.wall
           time[0].to_i + (time[1].to_i / 1e6) - ((asked + answered) / 2)
         end
 

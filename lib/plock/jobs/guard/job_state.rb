@@ -60,7 +60,7 @@ module Plock
       def left_to_keep(most)
         return 0.0 unless @keep_until
 
-        (@keep_until - Process.clock_gettime(Process::CLOCK_REALTIME)).clamp(0.0, most)
+        (@keep_until - Clock.wall).clamp(0.0, most)
       end
 
       # @return [Boolean] is there nothing to store in the job?

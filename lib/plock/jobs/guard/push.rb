@@ -56,9 +56,7 @@ module Plock
             label: @work.label
           )
         Thread.handle_interrupt(UNINTERRUPTED) { ticket.lease = lease.dump }
-        ticket.keep_until =
-          Process.clock_gettime(Process::CLOCK_REALTIME) +
-          guard.at_least if guard.at_least.positive?
+        ticket.keep_until = Clock.wall + guard.at_least if guard.at_least.positive?
         ticket.put_off = false
       end
 

@@ -27,7 +27,7 @@ module Plock
         def initialize(store, *, **options)
           super
           @owner = Record.own(options[:label])
-          @since = now
+          @since = Clock.wall
           @unlocking = Mutex.new
           @loan = store.pool.loan
           @parted = false
@@ -96,7 +96,7 @@ module Plock
         # Notes the server's id of the connection over which the lock is awaited or held.
         def note(server_id)
           @server_id = server_id
-          @since = now
+          @since = Clock.wall
           @store.here.enter { |here| here[server_id] = self }
         end
 
@@ -139,8 +139,6 @@ module Plock
         end
 
         private
-
-        def now = Process.clock_gettime(Process::CLOCK_REALTIME)
 
         def part
           @unlocking.synchronize do

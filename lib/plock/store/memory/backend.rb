@@ -181,13 +181,13 @@ module Plock
 
       # @return [Integer]
       def next_fence(now)
-        wall = Process.clock_gettime(Process::CLOCK_REALTIME) + now - Clock.now
+        wall = Clock.wall + now - Clock.now
         @fence = [@fence + 1, (wall * MICROSECONDS).round].max
       end
 
       # @param time [Float] on this backend's clock
       # @return [Float] seconds since 1970, as if the clock had not been moved
-      def since_epoch(time) = Process.clock_gettime(Process::CLOCK_REALTIME) - (now - time)
+      def since_epoch(time) = Clock.wall - (now - time)
 
       # The methods that {Store::LeaseState} requires of a store. The caller must hold the mutex.
 
