@@ -35,17 +35,9 @@ module Plock
         def lock(connection, key, _share, seconds, deadline)
           connection.stay_open(deadline)
           asked_at = Clock.now
-          held, server_id =
-            connection
-              .run(
-                "SELECT GET_LOCK($1, #{format("%.3f", seconds)}), CONNECTION_ID()", name(key),
-                deadline
-              )
-              .rows
-              .first
-          if held == 1
-            [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).value]
-          end
+          sql = "SELECT GET_LOCK($1, #{format("%.3f", seconds)}), CONNECTION_ID()"
+          held, server_id = connection.run(sql, name(key), deadline).row
+          [asked_at, server_id, connection.run("SELECT #{NOW}", deadline).value] if held == 1
         end
 
         def held?(connection, key, server_id, deadline)

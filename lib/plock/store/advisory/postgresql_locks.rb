@@ -66,11 +66,8 @@ module Plock
         def unlock(connection, key, share, server_id, deadline)
           return end_transaction(connection, deadline) if @transaction
 
-          unlocked, now_at =
-            connection
-              .run("SELECT #{unlocking(share)}, pg_backend_pid()", number(key), deadline)
-              .rows
-              .first
+          sql = "SELECT #{unlocking(share)}, pg_backend_pid()"
+          unlocked, now_at = connection.run(sql, number(key), deadline).row
           return unlocked if now_at == server_id
 
           cut(connection, server_id, deadline) # that connection still has the lock
@@ -91,13 +88,8 @@ module Plock
                   "a lock that lasts as long as a transaction cannot be downgraded"
           end
 
-          connection
-            .run(
-              "SELECT pg_advisory_lock_shared($1)::text, pg_advisory_unlock($1)", number(key),
-              deadline
-            )
-            .rows
-            .dig(0, 1)
+          sql = "SELECT pg_advisory_lock_shared($1)::text, pg_advisory_unlock($1)"
+          connection.run(sql, number(key), deadline).row.last
         end
 
         # @return [Array(Array, Array)] the holders, and the waiters in order, each with the server
@@ -118,10 +110,8 @@ module Plock
 
         # @return [Array<Integer>] the server processes of all holders
         def holders(connection, key, deadline)
-          connection
-            .run("SELECT pid FROM pg_locks WHERE #{OURS} AND granted", number(key), deadline)
-            .rows
-            .flatten
+          sql = "SELECT pid FROM pg_locks WHERE #{OURS} AND granted"
+          connection.run(sql, number(key), deadline).rows.flatten
         end
 
         # Cuts the holder's connection.
@@ -177,7 +167,7 @@ module Plock
 
         # @return [Array] the first row
         def run(connection, ...)
-          (@transaction ? connection.run_in_open_transaction(...) : connection.run(...)).rows.first
+          (@transaction ? connection.run_in_open_transaction(...) : connection.run(...)).row
         end
 
         def end_transaction(connection, deadline)

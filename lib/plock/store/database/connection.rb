@@ -20,6 +20,9 @@ module Plock
         # The result of a statement: its rows, the number of rows that it affected, and on MySQL
         # the argument of LAST_INSERT_ID.
         Answer = Struct.new(:rows, :count, :id) do
+          # @return [Array, nil] the first row; nil: there is none
+          def row = rows.first
+
           # @return [Object, nil] the first column of the first row; nil: there is no row
           def value = rows.dig(0, 0)
         end

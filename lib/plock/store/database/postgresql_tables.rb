@@ -19,15 +19,13 @@ module Plock
         #   whether there may be waiters, and the token of the first. The statement does not see a
         #   waiter that arrives at the same moment.
         def release_and_call(connection, key, token, channel, deadline)
-          row = connection.run(release_and_call_sql, key, token, channel, deadline).rows.first
+          row = connection.run(release_and_call_sql, key, token, channel, deadline).row
           row && [row[0] != 0, row[1]]
         end
 
         def call_first(connection, key, channel, deadline)
-          connection
-            .run("SELECT holder, token, #{call("$2")} FROM #{head}", key, channel, deadline)
-            .rows
-            .first
+          sql = "SELECT holder, token, #{call("$2")} FROM #{head}"
+          connection.run(sql, key, channel, deadline).row
         end
 
         # Takes a free key for the first waiter. It leaves the flag `waiting` as it was, because the

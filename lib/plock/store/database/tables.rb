@@ -47,7 +47,7 @@ module Plock
 
         # @return [Boolean, nil] may there be waiters? nil: it was not held with this token
         def release(connection, key, token, keep, deadline)
-          row = connection.run(release_sql, key, token, keep, deadline).rows.first
+          row = connection.run(release_sql, key, token, keep, deadline).row
           row && row[0] != 0
         end
 
@@ -249,7 +249,7 @@ module Plock
         #
         # @return [Array(Integer, Boolean, Integer), nil] nil: its place is gone
         def look(connection, key, token, deadline)
-          left, first, place = connection.run(look_sql, key, token, deadline).rows.first
+          left, first, place = connection.run(look_sql, key, token, deadline).row
           place && [left, first.zero?, place]
         end
 
@@ -266,7 +266,7 @@ module Plock
         def call_first(connection, key, _channel, deadline)
           connection.run("SELECT holder, token FROM #{@claims} " \
                          "WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
-                         "ORDER BY id LIMIT 1", key, deadline).rows.first
+                         "ORDER BY id LIMIT 1", key, deadline).row
         end
 
         # @return [Array<Array(Integer, Integer, Integer, String, String)>] of the holders, and then
