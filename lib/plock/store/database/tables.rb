@@ -88,22 +88,10 @@ module Plock
         #   the key is still held, or nil; how many wait before it; the holder record of the waiter
         #   that is first after that, and its token, or nil
         def ask(connection, key, token, share, ttl, place, holder, queue, deadline)
+          taken = "EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)"
           statements = [
-            lock_rows,
-            prune_claims_of_key,
-            take_place,
-            *(share ? share_key : occupy_key),
-            (
-              if queue
-                leave_place(
-                  "EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)"
-                )
-              else
-                leave_place
-              end
-            ),
-            flag,
-            outcome
+            lock_rows, prune_claims_of_key, take_place, *(share ? share_key : occupy_key),
+            queue ? leave_place(taken) : leave_place, flag, outcome
           ]
           connection.batch(
             statements,
