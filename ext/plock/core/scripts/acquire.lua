@@ -8,10 +8,10 @@
 -- 1 if the holder notifies waiters, and 1 if the waiter had lost its place in the queue.
 -- 0 ms: the call reached its limit of dead records, and more are left. The client asks again.
 local call, lock, value, ttl = redis.call, KEYS[1], ARGV[1], ARGV[2]
-local mine, record = call('SET', lock, value, 'NX', 'PX', ttl), ARGV[3] .. ' ' .. value
+local mine = call('SET', lock, value, 'NX', 'PX', ttl)
 -- include parts/names
 if not mine or call('EXISTS', queue) == 1 then
-  local ticket, window = ARGV[5], ARGV[6]
+  local ticket, window, record = ARGV[5], ARGV[6], ARGV[3] .. ' ' .. value
   local left, lost
   -- include parts/tries
   -- include parts/pass
@@ -63,4 +63,4 @@ if not mine or call('EXISTS', queue) == 1 then
   end
 end
 -- include parts/number
-return number(companion, record, ARGV[4], call('TIME'))
+return number(companion, ARGV[3], value, ARGV[4], call('TIME'))

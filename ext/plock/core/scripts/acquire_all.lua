@@ -26,6 +26,6 @@ local t, fences = redis.call('TIME'), {}
 for i, lock in ipairs(KEYS) do
   local value = ARGV[2 * i + 1]
   redis.call('SET', lock, value, 'PX', ARGV[1])
-  fences[i] = number(companions[i], ARGV[2 * i + 2] .. ' ' .. value, ARGV[2], t)
+  fences[i] = number(companions[i], ARGV[2 * i + 2], value, ARGV[2], t)
 end
 return fences

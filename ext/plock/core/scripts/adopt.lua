@@ -4,8 +4,8 @@
 -- ARGV: left value, ttl ms, new value, its signature ('host pid thread channel label'),
 --   companion's ttl ms.
 -- Returns the fence; a repeated request gets the same one. 0: the left value no longer holds.
-local lock, left, ttl, value, noted_for = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
-local record = ARGV[4] .. ' ' .. value
+local lock, left, ttl, value = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local signature, noted_for = ARGV[4], ARGV[5]
 -- include parts/beside
 -- include parts/companion
 -- include parts/record
@@ -19,6 +19,6 @@ end
 if holder ~= left then return 0 end
 -- include parts/number
 -- include parts/relabel
-if notes(noted, left) then record = relabel(record, noted, '^%d+ %S+ ') end
+if notes(noted, left) then signature = relabel(signature, noted, '^%d+ %S+ ') end
 redis.call('SET', lock, value, 'PX', ttl)
-return number(companion, record, noted_for, redis.call('TIME'))
+return number(companion, signature, value, noted_for, redis.call('TIME'))

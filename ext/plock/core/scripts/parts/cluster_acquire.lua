@@ -8,7 +8,7 @@ if not ARGV[5] then
     if redis.call('EXISTS', queue) == 0 then
       -- include companion
       -- include number
-      return number(companion, ARGV[3] .. ' ' .. value, ARGV[4], redis.call('TIME'))
+      return number(companion, ARGV[3], value, ARGV[4], redis.call('TIME'))
     end
     redis.call('DEL', lock)
   end
