@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the other sentinels have once one has answered, unless it names another primary than the
- * known one: a sentinel that is cut off must not send the process away because the others are slow.
- */
+/* How long the other sentinels have once one has answered. If it names another primary than the
+ * known one, they have half of the whole time: a sentinel that is cut off must not send the process
+ * away because the others are slow. The other half is for what follows: to resolve names, to ask
+ * servers for their roles, and to connect. */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
@@ -99,32 +100,6 @@ static plock_addresses *most_named(search *s, unsigned *votes) {
     return most;
 }
 
-static bool is_another(const search *s, const plock_addresses *named) {
-    return *s->known->host && !plock__same_server(s->known, named);
-}
-
-/* Asks until enough sentinels have answered. Returns what most of them have named, or NULL. */
-static plock_addresses *listen_to_all(search *s, bool *enough) {
-    plock_inquiry *inquiry = &s->inquiry;
-    plock_ns patient_until = PLOCK_NEVER;
-    for (;;) {
-        plock__begin_step();
-        for (unsigned i = 0; i < inquiry->count; i++)
-            if (inquiry->list[i].state != PLOCK__QUESTION_ENDED)
-                plock__inquiry_step(inquiry, &inquiry->list[i]);
-        plock__end_step();
-        unsigned votes;
-        plock_addresses *most = most_named(s, &votes);
-        const plock_ns now = plock_now();
-        if (most && patient_until == PLOCK_NEVER) patient_until = plock_after(now, PATIENCE);
-        const bool hurries = most && !is_another(s, most) && patient_until < inquiry->deadline;
-        const plock_ns until = hurries ? patient_until : inquiry->deadline;
-        *enough = votes * 2 > inquiry->count;
-        if (*enough || !plock__inquiry_under_way(inquiry) || now >= until) return most;
-        plock__inquiry_await(inquiry, now, until);
-    }
-}
-
 static plock_status resolve(plock_addresses *named, plock_ns deadline, plock_error *error) {
     plock_addresses resolved = {0};
     if (named->count) return PLOCK_OK;
@@ -135,8 +110,6 @@ static plock_status resolve(plock_addresses *named, plock_ns deadline, plock_err
     return status;
 }
 
-/* --- if they do not agree --- */
-
 static void resolve_all(search *s) {
     plock_error ignored;
     const plock_ns soon = plock_after(plock_now(), PATIENCE), deadline = s->inquiry.deadline;
@@ -144,6 +117,45 @@ static void resolve_all(search *s) {
         if (answered(s, i))
             (void)resolve(&s->named[i], soon < deadline ? soon : deadline, &ignored);
 }
+
+static bool is_another(const search *s, const plock_addresses *named) {
+    return *s->known->host && !plock__same_server(s->known, named);
+}
+
+static bool most_agree(const search *s, unsigned votes) { return votes * 2 > s->inquiry.count; }
+
+/* Asks until enough sentinels have answered. Returns what most of them have named, or NULL. */
+static plock_addresses *listen_to_all(search *s, bool *enough) {
+    plock_inquiry *inquiry = &s->inquiry;
+    const plock_ns began_at = plock_now(), deadline = inquiry->deadline;
+    const plock_ns half_over_at = began_at + (deadline - began_at) / 2;
+    plock_ns patient_until = deadline;
+    for (;;) {
+        plock__begin_step();
+        for (unsigned i = 0; i < inquiry->count; i++)
+            if (inquiry->list[i].state != PLOCK__QUESTION_ENDED)
+                plock__inquiry_step(inquiry, &inquiry->list[i]);
+        plock__end_step();
+        unsigned votes;
+        plock_addresses *most = most_named(s, &votes);
+        plock_ns now = plock_now();
+        if (most && patient_until == deadline && plock_after(now, PATIENCE) < deadline)
+            patient_until = plock_after(now, PATIENCE);
+        plock_ns until = patient_until;
+        if (most && now >= until && !most_agree(s, votes)) {
+            /* what looks like another server may be the known one by another name */
+            resolve_all(s);
+            most = most_named(s, &votes);
+            now = plock_now();
+            if (is_another(s, most) && until < half_over_at) until = half_over_at;
+        }
+        *enough = most_agree(s, votes);
+        if (*enough || !plock__inquiry_under_way(inquiry) || now >= until) return most;
+        plock__inquiry_await(inquiry, now, until);
+    }
+}
+
+/* --- if they do not agree --- */
 
 /* Has a server said that it is a primary? */
 static bool is_primary(const plock_question *q) {

@@ -6,7 +6,7 @@
 
 /* A plock__finder: asks all sentinels of the config at once which server is the primary. Believes
  * an address that more than half of them name; if fewer answer, the address that most of them name.
- * It waits shortly for the others then, but the whole time if that is not the known address.
+ * It waits shortly for the others then, but half of the time if that is not the known server.
  * Names with an address in common are one server. If several servers are named as often, it takes
  * the first one of them that says it is a primary. A connection to it then checks that it is a
  * primary.
