@@ -119,8 +119,16 @@ static void it_also_subscribes_with_its_tag(void) {
 static void it_is_open_without_the_tag_if_the_server_refuses_that(void) {
     open_with_tag("-ERR unknown command 'SSUBSCRIBE'\r\n");
     check_still_hearing();
+    CHECK(!channel.tag_lost);
     say("-ERR x\r\n");
     CHECK_STATUS(step(), PLOCK_SERVER);
+    end();
+}
+
+static void a_tag_whose_slot_is_elsewhere_is_lost(void) {
+    open_with_tag("-MOVED 7 127.0.0.1:7001\r\n");
+    CHECK(channel.tag_lost);
+    check_still_hearing();
     end();
 }
 
@@ -410,6 +418,7 @@ int main(void) {
     RUN(each_has_a_name_of_its_own);
     RUN(it_also_subscribes_with_its_tag);
     RUN(it_is_open_without_the_tag_if_the_server_refuses_that);
+    RUN(a_tag_whose_slot_is_elsewhere_is_lost);
     RUN(a_tag_that_comes_later_is_used_at_once_if_it_is_open);
     RUN(its_connection_is_beside_the_pool);
     RUN(a_failure_to_open_is_reported_and_closes_it);

@@ -107,6 +107,24 @@ static void a_channel_has_a_tag_of_its_node_and_new_waiters_name_it(void) {
     end();
 }
 
+/* The map has told it already, so the channel has another tag. */
+static void the_end_of_an_earlier_tag_leaves_the_present_one(void) {
+    char command[FAKE_COMMAND_ROOM], name[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_queue(1);
+    fake_await("SSUBSCRIBE", 1);
+    (void)snprintf(name, sizeof name, "%s",
+                   strchr(fake_command("SSUBSCRIBE", 0, command), ' ') + 1);
+    plock__routes_move(store, plock__slot(plock__text("{0}", 3)), nodes[1]);
+    fake_await("SSUBSCRIBE", 2);
+    (void)snprintf(text, sizeof text, "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n",
+                   strlen(name), name);
+    CHECK(fake_say_on_channel(text, strlen(text)));
+    fake_nudge();
+    fake_await("SSUBSCRIBE", 2);
+    end();
+}
+
 static void a_node_with_hardly_a_slot_has_no_tag(void) {
     begin(fake_refuses);
     get_in_queue(1);
@@ -187,6 +205,26 @@ static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
     CHECK(fake_say_on_channel(text, strlen(text)));
     fake_nudge();
     fake_await("EVALSHA leave", 1); /* no other channel brings it, so the turn is passed on */
+    end();
+}
+
+/* The waiter is among those of another node by now, whose coordinator must then come to it. */
+static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes(void) {
+    char value[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
+    begin(fake_refuses);
+    get_in_queue(1);
+    fake_peer *old = fake_redis.channel;
+    move_to(nodes[1]);
+    fake_await("EVALSHA acquire", 3);
+    CHECK(old && old != fake_redis.channel);
+    fake_nudge();
+    fake_redis.channel = old;
+    (void)fake_value(1, value);
+    (void)snprintf(text, sizeof text, "*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$%zu\r\n~0 %s k\r\n",
+                   strlen(value) + 5, value);
+    CHECK(fake_say_on_channel(text, strlen(text)));
+    fake_nudge();
+    fake_await("EVALSHA acquire", 4);
     end();
 }
 
@@ -276,10 +314,12 @@ static void each_allocation_may_fail(void) {
 int main(void) {
     RUN(waiters_listen_where_their_slot_is_now_and_ask_again);
     RUN(a_channel_has_a_tag_of_its_node_and_new_waiters_name_it);
+    RUN(the_end_of_an_earlier_tag_leaves_the_present_one);
     RUN(a_node_with_hardly_a_slot_has_no_tag);
     RUN(no_waiter_queues_before_the_new_channel_is_open);
     RUN(a_message_that_comes_by_several_channels_counts_once);
     RUN(a_sharded_message_counts_by_whichever_channel_it_comes);
+    RUN(a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes);
     RUN(a_turn_is_heard_on_the_old_channel_until_the_new_one_is_open);
     RUN(a_waiter_that_comes_meanwhile_joins_those_that_have_moved);
     RUN(a_watched_lease_is_checked_where_its_slot_is_now);

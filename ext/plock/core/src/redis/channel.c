@@ -56,6 +56,16 @@ static bool says(const plock_value *pushed, const char *word) {
     return kind && kind->length == strlen(word) && !memcmp(kind->text, word, kind->length);
 }
 
+/* Is it about the channel's present name? The map may have told before that the slot of an earlier
+ * tag has moved. */
+static bool names(const plock_channel *channel, const plock_value *pushed) {
+    const plock_value *name = plock__element(pushed, 1, PLOCK__STRING);
+    const size_t before = sizeof PREFIX - 1;
+    return name && name->length >= before &&
+           plock__same_text(plock__text(name->text + before, name->length - before),
+                            plock__channel_text(channel));
+}
+
 /* Reads "KIND VALUE KEY". KIND is "=", "+", "~" with a number of ms, or "!" with the length of
  * VALUE, because the value of a holder may have blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
@@ -84,6 +94,12 @@ static bool read_message(const plock_value *pushed, plock_message *message) {
     return message->value.length && message->key.length;
 }
 
+/* Does the error say that another node serves the slot? */
+static bool is_moved(const plock_value *refusal) {
+    static const char WORD[] = "MOVED ";
+    return refusal->length >= sizeof WORD - 1 && !memcmp(refusal->text, WORD, sizeof WORD - 1);
+}
+
 /* Skips messages that are not for us, because any client may publish. */
 static plock_status hear(plock_channel *channel, plock_node *node, bool reads,
                          plock_message *message, plock_interest *interest, plock_error *error) {
@@ -96,7 +112,9 @@ static plock_status hear(plock_channel *channel, plock_node *node, bool reads,
         const bool refused = pushed->type == PLOCK__ERROR;
         if (refused && !channel->unanswered) return plock__server_error(pushed, error);
         if (channel->unanswered && (refused || says(pushed, "ssubscribe"))) channel->unanswered--;
-        if (says(pushed, "sunsubscribe")) channel->tag_lost = true;
+        if ((says(pushed, "sunsubscribe") && names(channel, pushed)) ||
+            (refused && is_moved(pushed)))
+            channel->tag_lost = true;
         if (channel->state == PLOCK__CHANNEL_SUBSCRIBING && says(pushed, "subscribe")) {
             channel->state = PLOCK__CHANNEL_OPEN;
             plock__channel_use_tag(channel);

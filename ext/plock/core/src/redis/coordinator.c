@@ -69,9 +69,12 @@ static void understand(plock_coordinator *coordinator, const plock_message *mess
         message->kind ? plock__reroute_find(coordinator, message, &elsewhere) : NULL;
     const bool shared = message->kind == '+', turn = shared || message->kind == '=';
     const bool employ = turn && waiter && plock__waiter_call(waiter, true);
-    if (message->kind == '~' && waiter)
-        plock__wait_queue_told(waiter->queue,
-                               plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND);
+    if (message->kind == '~' && waiter) {
+        const plock_ns at = plock_now() + (plock_ns)message->ms * PLOCK_MILLISECOND;
+        plock_coordinator *its = plock__coordinator_among(waiter->queue);
+        plock__wait_queue_told(waiter->queue, at);
+        if (its != coordinator) plock__coordinator_tell(its, at);
+    }
     if (message->kind == '!') plock__reroute_break(coordinator, message);
     plock__leave();
     if (employ) plock__worker_submit(&waiter->job);

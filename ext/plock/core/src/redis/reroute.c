@@ -146,6 +146,7 @@ void plock__coordinator_places(plock_coordinator *coordinator, plock_text key) {
 /* --- in the worker thread --- */
 
 void plock__reroute_tag(plock_coordinator *coordinator) {
+    if (!routes_of(coordinator)) return;
     plock__enter();
     const bool chosen = choose_tag(coordinator);
     plock__leave();
