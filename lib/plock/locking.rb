@@ -161,8 +161,16 @@ module Plock
     # @return [Object, Array<Lease>, nil] nil if another holder has one of them. With a block, the
     #   block's value, or nil if it has not run.
     # @raise [ArgumentError, Error] as {#acquire_all}, except {TimeoutError}
-    def try_acquire_all(keys, wait: 0, **options, &block)
-      trying_all(keys, options_for(block, wait: wait, **options), block)
+    def try_acquire_all(
+      keys, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
+      label: nil, replicas: nil, &block
+    )
+      options =
+        new_options(block).with(
+          ttl: ttl, wait: wait, renew: renew, max_hold: max_hold, at_least: at_least,
+          on_lost: on_lost, label: label, replicas: replicas
+        )
+      trying_all(keys, options, block)
     end
 
     # A lock that up to `permits:` holders share. It is independent of other kinds of locks of the

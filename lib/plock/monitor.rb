@@ -58,8 +58,9 @@ module Plock
     #
     # @return [Object] the block's value
     # @raise [TimeoutError] another holder was inside until `wait:` was over. The block has not run.
-    # @raise [UnsupportedError] this fiber holds the key by {Locking#acquire}, or by another
-    #   monitor, and would wait for itself
+    # @raise [UnsupportedError] the store cannot do what an option demands, such as `replicas:`; or
+    #   this fiber holds the key by {Locking#acquire}, or by another monitor, and would wait for
+    #   itself
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
     # @raise [Error] the store failed
     def synchronize(&block)
@@ -190,15 +191,16 @@ module Plock
     # @return [Boolean]
     def begin_tenure(way, **options)
       store = self.store
-      config = store.config
-      acquire_options = Locking::AcquireOptions.new(config, nil).with(**@options, **options)
+      acquire_options = store.new_options(nil).with(**@options, **options)
       lease = Lease.new(@key, acquire_options)
       entered = ->(_lease) do
         tenures[self] = Tenure.new(lease, 1)
         Locking::OwnHolds.add(store, lease)
       end
       !Locking::Acquisition.handing_out(entered, -> { give_back(lease) }) do
-        store.public_send(way, @key, config.store_key(@key), acquire_options, nil, lease: lease)
+        store.public_send(
+          way, @key, store.config.store_key(@key), acquire_options, nil, lease: lease
+        )
       end.nil?
     end
 

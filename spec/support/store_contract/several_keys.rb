@@ -226,7 +226,10 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       [[], nil, "k", :k, [nil], ["k", ""], ["k", 7], { "k" => 1 }].each do |wrong|
         expect { store.acquire_all(wrong) { raise "entered" } }.to raise_error(ArgumentError, /key/)
       end
-      [{ ttl: 0 }, { wait: -1 }, { renew: 1 }, { on_lost: 5 }, { patience: 5 }].each do |options|
+      [
+        { ttl: 0 }, { wait: -1 }, { renew: 1 }, { on_lost: 5 }, { patience: 5 },
+        { release: :wait }, { release: :background }
+      ].each do |options|
         %i[acquire_all try_acquire_all].each do |method|
           expect { store.public_send(method, keys, **options) { raise "entered" } }.to raise_error(
             ArgumentError, /#{options.keys.first}/

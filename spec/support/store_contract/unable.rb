@@ -18,6 +18,7 @@ RSpec.shared_examples "a store that cannot do everything" do |unable|
     end,
     replicas: ->(store, key) { store.acquire(key, wait: 0, replicas: 1) { raise "entered" } }
   }
+  options = { background_release: { release: :background }, replicas: { replicas: 1 } }
 
   it "says what it can do, and what it cannot" do
     can, cannot = Plock::Locking::ABILITIES.partition { |ability| store.can?(ability) }
@@ -29,6 +30,18 @@ RSpec.shared_examples "a store that cannot do everything" do |unable|
   (requests.keys & unable).each do |ability|
     it "refuses what needs #{ability}, and leaves nothing behind" do
       expect { requests.fetch(ability).call(store, key) }.to raise_error(Plock::UnsupportedError)
+      expect_free
+    end
+  end
+
+  (options.keys & unable).each do |ability|
+    it "refuses to enter a monitor that needs #{ability}" do
+      monitor = Plock::Monitor.new(key, store: store, wait: 0, **options.fetch(ability))
+      %i[synchronize enter try_enter].each do |way|
+        expect { monitor.public_send(way) { raise "entered" } }.to raise_error(
+          Plock::UnsupportedError
+        )
+      end
       expect_free
     end
   end
