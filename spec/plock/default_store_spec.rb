@@ -211,6 +211,13 @@ RSpec.describe Plock do
         ).to eq([3.0, true])
       end
 
+      it "gives its warnings to the logger of the configuration, if it has none of its own" do
+        output = StringIO.new
+        described_class.configure { |c| [c.store = opened, c.logger = Logger.new(output)] }
+        expect(warnings { described_class.acquire("k", ttl: 1) { opened.advance(2) } }).to be_empty
+        expect(output.string).to include("is lost before its block ended")
+      end
+
       it "calls a callable once, when the store is first needed" do
         called = 0
         described_class.configure { |c| c.store = -> { (called += 1) && opened } }

@@ -78,8 +78,8 @@ module Plock
         @used = true
       end
 
-      # @return [#warn, nil]
-      def logger = @config.logger
+      # @return [#warn, nil] the store's, or else that of {Plock}, which only the main Ractor can read
+      def logger = @config.logger || (Plock.logger if Events.here?)
 
       # @return [Boolean] must a loss or a renewal of the lease be reported?
       def watch? = @watch
