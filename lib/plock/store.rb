@@ -122,6 +122,7 @@ module Plock
 
     # Opens a store in memcached.
     MEMCACHED = "memcached://"
+    MEMCACHED_OPTIONS = %i[pool_size attempt_timeout unavailable_timeout].freeze
 
     # The URLs of a Redis Cluster.
     #
@@ -132,8 +133,8 @@ module Plock
     KNOWN = "give a URL (redis://, rediss://, redis+sentinel://, redis+cluster://, unix://, " \
             "local: or memory:) or a client of Redis"
 
-    private_constant :MEMORY, :MEMCACHED, :KNOWN, :SECONDS, :FENCE_TTLS, :POOL_SIZES, :DATABASES,
-                     :ENCODINGS, :VERIFY_MODES, :OPTIONS
+    private_constant :MEMORY, :MEMCACHED, :MEMCACHED_OPTIONS, :KNOWN, :SECONDS, :FENCE_TTLS,
+                     :POOL_SIZES, :DATABASES, :ENCODINGS, :VERIFY_MODES, :OPTIONS
 
     class << self
       # Describes a store. It sends nothing yet, so the first call that uses the store notices if a
@@ -268,7 +269,10 @@ module Plock
             .split(",")
             .map { |server| server.include?("@") ? "#{MEMCACHED}#{server}" : server }
         fail_with("#{MEMCACHED} names no server: write #{MEMCACHED}host:port") if servers.empty?
-        Memcached.new(servers, config: config, **options)
+        settings = options.compact
+        useless = ((OPTIONS.keys & settings.keys) - MEMCACHED_OPTIONS).first
+        fail_with("#{useless} is of no use to a store in memcached") if useless
+        Memcached.new(servers, config: config, **settings)
       rescue LoadError => e
         raise UnsupportedError, e.message
       end

@@ -30,6 +30,8 @@ RSpec.describe Plock::Configuration do
       { url: "redis://h", options: { pol_size: 3 } } => [:options, /unknown keyword: :pol_size/],
       { url: "local:", options: { pool_size: 3 } } => [:options, /of no use to a local store/],
       { url: "memory:", options: { pool_size: 3 } } => [:options, /of no use to a store in memory/],
+      { url: "memcached://h", options: { ca_file: "/ca.pem" } } =>
+        [:options, /ca_file is of no use to a store in memcached/],
       { url: "redis://h", secret: "short" } => [:secret, /at least 16 bytes/],
       { url: "redis://h", namespace: "a b" } => [:namespace, /must be 1 to 32/],
       { ttl: "ten" } => [:ttl, /must be from/],

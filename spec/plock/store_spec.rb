@@ -83,6 +83,8 @@ RSpec.describe Plock::Store do
       expect(given("redis://127.0.0.1", password: nil, pool_size: nil)).to eq(
         ["redis://127.0.0.1", {}]
       )
+      url = "memcached://127.0.0.1:1"
+      expect(described_class.open(url, password: nil, pool_size: nil).url).to eq(url)
     end
 
     it "gives the engine numbers and names in its own form" do
