@@ -37,11 +37,11 @@ RSpec.describe "Messages to waiters on a Redis Cluster", :slow,
   def store_for(user) =
     stores[user] ||= used(open_store(cluster.url(user: "#{user}:pw"), **Support::Examples::PATIENT))
 
-  # Three hand-offs between two stores of this user.
+  # Three hand-offs.
   def hand_over(user)
     lease = store_for(user).acquire(key, ttl: 60, wait: 5)
     waiters = Array.new(3) do |number|
-      wait_in_line(number + 1) { store_for(user).acquire(key, ttl: 60, wait: 20) { number } }
+      wait_in_line(number + 1) { store_for(user).acquire(key, ttl: 60, wait: 60) { number } }
     end
     yield if block_given?
     lease.release

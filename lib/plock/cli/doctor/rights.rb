@@ -17,14 +17,18 @@ module Plock
           +zrange +zrangebyscore +zrank +zscore +zcard +zcount +hget +hset +hdel +scan
         ].freeze
 
-        # @param store [Store]
+        # @param server [Server]
         # @return [String] the command that makes a user with these rights
-        def self.remedy(store)
+        def self.remedy(server)
+          store = server.store
           rights = SMALLEST.dup
           rights << "+role" if store.respond_to?(:sentinels) && store.sentinels.any?
           rights << "+wait" if store.respond_to?(:replicas) && store.replicas.positive?
           if Store::CLUSTER.match?(store.url)
             rights.push("+cluster|slots", "+cluster|myid", "+asking")
+            # an older server refuses commands that it does not know
+            newer = server.info("server", "redis_version").to_i >= 7
+            rights.push("+ssubscribe", "+spublish") if newer
           end
           "ACL SETUSER locks on >PASSWORD #{rights.join(" ")}"
         end
@@ -48,7 +52,7 @@ module Plock
           password = "without a password, " if Array(user["flags"]).include?("nopass")
           advice(
             "user #{name} may, #{password}use #{everything.join(" and ")}",
-            Rights.remedy(server.store)
+            Rights.remedy(server)
           )
         end
 
@@ -81,7 +85,7 @@ module Plock
             NAME, :unknown, "not tried: others use another secret", "see the check of the secret"
           )
         rescue PermissionError => e
-          danger(e.message, Rights.remedy(server.store))
+          danger(e.message, Rights.remedy(server))
         rescue Error => e
           danger(e.message, "the message names the cause")
         end
