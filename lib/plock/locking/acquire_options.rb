@@ -78,7 +78,7 @@ module Plock
         @used = true
       end
 
-      # @return [#warn, nil] the store's, or else that of {Plock}, which only the main Ractor can read
+      # @return [#warn, nil] the store's, or else that of {Plock}, which the main Ractor alone has
       def logger = @config.logger || (Plock.logger if Events.here?)
 
       # @return [Boolean] must a loss or a renewal of the lease be reported?
