@@ -138,7 +138,7 @@ RSpec.describe "The default store" do
       Plock::ConfigurationError, %r{names no server: write memcached://host:port}
     )
     expect { Plock::Store.open("memcached://localhost", database: 3) }.to raise_error(
-      ArgumentError, /database/
+      Plock::ConfigurationError, /database is of no use/
     )
     expect(Plock::Store.open("memcached://user:sesame@a:1,b:2", namespace: "n").inspect).to include(
       "memcached://a:1,b:2>"
