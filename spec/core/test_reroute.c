@@ -183,10 +183,17 @@ static void a_message_that_comes_by_several_channels_counts_once(void) {
     end();
 }
 
+static void say_sharded(const char *kind, const char *value) {
+    char text[2 * FAKE_COMMAND_ROOM];
+    (void)snprintf(text, sizeof text, "*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$%zu\r\n%s %s k\r\n",
+                   strlen(kind) + strlen(value) + 3, kind, value);
+    CHECK(fake_say_on_channel(text, strlen(text)));
+}
+
 /* A message to a sharded channel comes by one channel only. The slot may have moved back to a node
  * at which the process no longer expects it. */
 static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
-    char value[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
+    char value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     get_in_queue(1);
     fake_peer *old = fake_redis.channel;
@@ -194,15 +201,10 @@ static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
     fake_await("EVALSHA acquire", 3);
     CHECK(old && old != fake_redis.channel);
     fake_redis.channel = old;
-    (void)fake_value(1, value);
-    (void)snprintf(text, sizeof text, "*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$%zu\r\n= %s k\r\n",
-                   strlen(value) + 4, value);
-    CHECK(fake_say_on_channel(text, strlen(text)));
+    say_sharded("=", fake_value(1, value));
     fake_nudge();
     fake_await("EVALSHA acquire", 4);
-    (void)snprintf(text, sizeof text, "*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$%d\r\n= %s k\r\n", 40,
-                   "00000000-0000-0000-0000-000000000000");
-    CHECK(fake_say_on_channel(text, strlen(text)));
+    say_sharded("=", "00000000-0000-0000-0000-000000000000");
     fake_nudge();
     fake_await("EVALSHA leave", 1); /* no other channel brings it, so the turn is passed on */
     end();
@@ -210,7 +212,7 @@ static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
 
 /* The waiter is among those of another node by now, whose coordinator must then come to it. */
 static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes(void) {
-    char value[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
+    char value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     get_in_queue(1);
     fake_peer *old = fake_redis.channel;
@@ -219,10 +221,7 @@ static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes
     CHECK(old && old != fake_redis.channel);
     fake_nudge();
     fake_redis.channel = old;
-    (void)fake_value(1, value);
-    (void)snprintf(text, sizeof text, "*3\r\n$8\r\nsmessage\r\n$1\r\nx\r\n$%zu\r\n~0 %s k\r\n",
-                   strlen(value) + 5, value);
-    CHECK(fake_say_on_channel(text, strlen(text)));
+    say_sharded("~0", fake_value(1, value));
     fake_nudge();
     fake_await("EVALSHA acquire", 4);
     end();

@@ -24,7 +24,7 @@ struct plock_lookup {
     unsigned references, generation;
     bool done;
     plock_error error;        /* of status PLOCK_OK if the addresses were found */
-    plock_addresses found;    /* until it is done: what the resolver knew when the lookup began */
+    plock_addresses found;    /* until it is done: those of the resolver when it began */
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
     plock_resolver *resolver; /* whose finder runs; NULL: it has none, or its store is gone */
     char *host, *port;        /* NULL if a finder runs */
