@@ -22,8 +22,10 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   let(:group) { @group }
   let(:primary) { group.primary }
   let(:key) { "replicated:#{SecureRandom.hex(8)}" }
-  let(:options) { { namespace: SecureRandom.hex(8), attempt_timeout: 2, wait: 0 } }
-  let(:store) { used(open_store(primary.url, replicas: 2, **options)) }
+  let(:options) { { namespace: SecureRandom.hex(8), attempt_timeout: 20, wait: 0 } }
+  let(:store) { used(open_store(primary.url, replicas: 2, command_timeout: 20, **options)) }
+  # for what is never confirmed: the others have time, should the machine stand still
+  let(:hasty) { used(open_store(primary.url, replicas: 2, **options)) }
   let(:plain) { used(open_store(primary.url, **options)) }
 
   def stop_one = group.replicas.last.stop_process
@@ -53,7 +55,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
 
   it "is not granted while one of them is silent, and is taken back" do
     stop_one
-    error = refusal { store.acquire(key, ttl: 30) { raise "the block ran" } }
+    error = refusal { hasty.acquire(key, ttl: 30) { raise "the block ran" } }
     expect(error).to have_attributes(
       code: :unreplicated, message: /\Aredis:.*: 1 of 2 replicas confirmed the lease/
     )
@@ -113,7 +115,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
 
   it "waits until they can confirm it" do
     stop_one
-    waiter = background { store.acquire(key, ttl: 30, wait: 20) { :ran } }
+    waiter = background { hasty.acquire(key, ttl: 30, wait: 20) { :ran } }
     seen = waits
     eventually(20) { waits > seen + 1 } # it has asked again
     continue_it
@@ -132,13 +134,13 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
 
   it "raises what was missing when the wait is over" do
     stop_one
-    error = refusal { store.acquire(key, ttl: 30, wait: 1) }
+    error = refusal { hasty.acquire(key, ttl: 30, wait: 1) }
     expect(error).to have_attributes(code: :unreplicated, message: /2 replicas confirmed/)
     eventually { free? && plain.status(key).waiters.empty? }
   end
 
   it "is extended only if they confirm it" do
-    lease = store.acquire(key, ttl: 5)
+    lease = hasty.acquire(key, ttl: 5)
     ends = lease.valid_until
     expect(lease.extend(ttl: 6)).to be(lease)
     stop_one
@@ -152,7 +154,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
 
   it "is lost when its renewals are not confirmed for a TTL" do
     lost = Queue.new
-    lease = store.acquire(key, ttl: 0.6, renew: true, on_lost: lost.method(:push))
+    lease = hasty.acquire(key, ttl: 0.6, renew: true, on_lost: lost.method(:push))
     stop_one
     expect(lost.pop).to be(lease)
     expect(lease).to have_attributes(valid?: false, lost?: true)
@@ -190,7 +192,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
       expect(call.call(store, key, ->(*) { :ran })).to eq(:ran)
       stop_one
       before = primary.call("DBSIZE")
-      error = refusal { call.call(store, key, ->(*) { raise "the block ran" }) }
+      error = refusal { call.call(hasty, key, ->(*) { raise "the block ran" }) }
       expect(error.code).to eq(:unreplicated)
       eventually { plain.each_lock.none? }
       expect(call.call(plain, key, ->(*) { :ran })).to eq(:ran)
@@ -231,7 +233,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
 
   it "comes to a caller that needs no confirmation, between those that get none" do
     stop_one
-    callers = Array.new(4) { background { store.acquire(key, ttl: 30, wait: 20) } }
+    callers = Array.new(4) { background { hasty.acquire(key, ttl: 30, wait: 20) } }
     eventually { plain.status(key).waiters.any? }
     expect(plain.acquire(key, ttl: 30, wait: 10) { :ran }).to eq(:ran)
   ensure
@@ -269,7 +271,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   it "is adopted only with their confirmation" do
     dump = plain.acquire(key, ttl: 30).dump
     stop_one
-    expect(refusal { store.adopt(dump) }.code).to eq(:unreplicated)
+    expect(refusal { hasty.adopt(dump) }.code).to eq(:unreplicated)
     eventually { free? } # no other process knows the new token
   end
 
@@ -278,14 +280,14 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     expect(store.lock_acquire(store_key, "me", 30)).to be(true)
     expect(store.lock_release(store_key, "me")).to be(true)
     stop_one
-    expect(refusal { store.lock_acquire(store_key, "me", 30) }.code).to eq(:unreplicated)
+    expect(refusal { hasty.lock_acquire(store_key, "me", 30) }.code).to eq(:unreplicated)
     eventually { primary.call("EXISTS", store_key).zero? }
   end
 
   it "is not left behind by a caller that is interrupted meanwhile" do
     stop_one
     before = waits
-    caller = background { store.acquire(key, ttl: 30, wait: 20) { raise "the block ran" } }
+    caller = background { hasty.acquire(key, ttl: 30, wait: 20) { raise "the block ran" } }
     eventually { primary.call("CLIENT", "LIST").include?("cmd=wait") || waits > before }
     caller.kill.join
     eventually { free? && plain.status(key).waiters.empty? }
