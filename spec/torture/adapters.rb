@@ -209,21 +209,29 @@ module Torture
 
     def take(key, ttl, patience_ends)
       token = Plock.token
+      answered = true
       loop do
         asked_at = Clock.now
+        answered = false
         fence = attempt(key, token, ttl)
+        answered = true
         if fence
           return Lease.new(token, fence, asked_at + Torture.ns((ttl * 0.99) - 0.002), Process.pid)
         end
         raise Refused if Clock.now >= patience_ends
 
-        sleep [0.005 + (@random.rand * 0.025), (patience_ends - Clock.now).fdiv(SECOND)].min.clamp(
-          0.0,
-                nil
-        )
+        left = [(patience_ends - Clock.now).fdiv(SECOND), 0.0].max
+        sleep [0.005 + (@random.rand * 0.025), left].min
       end
     rescue RedisClient::Error => e
       raise Failed, e.message
+    ensure
+      take_back(key, token) unless answered
+    end
+
+    # What the server grants to a call that no longer listens would keep the key from all others.
+    def take_back(key, token)
+      Thread.new { release(key, token) }.report_on_exception = false
     end
 
     def attempt(key, token, ttl)
