@@ -2,8 +2,8 @@
  * skips other pushes of a server, fails at bytes that no server sends, and reads the same messages
  * however the bytes are cut.
  *
- * Input: a byte (the size of one read, and whether the subscription is confirmed already), then the
- * bytes. */
+ * Input: a byte (the size of one read, whether the subscription is confirmed already, and whether
+ * the channel has a tag), then the bytes. */
 #include "fuzz.h"
 
 #include "fake.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIRMED = 128, CHUNK = 127, SIZE_MAX_HEARD = 12000 };
+enum { CONFIRMED = 128, TAGGED = 64, CHUNK = 63, SIZE_MAX_HEARD = 12000 };
 
 /* The result: the last status, and a sum over all messages before it. */
 typedef struct outcome {
@@ -32,7 +32,9 @@ static void check_message(const plock_message *message, outcome *heard) {
     if (!message->kind) return; /* the subscription is confirmed */
     REQUIRE(strchr("=+~!", message->kind));
     REQUIRE(message->ms <= 10000009);
-    REQUIRE(message->value.length > 0 && !memchr(message->value.bytes, ' ', message->value.length));
+    /* the value of a holder may have blanks */
+    REQUIRE(message->value.length > 0);
+    REQUIRE(message->kind == '!' || !memchr(message->value.bytes, ' ', message->value.length));
     REQUIRE(message->key.length > 0 &&
             message->value.length + message->key.length < PLOCK__REPLY_BYTES_MAX);
     fuzz_add(&heard->sum, &message->ms, sizeof message->ms);
@@ -41,7 +43,7 @@ static void check_message(const plock_message *message, outcome *heard) {
     fuzz_add(&heard->sum, message->key.bytes, message->key.length);
 }
 
-static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chunk) {
+static outcome hear(const uint8_t *data, size_t size, unsigned how, size_t chunk) {
     outcome heard = {PLOCK_OK, 0, UINT64_C(0xcbf29ce484222325)};
     plock_channel channel = {0};
     plock_message message;
@@ -49,7 +51,11 @@ static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chu
     fake_clock_start();
     plock_store *store = fake_store("redis://h");
     REQUIRE(store && plock__channel_name(&channel) == PLOCK_OK);
-    if (!confirmed) fake_redis.subscriptions[0] = FAKE_SILENCE;
+    if (!(how & CONFIRMED)) fake_redis.subscriptions[0] = FAKE_SILENCE;
+    if (how & TAGGED) {
+        memcpy(channel.name + PLOCK__CHANNEL_LENGTH, "{7}", 3);
+        channel.tag_length = 3;
+    }
     plock__begin_step();
     for (bool said = false; heard.status == PLOCK_OK || !said;) {
         plock_interest interest = {.fd = -1, .deadline = PLOCK_NEVER};
@@ -77,9 +83,8 @@ static outcome hear(const uint8_t *data, size_t size, bool confirmed, size_t chu
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2 || size > SIZE_MAX_HEARD) return 0;
-    const bool confirmed = data[0] & CONFIRMED;
-    const outcome whole = hear(data + 1, size - 1, confirmed, 0),
-                  cut = hear(data + 1, size - 1, confirmed, 1 + (data[0] & CHUNK));
+    const outcome whole = hear(data + 1, size - 1, data[0], 0),
+                  cut = hear(data + 1, size - 1, data[0], 1 + (data[0] & CHUNK));
     REQUIRE(whole.status == cut.status && whole.messages == cut.messages && whole.sum == cut.sum);
     return 0;
 }
