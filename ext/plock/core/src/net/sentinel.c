@@ -219,7 +219,7 @@ static plock_addresses *decide(search *s, const plock_config *config) {
     unsigned votes;
     resolve_all(s);
     plock_addresses *most = most_named(s, &votes);
-    plock_addresses *chosen = votes * 2 > s->inquiry.count ? NULL : break_tie(s, config, votes);
+    plock_addresses *chosen = most_agree(s, votes) ? NULL : break_tie(s, config, votes);
     return chosen ? chosen : most;
 }
 
