@@ -15,8 +15,12 @@ if ends > now and value ~= old and note then
   keep(lock, companion)
   return string.match(note, '^%a (%d+)')
 end
+if not is_inside(lock, old) then return 0 end
 note = call('HGET', companion, old)
-if not is_inside(lock, old) or not note then return 0 end
+if not note then -- lost, as in shared_downgrade.lua; 'w' admits no reader beside a writer
+  note = 'w'
+  call('HSET', companion, old, note) -- fails before a change if the companion is at another node
+end
 remove(lock, companion, old)
 local fence = grant(string.sub(note, 1, 1), relabel(record, note, '^%a %d+ %S+ '))
 keep(lock, companion)

@@ -5,7 +5,8 @@ local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
 -- include parts/names
 -- include parts/now
 -- include parts/share
-local note = call('HGET', companion, value)
-if not is_inside(lock, value) or not note then return 0 end
+if not is_inside(lock, value) then return 0 end
+-- A slot that has moved may have replaced the companion by an earlier one, without the note.
+local note = call('HGET', companion, value) or ''
 call('HSET', companion, value, 'r' .. string.sub(note, 2))
 return (pass(lock, companion, queue) or 0) > 0 and 2 or 1

@@ -53,8 +53,9 @@ local function admits(lock, companion, share)
   local inside = call('ZCOUNT', lock, live, '+inf')
   if inside == 0 then return true end
   if share == 'w' or inside >= (tonumber(string.sub(share, 2)) or math.huge) then return false end
+  if share ~= 'r' then return true end -- all holders of a semaphore have its mode
   local note = call('HGET', companion, call('ZRANGEBYSCORE', lock, live, '+inf', 'LIMIT', 0, 1)[1])
-  return note and string.sub(note, 1, 1) == string.sub(share, 1, 1)
+  return note and string.sub(note, 1, 1) == 'r'
 end
 
 -- Sends a message to the first waiter whose process receives it, removes the entries before it, and
