@@ -125,19 +125,32 @@ static void add_seeds(plock_load *load, unsigned turn, unsigned most) {
     }
 }
 
-/* Each load begins with another node, because one of them may be silent, or cut off. */
+/* Adds the nodes that serve a slot, or those that serve none, and leaves room for `rest` others. */
+static void add_nodes(plock_load *load, plock_routes *routes, unsigned turn, unsigned count,
+                      bool serving, unsigned rest) {
+    bool serves[PLOCK__NODES_MAX] = {false};
+    for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) {
+        const plock_node *node = atomic_load_explicit(&routes->slots[slot], memory_order_acquire);
+        if (node) serves[node->number] = true;
+    }
+    plock_node *node = atomic_load(&routes->first);
+    for (unsigned i = 0; count && i < turn % count; i++) node = atomic_load(&node->next);
+    for (unsigned i = 0; i < count && load->count < PLOCK__MAP_ASKED_MAX - rest; i++) {
+        if (!node) node = atomic_load(&routes->first);
+        if (serves[node->number] == serving) add(load, &node->name);
+        node = atomic_load(&node->next);
+    }
+}
+
+/* Each load begins with another node, because one of them may be silent, or cut off. A node that no
+ * longer serves a slot comes last: it may have left, and belong to another cluster now. */
 static void choose(plock_load *load, plock_routes *routes) {
     plock__enter();
     const unsigned turn = routes->turn++, count = routes->count;
     plock__leave();
-    plock_node *node = atomic_load(&routes->first);
-    for (unsigned i = 0; count && i < turn % count; i++) node = atomic_load(&node->next);
-    for (unsigned i = 0; i < count && load->count < PLOCK__MAP_ASKED_MAX - SEEDS_ASKED; i++) {
-        if (!node) node = atomic_load(&routes->first);
-        add(load, &node->name);
-        node = atomic_load(&node->next);
-    }
+    add_nodes(load, routes, turn, count, true, SEEDS_ASKED);
     add_seeds(load, turn, load->count ? SEEDS_ASKED : PLOCK__ENDPOINTS_MAX);
+    add_nodes(load, routes, turn, count, false, 0);
 }
 
 static plock_load *new_load(plock_store *store, plock_ns pause, plock_error *error) {
