@@ -25,6 +25,7 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     node = discard(cluster.add, :stop)
     from = cluster.move(slot(key), node)
     expect(store.acquire(key, wait: 2) { store.status(key).node }).to end_with(":#{node.port}")
+    yield if block_given?
     cluster.move(slot(key), from)
     store.acquire(key, wait: 2) { nil }
     forget(node)
@@ -54,6 +55,16 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
       expect(store.try_acquire(held)).to be_nil
     end
     expect(node.call("DBSIZE")).to eq(0)
+    expect(lease.release).to be(true)
+  end
+
+  it "grants a key to a process that has not seen it leave" do
+    held = keys.first
+    idle = used(open_store(cluster.url))
+    node = add_and_remove(held) { idle.acquire(held, wait: 2) { nil } }
+    found_another_cluster(node)
+    lease = store.acquire(held, ttl: 60, wait: 2)
+    expect(idle.acquire(held, wait: 0, &:fence)).to be > lease.fence
     expect(lease.release).to be(true)
   end
 end
