@@ -17,6 +17,9 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     JSON.parse(output)["findings"].find { |one| one["check"] == check }
   end
 
+  def refuse_writes_without_replicas(least = 1) =
+    @group.servers.each { |one| one.call("CONFIG", "SET", "min-replicas-to-write", least) }
+
   it "warns of a primary that grants locks while it is cut off" do
     expect(finding).to include(
       "level" => "danger", "message" => /min-replicas-to-write 0.*cut off/,
@@ -24,13 +27,18 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     )
   end
 
+  it "warns of that even if a sentinel does not answer" do
+    url = @group.url.sub("://", "://127.0.0.1:1,")
+    expect(finding(url)).to include("level" => "danger", "message" => /min-replicas-to-write 0/)
+  end
+
   it "tells what a failover loses if nothing else is wrong" do
-    @group.servers.each { |one| one.call("CONFIG", "SET", "min-replicas-to-write", "1") }
+    refuse_writes_without_replicas
     expect(finding).to include(
       "level" => "fine", "message" => /\A3 that agree.*silent for 0\.3 s.*loses the locks/
     )
   ensure
-    @group.servers.each { |one| one.call("CONFIG", "SET", "min-replicas-to-write", "0") }
+    refuse_writes_without_replicas(0)
   end
 
   # One that is away for a moment may be promoted when it is back.
@@ -45,10 +53,13 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
   end
 
   it "names a sentinel of the URL that does not answer" do
+    refuse_writes_without_replicas
     url = @group.url.sub("://", "://127.0.0.1:1,")
     expect(finding(url)).to include(
       "level" => "advice", "message" => /127\.0\.0\.1:1 did not answer/
     )
+  ensure
+    refuse_writes_without_replicas(0)
   end
 
   it "warns of too few sentinels for a failover" do

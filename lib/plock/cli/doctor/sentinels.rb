@@ -20,7 +20,7 @@ module Plock
               .transform_values { |answer| Error === answer ? answer : answer["ckquorum"] }
               .select { |_, outcome| Error === outcome }
           @answers = told.except(*@failures.keys)
-          trouble || (@failures.any? ? silent : isolation)
+          trouble || isolation || (@failures.any? ? silent : outlook)
         end
 
         private
@@ -41,31 +41,31 @@ module Plock
           end
         end
 
+        # A primary that is cut off goes on until it notices that it has no replicas any more.
+        def isolation
+          return if server.store.replicas.positive?
+          return unless server.setting("min-replicas-to-write").to_i.zero?
+
+          danger("min-replicas-to-write 0: a primary that is cut off goes on granting locks, " \
+                 "while the new one grants the same",
+                 "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10 on each server")
+        end
+
         def silent
           place, error = @failures.first
           advice("#{place} did not answer: #{error.message}",
                  "start it, or take it out of the URL")
         end
 
-        # A primary that is cut off goes on until it notices that it has no replicas any more.
-        def isolation
+        def outlook
           known = @answers.values.map { |told| told["num-other-sentinels"].to_i + 1 }.min
           if known < LEAST
             return advice("#{known}: if one is lost, no majority is left for a failover",
                           "run at least #{LEAST}, on different hosts")
           end
-          return lonely if server.setting("min-replicas-to-write").to_i.zero? &&
-                           server.store.replicas.zero?
-
           down = @answers.values.first["down-after-milliseconds"].to_i / 1000.0
           fine("#{known} that agree; they replace a primary that was silent for #{down} s. " \
                "A failover loses the locks that the new primary had not received")
-        end
-
-        def lonely
-          danger("min-replicas-to-write 0: a primary that is cut off goes on granting locks, " \
-                 "while the new one grants the same",
-                 "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10 on each server")
         end
       end
     end
