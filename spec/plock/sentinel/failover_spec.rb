@@ -51,6 +51,23 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     expect(group.primary).not_to eq(before)
   end
 
+  [true, false].each do |open|
+    it "takes no lease from a primary that it left while it #{open ? "asked" : "connected"}" do
+      patient = { attempt_timeout: 20, command_timeout: 20, connect_timeout: 20 }
+      slow = used(open_store(group.url, **patient))
+      slow.acquire(key) { nil } if open
+      (before = group.primary).stop_process
+      late = background { slow.acquire(key, wait: 0) }
+      eventually { slow.pool_status.used == 1 }
+      group.await_another(before)
+      held = store.acquire(key, ttl: 60, wait: 5)
+      slow.acquire("#{key}:other") { nil } # on a connection to the new primary
+      before.continue_process
+      expect { late.value }.to raise_error(Plock::TimeoutError)
+      expect([held.valid?, held.release]).to eq([true, true])
+    end
+  end
+
   it "keeps a lease that the replicas have confirmed" do
     store = used(open_store(group.url, replicas: 2, unavailable_timeout: 30))
     store_key = store.status(key).store_key

@@ -117,6 +117,19 @@ static bool acquires(const plock_request *request) {
            request->script == PLOCK__ACQUIRE_ALL;
 }
 
+/* With sentinels: changes when the process learns of another primary. */
+static unsigned moves_of(const plock_node *node) {
+    if (!node->config->sentinels) return 0;
+    plock__enter();
+    const unsigned moves = node->moved_in;
+    plock__leave();
+    return moves;
+}
+
+static plock_status left_behind(plock_error *error) {
+    return plock__fail(error, PLOCK_DISCONNECTED, "another server has become the primary");
+}
+
 static plock_status take_connection(plock_call *call, plock_interest *interest,
                                     plock_error *error) {
     if (!call->turn.waits) {
@@ -133,6 +146,7 @@ static plock_status take_connection(plock_call *call, plock_interest *interest,
         call->deadline = now + (call->deadline - now) / 2;
     }
     call->reused = call->connection;
+    call->moves = moves_of(call->node);
     if (!call->reused) {
         status = plock__node_connect(call->node, &call->connection, error);
         if (status) return status;
@@ -154,8 +168,13 @@ static plock_status open_connection(plock_call *call, plock_interest *interest,
                                     plock_error *error) {
     const plock_status status =
         plock__connection_open(call->connection, current_deadline(call), interest, error);
-    if (!status) call->state = PLOCK__ASKING;
-    return status;
+    if (status) return status;
+    if (call->moves != moves_of(call->node)) {
+        call->reused = true; /* nothing was asked, so another one is made at once */
+        return left_behind(error);
+    }
+    call->state = PLOCK__ASKING;
+    return PLOCK_OK;
 }
 
 static plock_status ask(plock_call *call, plock_error *error) {
@@ -244,8 +263,8 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
     }
 }
 
-static plock_status hear(plock_call *call, const plock_value **value, plock_interest *interest,
-                         plock_error *error) {
+static plock_status read_out(plock_call *call, const plock_value **value, plock_interest *interest,
+                             plock_error *error) {
     if (call->state == PLOCK__CONFIRMING) return plock__confirm_hear(call, value, interest, error);
     plock_status status = read_answer(call, value, interest, error);
     if (status || !call->request.replicas || !plock__grants(call->request.script, *value))
@@ -253,6 +272,15 @@ static plock_status hear(plock_call *call, const plock_value **value, plock_inte
     status = plock__confirm_ask(call, *value, error);
     if (!status && plock__connection_expects(call->connection, interest)) return PLOCK_AGAIN;
     return status ? status : plock__confirm_hear(call, value, interest, error);
+}
+
+/* The process may have left the old primary while that one was silent. What it grants afterwards,
+ * the new one may have granted to another caller. */
+static plock_status hear(plock_call *call, const plock_value **value, plock_interest *interest,
+                         plock_error *error) {
+    const plock_status status = read_out(call, value, interest, error);
+    const bool moved = !status && call->moves != moves_of(call->node);
+    return moved && plock__grants(call->request.script, *value) ? left_behind(error) : status;
 }
 
 /* The callers that have the connections may be many, or may be waiting for a silent server. */
