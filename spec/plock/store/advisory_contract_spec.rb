@@ -6,7 +6,7 @@ require "support/pgbouncer"
 require "support/store_in_database"
 
 # Each scope has its share of the steps, as have MySQL's drivers
-# (advisory_contract_on_mysql_spec.rb).
+# (advisory_contract_on_*_spec.rb).
 {
   connection: [[], [1, 4]], transaction: [%i[downgrade], [2, 4]]
 }.each do |scope, (besides, share_of_steps)|

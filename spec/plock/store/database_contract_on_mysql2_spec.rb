@@ -6,5 +6,5 @@ require "support/store_in_database"
 
 # See database_contract_spec.rb: together they take all steps.
 Support::StoreInDatabase.describe(
-  "A store in a database", Plock::Store::Database::UNABLE, mysql2: [3, 4], trilogy: [4, 4]
+  "A store in a database", Plock::Store::Database::UNABLE, mysql2: [3, 4]
 ) { |model, **options| Plock::Store::Database.new(model, **Support::Databases::PATIENT, **options) }

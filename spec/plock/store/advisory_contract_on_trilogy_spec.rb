@@ -1,0 +1,13 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/advisory"
+require "support/store_in_database"
+
+# See advisory_contract_spec.rb: together they take all steps.
+Support::StoreInDatabase.describe(
+  "A store of advisory locks", Plock::Store::Advisory::UNABLE + %i[read_write_locks downgrade],
+  trilogy: [4, 4]
+) do |model, **options|
+  Plock::Store::Advisory.new(model, pool_size: 70, **Support::Databases::PATIENT, **options)
+end
