@@ -24,6 +24,25 @@ RSpec.describe "A store on a Redis Cluster in trouble", :slow,
   let(:from) { cluster.settled_owner(slot) }
   let(:to) { (cluster.primaries - [from]).first }
 
+  describe "while the node of the secret's fingerprint is silent" do
+    let(:options) { { namespace: "trouble", wait: 0 } }
+    let(:silent) { cluster.owner("plock:1:secret:trouble") }
+    let(:key) { (1..).lazy.map { |number| "key:#{number}" }.find { |name| owner_of(name) != silent } }
+
+    after { silent.continue_process }
+
+    def owner_of(name) = cluster.owner(store.status(name).store_key)
+
+    it "locks a key of another node, if it has compared the secret before, and not otherwise" do
+      store.acquire(key) { nil }
+      silent.stop_process
+      expect(store.acquire(key) { :entered }).to eq(:entered)
+      new = open_store(cluster.url, **options)
+      expect { new.acquire(key) { raise "the block ran" } }
+        .to raise_error(Plock::UnavailableError, /:#{silent.port}\b/)
+    end
+  end
+
   def held?(server) = server.call("EXISTS", lock) == 1
 
   describe "with a release in the background" do
