@@ -22,6 +22,7 @@ typedef struct endless_job {
 } endless_job;
 
 static atomic_bool is_idle;
+static plock_ns idle_span = PLOCK_SECOND;
 static atomic_int done, destroyed;
 static _Atomic pthread_t done_by;
 static plock_waker *woken_by_job; /* at each thing done; NULL: none */
@@ -47,9 +48,9 @@ static void destroy(plock_job *job) {
     atomic_fetch_add(&destroyed, 1);
 }
 
-static bool idle(const plock_job *job) {
+static plock_ns idle(const plock_job *job) {
     (void)job;
-    return atomic_load(&is_idle);
+    return atomic_load(&is_idle) ? idle_span : 0;
 }
 
 static endless_job *endless;
@@ -166,6 +167,25 @@ static void without_a_follower_the_worker_thread_listens(void) {
     end();
 }
 
+/* One of three times, because the machine may stand still. */
+static void the_worker_thread_looks_as_often_as_a_job_needs(void) {
+    plock_status status;
+    plock_ns took = PLOCK_SECOND;
+    idle_span = 20 * PLOCK_MILLISECOND;
+    begin(true);
+    for (int i = 0; i < 3 && took >= PLOCK_SECOND / 2; i++) {
+        CHECK(drive_once(&status));
+        const int before = atomic_load(&done);
+        const plock_ns since = plock_now();
+        something_to_do();
+        check_done(before + 1);
+        took = plock_now() - since;
+    }
+    CHECK(took < PLOCK_SECOND / 2);
+    idle_span = PLOCK_SECOND;
+    end();
+}
+
 static void a_follower_can_be_interrupted(void) {
     plock_status status;
     begin(true);
@@ -268,6 +288,7 @@ int main(void) {
     RUN(after_a_follower_the_worker_thread_goes_on);
     RUN(a_thread_that_waits_in_another_way_is_served);
     RUN(without_a_follower_the_worker_thread_listens);
+    RUN(the_worker_thread_looks_as_often_as_a_job_needs);
     RUN(a_follower_can_be_interrupted);
     RUN(a_follower_waits_no_longer_than_its_time);
     RUN(a_follower_takes_what_others_submit);

@@ -200,8 +200,9 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     }
 }
 
-static bool idle(const plock_job *job) {
-    return !((const plock__local_attendant *)(const void *)job)->map->registered.first;
+static plock_ns idle(const plock_job *job) {
+    const plock__local_map *map = ((const plock__local_attendant *)(const void *)job)->map;
+    return map->registered.first ? 0 : PLOCK_SECOND;
 }
 
 /* --- life --- */

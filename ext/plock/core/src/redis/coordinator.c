@@ -176,11 +176,11 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
 
 /* May the job wait without a step? Without waiters and watches no message matters. Only a channel
  * that is being opened needs steps. */
-static bool idle(const plock_job *job) {
+static plock_ns idle(const plock_job *job) {
     const plock_coordinator *coordinator = (const plock_coordinator *)(const void *)job;
     const bool rests = coordinator->channel.state == PLOCK__CHANNEL_OPEN ||
                        coordinator->channel.state == PLOCK__CHANNEL_CLOSED;
-    return !needed(coordinator) && rests;
+    return !needed(coordinator) && rests ? PLOCK_SECOND : 0;
 }
 
 /* Must the failovers of the node be told of, because its connections have been used lately? */

@@ -202,9 +202,10 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-/* May the job wait without a step? Then a message is read a second later at most. */
-static bool idle(const plock_job *job) {
-    return ((const plock_failover *)(const void *)job)->state == OPEN;
+/* A message may wait for this long. The old primary may go on granting locks meanwhile. */
+static plock_ns idle(const plock_job *job) {
+    const plock_failover *failover = (const plock_failover *)(const void *)job;
+    return failover->state == OPEN ? 50 * PLOCK_MILLISECOND : 0;
 }
 
 /* --- life --- */

@@ -55,18 +55,20 @@ static void uncheck(plock__agenda *agenda, plock_job *job) {
         job->next_checked;
 }
 
-bool plock__job_idles(const plock_job *job) {
+plock_ns plock__job_idles(const plock_job *job) {
     (void)job;
-    return true;
+    return PLOCK_SECOND;
 }
 
-bool plock__agenda_idle(const plock__agenda *agenda) {
-    if (agenda->busy || agenda->due.first) return false;
-    for (const plock_job *job = agenda->checked; job; job = job->next_checked) {
+plock_ns plock__agenda_idle(const plock__agenda *agenda) {
+    if (agenda->busy || agenda->due.first || agenda->count == 0) return 0;
+    plock_ns least = PLOCK_SECOND;
+    for (const plock_job *job = agenda->checked; job && least > 0; job = job->next_checked) {
         plock__job_visit();
-        if (!job->idle(job)) return false;
+        const plock_ns span = job->idle(job);
+        if (span < least) least = span;
     }
-    return agenda->count > 0;
+    return least;
 }
 
 /* --- the agenda --- */

@@ -53,8 +53,8 @@ void plock__agenda_put_away(plock__agenda *to, plock__agenda *from);
 /* Returns when the next job must be stepped, 0 if one is due, PLOCK_NEVER if none will be. */
 plock_ns plock__agenda_when(const plock__agenda *agenda);
 
-/* May all jobs wait for a while without a step? */
-bool plock__agenda_idle(const plock__agenda *agenda);
+/* Returns for how long all jobs may wait without a step; 0: not at all. */
+plock_ns plock__agenda_idle(const plock__agenda *agenda);
 
 #ifdef PLOCK_TESTING
 /* Returns how often the worker thread or a follower has looked at a job since the last call. */

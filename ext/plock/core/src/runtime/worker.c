@@ -104,17 +104,17 @@ static void end_all(void) {
 /* --- the worker thread --- */
 
 /* Lets followers drive while all jobs are idle. Returns false at once if there is something to do.
- * *visited: a follower came. */
-static bool park(plock_ns deadline, bool *visited) {
-    /* a follower that leaves work behind wakes this thread; after this span it looks anyway */
-    static const plock_ns ROUND = PLOCK_SECOND;
+ * *visited_at: when a follower was seen last. */
+static bool park(plock_ns deadline, plock_ns *visited_at) {
     plock__enter();
-    const bool parks = !stopping && !submitted.first && plock__agenda_idle(&agenda);
+    /* a follower that leaves work behind wakes this thread; after this span it looks anyway */
+    const plock_ns span = plock__agenda_idle(&agenda);
+    const bool parks = !stopping && !submitted.first && span > 0;
     if (parks) leader = NOBODY;
     followers = 0;
     plock__leave();
     for (bool parked = parks; parked;) {
-        const plock_ns latest = plock_after(plock_now(), ROUND),
+        const plock_ns latest = plock_after(plock_now(), span),
                        until = deadline < latest ? deadline : latest;
         plock__enter();
         parked_until = until;
@@ -125,8 +125,9 @@ static bool park(plock_ns deadline, bool *visited) {
         plock__enter();
         if (leader == NOBODY) leader = NATIVE;
         parked = leader == FOLLOWER;
-        *visited = followers > 0;
+        const bool visited = followers > 0;
         plock__leave();
+        if (visited) *visited_at = plock_now();
     }
     return parks;
 }
@@ -136,7 +137,7 @@ static void *work(void *argument) {
     plock__name_thread("plock-worker");
     leads = true;
     /* after a second without a follower, this thread listens itself until something happens */
-    bool inviting = true;
+    plock_ns visited_at = plock_now();
     for (bool stop = false; more_to_do(&stop);) {
         plock_ns deadline;
         if (stop) {
@@ -145,8 +146,9 @@ static void *work(void *argument) {
         }
         plock__round_step(&agenda, end);
         if (!must_wait(&deadline)) continue;
-        if (!inviting || !park(deadline, &inviting))
-            inviting = plock__round_wait(&agenda, leader_waker, deadline) > 0;
+        const bool inviting = plock_now() < visited_at + PLOCK_SECOND;
+        if (inviting && park(deadline, &visited_at)) deadline = 0; /* only looks */
+        if (plock__round_wait(&agenda, leader_waker, deadline) > 0) visited_at = plock_now();
     }
     return NULL;
 }

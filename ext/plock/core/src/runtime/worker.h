@@ -1,9 +1,9 @@
 /* The worker thread: a native thread that runs the jobs of the engine. The first job starts it, and
  * it ends with the last one.
  *
- * While all jobs are idle it parks. Then a thread of the program that waits for a job may listen in
- * its place, as a follower (plock_await). If no follower comes for a second, the worker thread
- * listens itself until something happens. */
+ * While all jobs are idle it parks, for as long as each of them may wait. Then a thread of the
+ * program that waits for a job may listen in its place, as a follower (plock_await). If no follower
+ * comes for a second, the worker thread listens itself until something happens. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
@@ -28,8 +28,9 @@ enum plock__job_progress {
 struct plock_job {
     plock_status (*step)(plock_job *, plock_interest *); /* any but PLOCK_AGAIN: done */
     void (*destroy)(plock_job *);
-    /* may the job wait for a while without a step? Called with the lock held; NULL: it may not */
-    bool (*idle)(const plock_job *);
+    /* for how long the job may wait without a step; 0, or no function: not at all. Called with the
+     * lock held */
+    plock_ns (*idle)(const plock_job *);
     bool lingers; /* the job ends when no other job needs it any more, so a drain does not wait for
                    * its end */
     bool ready;   /* poll(2) has just reported the descriptor that the job waits for */
@@ -46,7 +47,7 @@ struct plock_job {
 };
 
 /* The `idle` of a job that a follower can step as well as the worker thread can. */
-bool plock__job_idles(const plock_job *job);
+plock_ns plock__job_idles(const plock_job *job);
 
 /* Hands the job to the worker thread, which destroys it when it is done. If no thread can be
  * started, destroys it at once. Not with the lock held. */
