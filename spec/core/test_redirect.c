@@ -21,6 +21,9 @@ static plock_node *nodes[3];
 static const plock_request RELEASE = {
     .script = PLOCK__RELEASE, .keys = 1, .arguments = 1, .texts = {{"k", 1}, {"me", 2}}};
 
+static const plock_request EXTEND = {
+    .script = PLOCK__EXTEND, .keys = 1, .arguments = 1, .texts = {{"k", 1}, {"me", 2}}};
+
 #define SLOT_OF_K "7629"
 
 /* The nodes have the ports 7000 to 7002, and the first one has all slots. */
@@ -176,6 +179,58 @@ static void a_request_that_was_sent_elsewhere_has_not_been_carried_out(void) {
     CHECK_STATUS(step(), PLOCK_CONNECT);
     CHECK(!plock__call_left(&call));
     CHECK_HAS(error.message, "127.0.0.1:7001");
+    end();
+}
+
+/* --- a node that the store has left --- */
+
+static void move_k(plock_node *to) {
+    plock__routes_move(store, plock__slot(plock__text("k", 1)), to);
+}
+
+/* It was silent while another one took over its slots. */
+static void what_it_grants_counts_as_lost(void) {
+    begin();
+    start_for(&EXTEND);
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    move_k(nodes[1]);
+    fake_say(&fake_peers[0], FAKE_DONE, strlen(FAKE_DONE));
+    CHECK_STATUS(step(), PLOCK_DISCONNECTED);
+    CHECK_HAS(error.message, "another server serves the key now");
+    CHECK(plock__call_left(&call) && fake_peers[0].destroyed);
+    end();
+}
+
+static void what_it_releases_is_released(void) {
+    begin();
+    start();
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    move_k(nodes[1]);
+    fake_say(&fake_peers[0], FAKE_DONE, strlen(FAKE_DONE));
+    CHECK_STATUS(step(), PLOCK_OK);
+    plock__call_finish(&call);
+    end();
+}
+
+static void it_is_not_asked_if_that_was_while_connecting(void) {
+    begin();
+    fake_peers[0].connect_again = 1;
+    start_for(&EXTEND);
+    CHECK_STATUS(step(), PLOCK_AGAIN);
+    move_k(nodes[1]);
+    CHECK_STATUS(step(), PLOCK_DISCONNECTED);
+    CHECK(!plock__call_left(&call));
+    end();
+}
+
+static void it_may_grant_what_is_just_moving(void) {
+    begin();
+    fake_peers[0].answers[0] = "-ASK " SLOT_OF_K " 127.0.0.1:7001\r\n";
+    fake_peers[1].answers[0] = "+OK\r\n";
+    fake_peers[1].answers[1] = FAKE_DONE;
+    start_for(&EXTEND);
+    CHECK_STATUS(step(), PLOCK_OK);
+    plock__call_finish(&call);
     end();
 }
 
@@ -405,6 +460,10 @@ int main(void) {
     RUN(it_says_asking_again_after_loading_the_script);
     RUN(the_undo_goes_where_the_request_went);
     RUN(a_request_that_was_sent_elsewhere_has_not_been_carried_out);
+    RUN(what_it_grants_counts_as_lost);
+    RUN(what_it_releases_is_released);
+    RUN(it_is_not_asked_if_that_was_while_connecting);
+    RUN(it_may_grant_what_is_just_moving);
     RUN(it_tries_again_while_the_cluster_does_not_serve_the_key);
     RUN(it_gives_up_in_its_time);
     RUN(nodes_that_disagree_do_not_keep_it_forever);

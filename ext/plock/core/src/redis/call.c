@@ -117,17 +117,23 @@ static bool acquires(const plock_request *request) {
            request->script == PLOCK__ACQUIRE_ALL;
 }
 
-/* With sentinels: changes when the process learns of another primary. */
-static unsigned moves_of(const plock_node *node) {
-    if (!node->config->sentinels) return 0;
+/* Has the process left the server since the connection was made? A primary that was silent may be
+ * back, and not know yet that another one has its keys. While ASKING is needed, the slot still has
+ * its old route. */
+static bool left_behind(const plock_call *call) {
+    const plock_node *node = call->node;
+    if (node->store->routes)
+        return call->request.keys > 0 && !call->asking &&
+               plock__route(node->store, &call->request) != node;
+    if (!node->config->sentinels) return false;
     plock__enter();
-    const unsigned moves = node->moved_in;
+    const bool left = plock__node_left(node, call->connection);
     plock__leave();
-    return moves;
+    return left;
 }
 
-static plock_status left_behind(plock_error *error) {
-    return plock__fail(error, PLOCK_DISCONNECTED, "another server has become the primary");
+static plock_status fail_left_behind(plock_error *error) {
+    return plock__fail(error, PLOCK_DISCONNECTED, "another server serves the key now");
 }
 
 static plock_status take_connection(plock_call *call, plock_interest *interest,
@@ -146,7 +152,6 @@ static plock_status take_connection(plock_call *call, plock_interest *interest,
         call->deadline = now + (call->deadline - now) / 2;
     }
     call->reused = call->connection;
-    call->moves = moves_of(call->node);
     if (!call->reused) {
         status = plock__node_connect(call->node, &call->connection, error);
         if (status) return status;
@@ -169,9 +174,9 @@ static plock_status open_connection(plock_call *call, plock_interest *interest,
     const plock_status status =
         plock__connection_open(call->connection, current_deadline(call), interest, error);
     if (status) return status;
-    if (call->moves != moves_of(call->node)) {
+    if (left_behind(call)) {
         call->reused = true; /* nothing was asked, so another one is made at once */
-        return left_behind(error);
+        return fail_left_behind(error);
     }
     call->state = PLOCK__ASKING;
     return PLOCK_OK;
@@ -274,13 +279,13 @@ static plock_status read_out(plock_call *call, const plock_value **value, plock_
     return status ? status : plock__confirm_hear(call, value, interest, error);
 }
 
-/* The process may have left the old primary while that one was silent. What it grants afterwards,
- * the new one may have granted to another caller. */
+/* What a server grants that the process has left, the new primary may have granted to another
+ * caller. */
 static plock_status hear(plock_call *call, const plock_value **value, plock_interest *interest,
                          plock_error *error) {
     const plock_status status = read_out(call, value, interest, error);
-    const bool moved = !status && call->moves != moves_of(call->node);
-    return moved && plock__grants(call->request.script, *value) ? left_behind(error) : status;
+    const bool grants = !status && plock__grants(call->request.script, *value);
+    return grants && left_behind(call) ? fail_left_behind(error) : status;
 }
 
 /* The callers that have the connections may be many, or may be waiting for a silent server. */

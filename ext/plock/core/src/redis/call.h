@@ -37,7 +37,6 @@ typedef struct plock_call {
     /* when the request was sent last, from which a lease counts; 0: never */
     plock_ns left_at;
     unsigned generation;
-    unsigned moves;        /* with sentinels: the node's moved_in when it got its connection */
     plock_turn turn;       /* the place in the pool's queue */
     plock__leaver *leaves; /* may be NULL */
     void *context;         /* for `leaves` */
