@@ -35,10 +35,10 @@ module Torture
 
     def look_up(call)
       label = "t#{call.life}x#{call.lane}x#{call.number}"
-      call.waited, call.held = @chronicle.waited[label], @chronicle.held[label]
+      call.waited = @chronicle.waited[label]
       return unless call.way.at_once == 1 # with several keys the label does not tell which
 
-      call.seen = @chronicle.queued[label]
+      call.held, call.seen = @chronicle.held[label], @chronicle.queued[label]
       call.queued = queued(call, call.seen)
     end
 
