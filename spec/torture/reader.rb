@@ -158,6 +158,15 @@ module Torture
       Dir[File.join(@folder, "*.note")].each do |path|
         find(:note, "worker #{File.basename(path, ".note")}: #{File.read(path)[0, NOTE]}")
       end
+      troubled = @findings.select { |finding| finding.kind == :error }.flat_map(&:calls).map(&:life)
+      troubled.uniq.each { |life| read_errors(life) }
+    end
+
+    # What ended a lane, if not an error that the lane could note.
+    def read_errors(life)
+      path = File.join(@folder, "#{life}.stderr")
+      said = File.exist?(path) ? File.readlines(path).grep_v(/\A\[Plock\]/) : []
+      find(:note, "worker #{life} wrote: #{said.join[0, NOTE]}") if said.any?
     end
 
     def find(kind, text, *calls) = @findings << Finding.new(kind, text, calls)
