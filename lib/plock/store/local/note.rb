@@ -81,6 +81,7 @@ module Plock
     # Writes first and truncates then, so that no process with the lock sees the file empty.
     def write(file, note)
       text = "#{note}\n"
+      file.chmod(MODE) # the umask may have taken rights of the user's own
       file.pwrite(text, 0)
       file.truncate(text.bytesize)
     end

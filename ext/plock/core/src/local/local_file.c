@@ -271,12 +271,15 @@ static plock_status lock_making(int *fd, int folder, const char *name, const cha
     const int length = snprintf(beside, sizeof beside, "%s.lock", name);
     if (length < 0 || (size_t)length >= sizeof beside)
         return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
-    if (*fd < 0)
+    if (*fd < 0) {
         *fd = openat(folder, beside, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                      S_IRUSR | S_IWUSR);
-    if (*fd < 0)
-        return plock__local_unusable(error, path,
-                                     "opening the file that is locked while it is made", errno);
+        if (*fd < 0)
+            return plock__local_unusable(error, path,
+                                         "opening the file that is locked while it is made", errno);
+        /* the umask may have taken rights of the user's own */
+        (void)fchmod(*fd, S_IRUSR | S_IWUSR);
+    }
     if (!try_lock(*fd, LOCK_EX)) return PLOCK_OK;
     return errno == EWOULDBLOCK ? PLOCK_AGAIN
                                 : plock__local_unusable(error, path, "locking the folder", errno);

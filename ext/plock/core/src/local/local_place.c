@@ -161,8 +161,11 @@ plock_status plock__local_open_folder(const char *path, int *folder, const char 
     memcpy(parent, path, length);
     parent[length] = 0;
     *name = slash + 1;
-    if (mkdir(parent, S_IRWXU) && errno != EEXIST)
+    const bool made = mkdir(parent, S_IRWXU) == 0;
+    if (!made && errno != EEXIST)
         return plock__local_unusable(error, parent, "making its folder", errno);
+    /* the umask may have taken rights of the user's own */
+    if (made) (void)fchmodat(AT_FDCWD, parent, S_IRWXU, AT_SYMLINK_NOFOLLOW);
     const int fd = open(parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
         return refuse(error, parent, "its folder is a symbolic link, or no folder");

@@ -246,8 +246,11 @@ static int open_waker(const char *path, int flags) {
 plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock_error *error) {
     char path[PATH_ROOM];
     name_waker(map, map->slot, path);
-    if (mkfifo(path, S_IRUSR | S_IWUSR) && errno != EEXIST)
+    const bool made = mkfifo(path, S_IRUSR | S_IWUSR) == 0;
+    if (!made && errno != EEXIST)
         return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's FIFO", errno);
+    /* the umask may have taken rights of the user's own */
+    if (made) (void)fchmodat(AT_FDCWD, path, S_IRUSR | S_IWUSR, AT_SYMLINK_NOFOLLOW);
     const int out = open_waker(path, O_RDONLY), in = out < 0 ? -1 : open_waker(path, O_WRONLY);
     if (in < 0) {
         const int code = errno;
