@@ -2,6 +2,7 @@
 
 require_relative "background"
 require_relative "brief_mutex"
+require_relative "errors"
 require_relative "events"
 require_relative "log"
 
@@ -29,17 +30,18 @@ module Plock
       # @return [#call, nil]
       attr_accessor :surroundings
 
+      # @raise [UnavailableError] the system has no thread left
       def start
         return unless Events.here?
         return if @thread&.alive? && @pid == Process.pid
 
         @lock.synchronize do
           start_afresh unless @pid == Process.pid
-          @thread = Background.launch("plock notices") { run } unless @thread&.alive?
+          @thread = launch("plock notices") { run } unless @thread&.alive?
         end
       rescue ThreadError # in a signal handler, which may lock nothing
         start_afresh unless @pid == Process.pid
-        Background.launch { start }
+        launch { start }
       end
 
       # Passes notices about a hold on to its lease.
@@ -118,6 +120,14 @@ module Plock
       end
 
       private
+
+      def launch(...)
+        Background.launch(...)
+      rescue ThreadError => e
+        raise UnavailableError.new(
+          "no thread is left to receive notices of leases: #{e.message}", code: :descriptors
+        )
+      end
 
       # Nothing that was posted in the parent concerns a child.
       def start_afresh

@@ -27,4 +27,57 @@ RSpec.describe Plock::LocalStore do
   ensure
     File.umask(before) if before
   end
+
+  describe "in a process that may begin no thread" do
+    # Runs the block in such a process. Root may always begin a thread.
+    def without_threads
+      answer, tell = IO.pipe
+      fork do
+        Process.setrlimit(:NPROC, 0)
+        value = yield
+      rescue StandardError => e
+        value = [e.class, e.message, e.respond_to?(:code) && e.code]
+      ensure
+        tell.write(Marshal.dump(value))
+        exit!
+      end
+      tell.close
+      Marshal.load(answer)
+    end
+
+    # Yields a store in which "held" is held, and returns the block's value.
+    def beside_a_holder
+      File.chown(65_534, nil, folder) if Process.euid.zero?
+      in_child do
+        Process::UID.change_privilege(65_534) if Process.euid.zero?
+        store = Plock::Store.open(url)
+        lease = store.acquire("held", ttl: 60)
+        value = yield store
+        raise "a waiter was left behind" if store.status("held").waiters.any?
+        raise "a holder was left behind" if store.status("k").held? || !lease.valid?
+
+        value
+      end
+    end
+
+    # Nothing would call it when the key is free.
+    it "does not wait" do
+      refused = beside_a_holder do |store|
+        without_threads { store.acquire("held", ttl: 60, wait: 1) { :never } }
+      end
+      expect(refused).to match [
+        Plock::UnavailableError, /no thread .* to wait with/, :descriptors
+      ]
+    end
+
+    it "acquires no lease that it could not watch" do
+      calls = [
+        ->(store) { store.acquire("k", on_lost: ->(_) {}) { :never } },
+        ->(store) { store.acquire("k", renew: true) },
+        ->(store) { store.acquire("k", renew: true) { sleep } }
+      ]
+      refused = beside_a_holder { |store| calls.map { |call| without_threads { call[store] } } }
+      expect(refused).to all match([Plock::UnavailableError, /no thread/, :descriptors])
+    end
+  end
 end

@@ -117,8 +117,11 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     plock__enter();
     plock__local_set_state(lease, PLOCK__LEASE_WAITING);
     plock__local_register(lease);
+    const bool attended = lease->map->attendant;
     plock__leave();
     lease->operation = PLOCK__OP_WAITS;
+    /* another thread was beginning an attendant, and could not */
+    if (!attended) plock__local_taken_away(lease);
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook))
         *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }

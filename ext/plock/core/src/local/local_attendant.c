@@ -265,5 +265,11 @@ plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
         plock__worker_submit(&made->job);
     else
         plock__free(made);
-    return status;
+    if (status) return status;
+    plock__enter();
+    const bool begun = map->attendant; /* otherwise the job was dropped */
+    plock__leave();
+    if (begun) return PLOCK_OK;
+    return plock__fail(error, PLOCK_DESCRIPTORS,
+                       "no thread or file descriptor is left to wait with");
 }
