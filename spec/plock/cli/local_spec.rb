@@ -176,6 +176,24 @@ RSpec.describe "plock without a server" do
     expect([job.finish.exitstatus, job.said]).to match [0, ["", anything]]
   end
 
+  it "ends with 128 + n by signal n as the first process of a container, while it waits" do
+    container = %w[unshare --pid --fork]
+    available = system(*container, "true", %i[out err] => File::NULL)
+    skip "#{container.join(" ")} is not available" unless available
+    lease = store.acquire(key)
+    waiting = shell('exec 3<&0; { read line <&3; kill -TERM 1; } & exec "$@"')
+    command = [*container, *waiting, "sh", *Support::CommandLine::PROGRAM, "wait", key]
+    told, tell = IO.pipe
+    process = Process.spawn(plock_environment({}), *command, in: told, err: File::NULL)
+    Support::Supervisor.watch(process)
+    eventually { store.status(key).waiters.any? }
+    tell.puts
+    expect(Process.wait2(process).last.exitstatus).to eq 143
+    Support::Supervisor.forget(process)
+    expect(store.status(key).waiters).to be_empty
+    lease.release
+  end
+
   it "ends the command when the key is broken" do
     job = start_plock("run", key, "--", *shell("echo $$ >&3; exec sleep 60"))
     pid = job.line
