@@ -71,6 +71,33 @@ RSpec.describe Plock::Store::Database::Aftermath do
     expect(scheduler.at).to be_nil
   end
 
+  # The statement of a closed connection may arrive long after new connections can be made: the
+  # operating system repeats it with pauses that double.
+  it "looks, after an outage, for twice as long as that lasted" do
+    away = true
+    allow(settled).to receive(:<<).and_wrap_original do |note, *arguments|
+      away ? raise(Plock::UnavailableError.new("away", code: :io)) : note.call(*arguments)
+    end
+    aftermath.doubt("key", "token", false, 60.0)
+    pass_until(60.0) do
+      away = false if @now > 3.0
+      present << "token" if @now > 9.0
+    end
+    back_at, late_at = settled.map(&:first)
+    expect(back_at).to be_between(3.0, 6.0)
+    expect(late_at).to be_within(0.001).of(back_at * 3)
+  end
+
+  it "keeps the pauses between its looks after an outage that begins later" do
+    allow(looks).to receive(:<<).and_wrap_original do |note, *arguments|
+      @now < 5.0 ? raise(Plock::UnavailableError.new("away", code: :io)) : note.call(*arguments)
+    end
+    aftermath.doubt("key", "token", true, 60.0)
+    pass_until(60.0)
+    first_at = looks.first.first
+    expect(looks.map { |at, _| (at - first_at).round(2) }).to eq([0.0, 0.15, 0.4, 0.9, 1.9])
+  end
+
   it "forgets in a forked child what its parent has to remove" do
     aftermath.doubt("key", "token", false, 60.0)
     allow(Process).to receive(:pid).and_return(0)

@@ -9,8 +9,12 @@ module Plock
   class Store
     class Database
       # After an interrupted statement, the server may still carry it out. So its lease or place is
-      # removed, and the store looks again at each of LOOKS_S. One statement looks for all that are
-      # due: otherwise many interrupts at once would have to wait for one another.
+      # removed, and the store looks again after each of the PAUSES_S. One statement looks for all
+      # that are due: otherwise many interrupts at once would have to wait for one another.
+      #
+      # If the server was away meanwhile, the pauses are longer. The operating system repeats what a
+      # closed connection has sent, with pauses that double, so the statement may arrive after the
+      # outage has lasted for once more as long.
       #
       # It is a task of the {Scheduler}. A failed attempt is repeated, with growing pauses, until
       # the lease would have expired.
@@ -19,17 +23,19 @@ module Plock
       class Aftermath
         include AfreshInChild
 
-        # Seconds after the interrupt.
-        LOOKS_S = [0.1, 0.25, 0.5, 1.0, 2.0].freeze
+        # Seconds before each look.
+        PAUSES_S = [0.1, 0.15, 0.25, 0.5, 1.0].freeze
 
         # A token that may still get a lease or a place.
-        Doubt = Struct.new(:key, :token, :until_time, :settled, :at, :looks, :pause) do
+        Doubt = Struct.new(:key, :token, :until_time, :since, :settled, :at, :looks, :pause) do
           # @param now [Float] on {Clock}
           def done(now)
+            away = settled ? 1.0 : [now - since, 1.0].max
+            self.looks = (looks || PAUSES_S).map { |seconds| seconds * away }
             self.settled = true
             self.pause = nil
-            self.at = looks.shift
-            self.at = [at, now].max if at
+            first = looks.shift
+            self.at = first && (now + first)
           end
 
           # Unless it is done, it is tried again.
@@ -60,10 +66,10 @@ module Plock
         # @param until_time [Float] on {Clock}, when the lease would have expired
         def doubt(key, token, settled, until_time)
           now = Clock.now
-          looks = LOOKS_S.map { |pause| now + pause }
-          at = settled ? looks.shift : now
+          doubt = Doubt.new(key, token, until_time, now, settled, now)
+          doubt.done(now) if settled
           enter do
-            @doubts << Doubt.new(key, token, until_time, settled, at, looks)
+            @doubts << doubt
             schedule
           end
         end
