@@ -19,7 +19,7 @@ module Plock
     module Looking
       include InRuby
 
-      # Seconds after which no earlier request can arrive any more.
+      # Seconds after which no earlier request can arrive any more, unless the store was away.
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
@@ -36,17 +36,15 @@ module Plock
 
       # Takes back what may have been granted: now, and again after AFTERMATH_S, because the
       # request may arrive later than the first attempt. While the store does not answer, the
-      # scheduler repeats the second attempt until the lease would have expired. If the first
-      # attempt fails within the caller's time, the scheduler repeats it at once.
+      # scheduler repeats the second attempt until the lease would have expired. After that outage
+      # it looks twice more, since the operating system repeats what a closed connection has sent,
+      # with pauses that double. If the first attempt fails within the caller's time, the scheduler
+      # repeats it at once.
       #
       # @param within [Float, nil] seconds that the caller has; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)
         key_and_token = stand_in_for(lease)
-        over_at = Clock.now + lease.ttl
-        @scheduler.call_later(AFTERMATH_S) do # first: the rest may be interrupted
-          again_at = Clock.now + AFTERMATH_S
-          again_at unless undo(key_and_token, attempt_timeout) || again_at > over_at
-        end
+        undo_again(key_and_token, Clock.now) # first: the rest may be interrupted
         return if undo(lease, within || attempt_timeout) || within.nil?
 
         @scheduler.call_later do
@@ -73,6 +71,17 @@ module Plock
       end
 
       private
+
+      def undo_again(lease, began_at)
+        pauses = []
+        @scheduler.call_later(AFTERMATH_S) do
+          asked_at = Clock.now
+          answered = undo(lease, attempt_timeout)
+          pauses = [AFTERMATH_S, *[asked_at - began_at] * 2] unless answered
+          again_at = pauses.any? && (asked_at + pauses.shift)
+          again_at if again_at && again_at <= began_at + lease.ttl
+        end
+      end
 
       def set_up(*)
         @lines = Lines.new

@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/support/looking"
+
+# The time passes only here, and the calls of the scheduler are made by `pass`.
+RSpec.describe Plock::Store::Looking do
+  let(:undone) { [] }
+  let(:lease) { Plock::Store::LeaseState.new(nil, "key", "token").tap { |one| one.ttl = 60.0 } }
+  let(:store) do
+    Class.new {
+      include Plock::Store::Looking
+
+      def initialize(scheduler, &answers)
+        @scheduler = scheduler
+        @answers = answers
+      end
+
+      def attempt_timeout = 0.5
+
+      private
+
+      def undo(*) = @answers.call
+    }.new(self) { answer }
+  end
+
+  before do
+    @now = 0.0
+    @calls = []
+    allow(Plock::Clock).to receive(:now) { @now }
+  end
+
+  def call_later(delay = 0.0, &work) = @calls << [@now + delay, work]
+
+  def answer
+    undone << @now
+    !@away
+  end
+
+  def pass
+    while (call = @calls.min_by(&:first))
+      @calls.delete(call)
+      @now = call.first
+      yield if block_given?
+      again_at = call.last.call
+      @calls << [again_at, call.last] if again_at
+    end
+  end
+
+  it "takes back a second time what a request of before may have left" do
+    store.take_back(lease)
+    pass
+    expect(undone).to eq([0.0, 1.0])
+  end
+
+  # The request of a closed connection may arrive long after new connections can be made: the
+  # operating system repeats it with pauses that double.
+  it "takes back after an outage, and for twice as long as that lasted" do
+    @away = true
+    store.take_back(lease)
+    pass { @away = false if @now > 3.5 }
+    expect(undone).to eq([0.0, 1.0, 2.0, 3.0, 4.0, 7.0, 10.0])
+  end
+
+  it "ends with the lease" do
+    @away = true
+    lease.ttl = 5.0
+    store.take_back(lease)
+    pass { @away = false if @now > 3.5 }
+    expect(undone).to eq([0.0, 1.0, 2.0, 3.0, 4.0])
+  end
+end
