@@ -29,4 +29,22 @@ RSpec.describe Plock::Store::Database, "whose server only reads" do
     end
     expect(store.acquire(key, wait: 5) { :entered }).to be(:entered)
   end
+
+  # A setting of the server for the sessions that begin now.
+  %i[mysql2 trilogy].each do |name|
+    it "keeps no connection to it on MariaDB either, through #{name}",
+       needs: Support::Mariadb::PROGRAMS do
+      server = Support::Databases.model(name).lease_connection
+      store = database_store(model_of(Support::Databases.config(name)))
+      begin
+        server.execute("SET GLOBAL tx_read_only = 1")
+        expect { store.acquire(key, wait: 0) { raise "entered" } }
+          .to raise_error(Plock::UnavailableError, /READ ONLY/)
+        eventually(5) { store.pool_status.to_h.values_at(:used, :idle) == [0, 0] }
+      ensure
+        server.execute("SET GLOBAL tx_read_only = 0")
+      end
+      expect(store.acquire(key, wait: 5) { :entered }).to be(:entered)
+    end
+  end
 end

@@ -16,7 +16,7 @@ module Plock
 
         FORBIDDEN = [1044, 1142, 1143, 1227].freeze
         MISSING = 1146
-        READ_ONLY = [1290, 1836].freeze
+        READ_ONLY = [1290, 1792, 1836].freeze
 
         # Locks rows, but no gaps between them, so callers for neighbouring keys do not wait for
         # one another.
