@@ -63,6 +63,45 @@ Support::Databases::NAMES.each do |name|
       expect(model.transaction { store.acquire(key, wait: 0) { :entered } }).to be(:entered)
     end
 
+    # Active Record connects again, and commits a transaction that has nothing.
+    it "takes nothing where the connection was lost, and the caller has not minded" do
+      next if name == :sqlite # a file has no connection
+
+      own = Support::Databases.connect(
+        "Cut#{name}#{SecureRandom.hex(4)}", Support::Databases.config(name)
+      )
+      store = discard(described_class.new(own, inside: true), :close)
+      lease = nil
+      begin
+        own.transaction do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          cut(own.lease_connection, name)
+          2.times { query(own) }
+        end
+      rescue ActiveRecord::ActiveRecordError
+        nil # it may also find out
+      end
+      expect(other.try_acquire(key) { :entered }).to be(:entered)
+      expect([lease.valid?, lease.lost?]).to eq([false, true])
+    end
+
+    def query(own)
+      own.lease_connection.select_value("SELECT 1")
+    rescue ActiveRecord::ActiveRecordError
+      nil
+    end
+
+    # Ends the session at the server.
+    def cut(connection, name)
+      id, sql = if name == :postgresql
+                  [connection.raw_connection.backend_pid, "SELECT pg_terminate_backend(%d)"]
+                else
+                  [connection.select_value("SELECT CONNECTION_ID()"), "KILL %d"]
+                end
+      model.lease_connection.execute(format(sql, id))
+      eventually(10) { !connection.active? }
+    end
+
     it "has fences that grow with those of others" do
       fences = [
         other.acquire(key, &:fence), model.transaction { store.acquire(key, wait: 0, &:fence) },

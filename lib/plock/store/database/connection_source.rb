@@ -35,7 +35,7 @@ module Plock
           end
 
           def committed!(**)
-            committed&.call
+            committed.call
           end
 
           def before_committed!(*) = nil
@@ -114,9 +114,14 @@ module Plock
         def connection = writing_pool.active_connection
 
         # Calls one of the two when the caller's transaction has ended. The first is also called if
-        # only the caller's savepoint is rolled back.
+        # only the caller's savepoint is rolled back, or if the session that did the work is gone:
+        # Active Record connects again, and commits without the work, if the caller has not minded
+        # the failure of a statement.
         def when_over(rolled_back, committed = nil)
-          connection.add_transaction_record(Outcome.new(rolled_back, committed))
+          connection = self.connection
+          session = session_of(connection)
+          on_commit = -> { session_of(connection) == session ? committed&.call : rolled_back.call }
+          connection.add_transaction_record(Outcome.new(rolled_back, on_commit))
         end
 
         # @return [String] the database's URL, without user and password
@@ -135,6 +140,14 @@ module Plock
         end
 
         private
+
+        # @return [Object, nil] another one after Active Record has connected again; nil: unknown
+        def session_of(connection)
+          raw = connection.instance_variable_get(:@raw_connection)
+          raw.respond_to?(:backend_pid) ? raw.backend_pid : raw
+        rescue *@connection_class.failures
+          nil # it is closed
+        end
 
         def writing_pool
           pool =
