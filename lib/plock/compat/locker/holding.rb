@@ -80,20 +80,12 @@ class Locker
       give_back
     end
 
-    # The acquire failed, but the database may still carry out its request. So the row is released
-    # again and again until such a request would have expired. The next attempt has another name.
+    # The acquire failed, but the database may still carry out its request. The next attempt has
+    # another name.
     def give_up
       return if @locker.locked == false || inherited?
 
-      key, owner, over_at = @locker.key, @locker.identifier, Plock::Clock.now + @locker.lock_for
-      return release_aside unless @locker.rename
-
-      @store.scheduler.call_later do
-        again_at = Plock::Clock.now + LAST_S / 2
-        again_at unless @rows.release(key, owner) || again_at > over_at
-      rescue ActiveRecord::ActiveRecordError
-        again_at unless again_at > over_at
-      end
+      release_until(Plock::Clock.now + @locker.lock_for) || release_aside
     end
 
     private
@@ -117,9 +109,31 @@ class Locker
       raise @alarm.error || stolen unless ours || !@done
     rescue ActiveRecord::ActiveRecordError => e
       answered = true
-      warn_of(e.class)
+      release_later(e.class)
     ensure
-      warn_of("interrupted") unless answered || release_aside
+      release_later("interrupted") unless answered || release_aside
+    end
+
+    # A row of the caller's transaction ends with that.
+    def release_later(reason)
+      warn_of(reason)
+      release_until(valid_until) if @renew && !inherited?
+    end
+
+    # Releases the row again and again in the background, until it expires.
+    #
+    # @return [Boolean] false: the caller has chosen the owner's name, and may use it again
+    def release_until(over_at)
+      key, owner = @locker.key, @locker.identifier
+      return false unless @locker.rename
+
+      @store.scheduler.call_later do
+        again_at = Plock::Clock.now + LAST_S / 2
+        again_at unless @rows.release(key, owner) || again_at > over_at
+      rescue ActiveRecord::ActiveRecordError
+        again_at unless again_at > over_at
+      end
+      true
     end
 
     # Releases the row over another connection, if the answer is missing or the connection is in the

@@ -88,6 +88,16 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     expect(Locker.run(key, model: own) { nil }).to be(true)
   end
 
+  it "releases when the database is back a row whose block ended meanwhile" do
+    server = discard(Support::Postgres.new.start, :stop)
+    own = Support::Lockers.connect("Back#{SecureRandom.hex(4)}", server.config)
+    locker = Locker.new(key, model: own, lock_for: 60)
+    heard = warnings { locker.run { server.restart } }
+    expect(heard).to match([/could not be released/])
+    eventually(15) { own.uncached { own.find_by(key: key).locked_by.nil? } }
+    expect(locker.run { nil }).to be(true)
+  end
+
   it "tells its block where the database is away until the time is over" do
     server = discard(Support::Postgres.new.start, :stop)
     own = Support::Lockers.connect("Away#{SecureRandom.hex(4)}", server.config)
