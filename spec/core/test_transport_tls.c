@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static certificates files;
 static tls_pair pair;
@@ -163,6 +164,26 @@ static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     tls_pair_stop(&pair);
 }
 
+/* Once the server has answered, only this connection is spoilt, and another is worth a try. */
+static void a_spoilt_record_is_a_disconnection_if_the_server_has_answered(void) {
+    char options[128], bytes[8];
+    size_t got;
+    (void)snprintf(options, sizeof options, "ca_file=%s", files.ca);
+    for (int answered = 0; answered < 2; answered++) {
+        tls_pair_start(&pair, files.addressed, NULL, "127.0.0.1", options);
+        CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
+        if (answered) {
+            tls_server_write(&pair.server, "+PONG\r\n", 7);
+            CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
+        }
+        CHECK(write(pair.server.fd, "\x17\x03\x03\x00\x14twenty spoilt bytes.", 25) == 25);
+        CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got),
+                     answered ? PLOCK_DISCONNECTED : PLOCK_TLS);
+        CHECK_HAS(pair.error.message, answered ? "the connection broke: TLS: " : "TLS: ");
+        tls_pair_stop(&pair);
+    }
+}
+
 /* --- versions --- */
 
 static void tls_1_2_is_spoken(void) {
@@ -200,6 +221,7 @@ int main(void) {
     RUN(a_missing_client_certificate_is_told);
     RUN(a_client_certificate_of_a_stranger_is_told);
     RUN(the_servers_reason_is_told_even_if_the_write_fails);
+    RUN(a_spoilt_record_is_a_disconnection_if_the_server_has_answered);
     RUN(tls_1_2_is_spoken);
     RUN(tls_1_1_is_not_spoken_even_without_verification);
     certificates_remove(&files);

@@ -258,6 +258,18 @@ RSpec.describe "TLS" do
       expect_service(store, server)
     end
 
+    it "asks on another connection when the line spoils an answer" do
+      gate = proxy(server)
+      store = warm(open_store(gate.url(scheme: "rediss"), **ca))
+      lease = store.acquire(unique_key, ttl: 60)
+      gate.replace("spoilt by the line", connections: 1)
+      lease.release
+      expect(server.client.call("EXISTS", lease.store_key)).to eq(0)
+      gate.clear
+      gate.replace("spoilt by the line", connections: 1)
+      expect(store.acquire(unique_key) { :done }).to eq(:done)
+    end
+
     it "survives the server's restart" do
       store = warm(open_store(server.url, **ca))
       server.restart

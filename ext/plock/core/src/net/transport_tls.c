@@ -26,6 +26,7 @@ typedef struct tls_transport {
     SSL_CTX *context;
     SSL *ssl; /* NULL until the socket is connected */
     bool handshaken;
+    bool answered; /* has the server sent any bytes of its own? */
 } tls_transport;
 
 static tls_transport *of(plock_transport *transport) { return (tls_transport *)(void *)transport; }
@@ -236,6 +237,10 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
     const bool plain =
         !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
     char text[120];
+    /* The server has accepted us, and will again: only this connection is spoilt. */
+    if (t->answered)
+        return plock__fail(error, PLOCK_DISCONNECTED, "the connection broke: TLS: %s",
+                           reason(text, sizeof text));
     return plock__fail(error, PLOCK_TLS, "TLS: %s%s", reason(text, sizeof text),
                        plain ? NO_TLS_THERE : "");
 }
@@ -262,7 +267,9 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     ERR_clear_error();
     errno = 0;
     const int result = SSL_read_ex(t->ssl, buffer, size, got);
-    return leave(result == 1 ? PLOCK_OK : judge(t, result, interest, error));
+    if (result != 1) return leave(judge(t, result, interest, error));
+    t->answered = true;
+    return leave(PLOCK_OK);
 }
 
 static plock_status write_some(plock_transport *transport, const char *bytes, size_t size,
