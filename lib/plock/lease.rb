@@ -215,7 +215,8 @@ module Plock
     #   the store's own part of the dump
     # @raise [ArgumentError]
     def self.read(dump)
-      format, key, kept_until, rest = String.try_convert(dump)&.split(":", 4)
+      text = String.try_convert(dump)
+      format, key, kept_until, rest = text.split(":", 4) if text&.ascii_only?
       raise ArgumentError, "not the dump of a lease" unless format == FORMAT && rest
 
       kept_until = Float(kept_until)

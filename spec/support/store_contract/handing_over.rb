@@ -198,7 +198,7 @@ RSpec.shared_examples "a store that hands leases over" do
     it "refuse what is not the dump of a lease" do
       [
         nil, 5, "", "plock1:", "plock1:aw==:0:nonsense", "plock1:%%:0:x", "plock2:aw==:0:x",
-        "plock1:aw==:soon:x"
+        "plock1:aw==:soon:x", "plock1:aw==:0:x".encode("UTF-16LE"), "plock1:aw==:0:\xFF"
       ].each do |nonsense|
         expect { store.adopt(nonsense) }.to raise_error(ArgumentError), nonsense.inspect
       end
