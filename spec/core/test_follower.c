@@ -22,7 +22,7 @@ typedef struct endless_job {
 } endless_job;
 
 static atomic_bool is_idle;
-static plock_ns idle_span = PLOCK_SECOND;
+static _Atomic plock_ns idle_span = PLOCK_SECOND;
 static atomic_int done, destroyed;
 static _Atomic pthread_t done_by;
 static plock_waker *woken_by_job; /* at each thing done; NULL: none */
@@ -50,7 +50,7 @@ static void destroy(plock_job *job) {
 
 static plock_ns idle(const plock_job *job) {
     (void)job;
-    return atomic_load(&is_idle) ? idle_span : 0;
+    return atomic_load(&is_idle) ? atomic_load(&idle_span) : 0;
 }
 
 static endless_job *endless;
@@ -171,7 +171,7 @@ static void without_a_follower_the_worker_thread_listens(void) {
 static void the_worker_thread_looks_as_often_as_a_job_needs(void) {
     plock_status status;
     plock_ns took = PLOCK_SECOND;
-    idle_span = 20 * PLOCK_MILLISECOND;
+    atomic_store(&idle_span, 20 * PLOCK_MILLISECOND);
     begin(true);
     for (int i = 0; i < 3 && took >= PLOCK_SECOND / 2; i++) {
         CHECK(drive_once(&status));
@@ -182,7 +182,7 @@ static void the_worker_thread_looks_as_often_as_a_job_needs(void) {
         took = plock_now() - since;
     }
     CHECK(took < PLOCK_SECOND / 2);
-    idle_span = PLOCK_SECOND;
+    atomic_store(&idle_span, PLOCK_SECOND);
     end();
 }
 
