@@ -171,6 +171,10 @@ plock_status plock__local_unusable(plock_error *error, const char *path, const c
  */
 PLOCK_MUST_USE plock_status plock__local_default_path(char **path, plock_error *error);
 
+/* Gives what has just been made this mode: the umask may have taken rights of the user's own. If it
+ * fails, the next use of the path does, too. */
+void plock__local_set_mode(const char *path, mode_t mode);
+
 /* Checks and opens the folder of the file, and makes the folder if there is none. *name: the
  * file's name in the folder. */
 PLOCK_MUST_USE plock_status plock__local_open_folder(const char *path, int *folder,

@@ -147,6 +147,11 @@ static bool is_folder(const char *path) {
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
+void plock__local_set_mode(const char *path, mode_t mode) {
+    const int ignored = fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW);
+    (void)ignored;
+}
+
 plock_status plock__local_open_folder(const char *path, int *folder, const char **name,
                                       plock_error *error) {
     char parent[1024];
@@ -164,8 +169,7 @@ plock_status plock__local_open_folder(const char *path, int *folder, const char 
     const bool made = mkdir(parent, S_IRWXU) == 0;
     if (!made && errno != EEXIST)
         return plock__local_unusable(error, parent, "making its folder", errno);
-    /* the umask may have taken rights of the user's own */
-    if (made) (void)fchmodat(AT_FDCWD, parent, S_IRWXU, AT_SYMLINK_NOFOLLOW);
+    if (made) plock__local_set_mode(parent, S_IRWXU);
     const int fd = open(parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
         return refuse(error, parent, "its folder is a symbolic link, or no folder");

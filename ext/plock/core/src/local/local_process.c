@@ -249,8 +249,7 @@ plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock
     const bool made = mkfifo(path, S_IRUSR | S_IWUSR) == 0;
     if (!made && errno != EEXIST)
         return plock__fail_errno(error, PLOCK_CONNECT, "making the local store's FIFO", errno);
-    /* the umask may have taken rights of the user's own */
-    if (made) (void)fchmodat(AT_FDCWD, path, S_IRUSR | S_IWUSR, AT_SYMLINK_NOFOLLOW);
+    if (made) plock__local_set_mode(path, S_IRUSR | S_IWUSR);
     const int out = open_waker(path, O_RDONLY), in = out < 0 ? -1 : open_waker(path, O_WRONLY);
     if (in < 0) {
         const int code = errno;
