@@ -47,6 +47,10 @@ static void end(void) {
     fake_settle();
 }
 
+static void move_k(plock_node *to) {
+    plock__routes_move(store, plock__slot(plock__text("k", 1)), to);
+}
+
 static void start_for(const plock_request *request) {
     plock__call_begin(&call, &store->node, request, plock_now() + PLOCK_SECOND);
     error = (plock_error){PLOCK_OK, ""};
@@ -58,7 +62,7 @@ static plock_status step(void) { return plock__call_step(&call, &value, &interes
 
 static void a_call_goes_to_the_node_of_its_slot(void) {
     begin();
-    plock__routes_move(store, plock__slot(plock__text("k", 1)), nodes[2]);
+    move_k(nodes[2]);
     fake_peers[0].answers[0] = FAKE_DONE;
     start();
     CHECK_STATUS(step(), PLOCK_OK);
@@ -183,10 +187,6 @@ static void a_request_that_was_sent_elsewhere_has_not_been_carried_out(void) {
 }
 
 /* --- a node that the store has left --- */
-
-static void move_k(plock_node *to) {
-    plock__routes_move(store, plock__slot(plock__text("k", 1)), to);
-}
 
 /* It was silent while another one took over its slots. */
 static void what_it_grants_counts_as_lost(void) {
@@ -376,7 +376,7 @@ static void a_slot_that_no_node_serves_is_waited_for(void) {
     start();
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK_INT(call.state, PLOCK__PAUSING);
-    plock__routes_move(store, plock__slot(plock__text("k", 1)), nodes[1]);
+    move_k(nodes[1]);
     fake_clock_pass(interest.deadline - plock_now());
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK(call.node == nodes[1]);

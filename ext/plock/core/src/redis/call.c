@@ -279,8 +279,8 @@ static plock_status read_out(plock_call *call, const plock_value **value, plock_
     return status ? status : plock__confirm_hear(call, value, interest, error);
 }
 
-/* What a server grants that the process has left, the new primary may have granted to another
- * caller. */
+/* A grant of a server that the process has left is no grant: the new primary may have given the key
+ * to another caller. */
 static plock_status hear(plock_call *call, const plock_value **value, plock_interest *interest,
                          plock_error *error) {
     const plock_status status = read_out(call, value, interest, error);
