@@ -1,12 +1,12 @@
 #include "base/memory.h"
 
 #include <openssl/crypto.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef PLOCK_TESTING
 #include <stdatomic.h>
-#include <stdbool.h>
 
 static atomic_ulong allocations, failing;
 static atomic_long live;
@@ -20,21 +20,22 @@ unsigned long plock__fail_allocation(unsigned long n) {
 long plock__live_allocations(void) { return atomic_load(&live); }
 
 static bool fails(void) { return atomic_fetch_add(&allocations, 1) + 1 == atomic_load(&failing); }
-#define COUNT(block, by) ((block) ? (void)atomic_fetch_add(&live, (by)) : (void)0)
+#define COUNT(exists, by) ((exists) ? (void)atomic_fetch_add(&live, (by)) : (void)0)
 #else
-#define fails()          0
-#define COUNT(block, by) ((void)0)
+#define fails()           0
+#define COUNT(exists, by) ((void)(exists))
 #endif
 
 void *plock__allocate(size_t size) {
     void *memory = fails() ? NULL : calloc(1, size);
-    COUNT(memory, 1);
+    COUNT(memory != NULL, 1);
     return memory;
 }
 
 void plock__free(void *memory) {
-    COUNT(memory, -1);
+    const bool exists = memory != NULL;
     free(memory);
+    COUNT(exists, -1); /* at last: free() may open a file of /proc for a moment */
 }
 
 char *plock__copy(const char *text, size_t length) {
