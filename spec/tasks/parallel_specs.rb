@@ -11,9 +11,9 @@ module ParallelSpecs
   # keep each other waiting for longer than the leases of the examples last.
   PROCESSES = Integer(ENV.fetch("PLOCK_SPEC_PROCESSES") { Etc.nprocessors + 2 })
 
-  # Seconds that each file took once. Files are shared out by them, so that all processes end at
-  # about the same time.
-  RUNTIMES = "spec/support/runtimes.log"
+  # For each task, the seconds that each file took there once. Files are shared out by them, so that
+  # all processes end at about the same time.
+  RUNTIMES = "spec/support/runtimes"
   FOLDER = "tmp/specs"
 
   # Tags of examples that measure time, or that need the machine for themselves.
@@ -25,24 +25,26 @@ module ParallelSpecs
 
   module_function
 
-  def run(files, environment: {}, processes: PROCESSES)
-    together(files, environment: environment, processes: processes)
-    alone(files, environment: environment)
+  def run(task, files, processes: PROCESSES)
+    together(task, files, processes: processes)
+    alone(files)
   end
 
+  # @param task [Symbol] names the run times
   # @param with [Array<String>] tags of which an example must have one
   # @param without [Array<String>] tags of which an example must have none
-  def together(files, with: [], without: ALONE, environment: {}, processes: PROCESSES)
+  def together(task, files, with: [], without: ALONE, environment: {}, processes: PROCESSES)
     mkdir_p FOLDER, verbose: false
     failed = File.join(FOLDER, "failed-#{Process.pid}.log")
     options = [*tags(with, without), "--format progress",
                "--format ParallelTests::RSpec::FailuresLogger --out #{failed}",
                "--format ParallelTests::RSpec::RuntimeLogger",
-               "--out #{FOLDER}/runtimes-#{Process.pid}.log"]
+               "--out #{FOLDER}/#{task}-#{Process.pid}.log"]
     environment = { "PARALLEL_TESTS_EXECUTABLE" => "#{RbConfig.ruby} #{rspec}", **environment }
     passed = system(environment, RbConfig.ruby, Gem.bin_path("parallel_tests", "parallel_rspec"),
-                    "-n", processes.to_s, "--group-by", "runtime", "--runtime-log", RUNTIMES,
-                    "--allowed-missing", "100", "--serialize-stdout", "--combine-stderr",
+                    "-n", processes.to_s, "--group-by", "runtime",
+                    "--runtime-log", "#{RUNTIMES}/#{task}.log", "--allowed-missing", "100",
+                    "--serialize-stdout", "--combine-stderr",
                     "--test-options", options.join(" "), "--", *files)
     return if passed
 
@@ -61,14 +63,18 @@ module ParallelSpecs
     with.map { |tag| "--tag #{tag}" } + without.map { |tag| "--tag ~#{tag}" }
   end
 
-  # Takes what the last runs have logged into the file of run times. Files whose examples are all
-  # defined in spec/support are logged under that file's name: their times are estimates, and stay
-  # as they are.
-  def note_runtimes
-    recent = Dir["#{FOLDER}/runtimes-*.log"].sort_by { |log| File.mtime(log) }
-    times = [RUNTIMES, *recent].flat_map { |log| File.read(log).scan(/^(.+):(.+)$/) }.to_h
-    there = times.select { |file, _| file.end_with?("_spec.rb") && File.exist?(file) }.sort
-    lines = there.map { |file, seconds| format("%s:%.1f\n", file, seconds.to_f) }
-    File.write(RUNTIMES, lines.join)
+  # Takes what the last runs have logged into the files of run times. A file of which nothing ran
+  # takes no time. Files whose examples are all defined in spec/support are logged under that file's
+  # name: their times are estimates, and stay as they are.
+  #
+  # @param tasks [Hash{Symbol => Enumerable<String>}] the files of each task
+  def note_runtimes(tasks)
+    tasks.each do |task, files|
+      noted = "#{RUNTIMES}/#{task}.log"
+      recent = Dir["#{FOLDER}/#{task}-*.log"].sort_by { |log| File.mtime(log) }
+      times = [noted, *recent].flat_map { |log| File.read(log).scan(/^(.+):([\d.]+)$/) }.to_h
+      lines = files.sort.map { |file| format("%s:%.1f\n", file, times.fetch(file, 0).to_f) }
+      File.write(noted, lines.join)
+    end
   end
 end

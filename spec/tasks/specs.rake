@@ -28,11 +28,12 @@ IN_RUBY =
 PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
                  .exclude(ON_DATABASES, IN_RUBY)
 
+DATABASE_SPECS = FileList[ON_DATABASES, DROP_INS]
 SPECS = FileList[ALL_SPECS].exclude(ON_DATABASES, DROP_INS, ON_RAILS, ON_SITE, IN_BROWSER)
 
 desc "Specs that need no database, in parallel, without the slow ones and those that measure time"
 task spec: :compile do
-  ParallelSpecs.together(SPECS, without: ParallelSpecs::ALONE + ParallelSpecs::FULL)
+  ParallelSpecs.together(:spec, SPECS, without: ParallelSpecs::ALONE + ParallelSpecs::FULL)
 end
 
 namespace :spec do
@@ -41,18 +42,18 @@ namespace :spec do
 
   desc "Of the same files, the examples that take long, or that need a database after all"
   task slow: :compile do
-    ParallelSpecs.together(SPECS, with: ParallelSpecs::FULL)
+    ParallelSpecs.together(:slow, SPECS, with: ParallelSpecs::FULL)
     ParallelSpecs.alone(SPECS, with: ParallelSpecs::FULL_ALONE)
   end
 
   desc "Specs with applications of Rails, and beside parse-stack-next"
-  task(rails: :compile) { ParallelSpecs.run(FileList[ON_RAILS]) }
+  task(rails: :compile) { ParallelSpecs.run(:rails, FileList[ON_RAILS]) }
 
   desc "Specs of the web pages in a browser; their pictures are in tmp/screenshots"
-  task(web: :compile) { ParallelSpecs.run(FileList[IN_BROWSER], processes: 1) }
+  task(web: :compile) { ParallelSpecs.run(:web, FileList[IN_BROWSER], processes: 1) }
 
   desc "Specs on database servers and memcached, and of drop-ins"
-  task(databases: :compile) { ParallelSpecs.run(FileList[ON_DATABASES, DROP_INS]) }
+  task(databases: :compile) { ParallelSpecs.run(:databases, DATABASE_SPECS) }
 
   PORTABLE = "tmp/portable"
 
@@ -61,7 +62,7 @@ namespace :spec do
 
   desc "Specs of the library, the extension built without the Linux-only calls"
   task portable: %w[compile portable:compile] do
-    ParallelSpecs.together(PORTABLE_SPECS, **portable)
+    ParallelSpecs.together(:portable, PORTABLE_SPECS, **portable)
     ParallelSpecs.alone(PORTABLE_SPECS, without: ParallelSpecs::FULL, **portable)
   end
 
@@ -80,5 +81,10 @@ namespace :spec do
   end
 
   desc "Note how long each file took in the last runs, so that parallel processes get equal shares"
-  task(:runtimes) { ParallelSpecs.note_runtimes }
+  task :runtimes do
+    ParallelSpecs.note_runtimes(
+      spec: SPECS, slow: SPECS, rails: FileList[ON_RAILS], web: FileList[IN_BROWSER],
+      databases: DATABASE_SPECS, portable: PORTABLE_SPECS
+    )
+  end
 end
