@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/sidekiq_jobs"
+require "tempfile"
 
 RSpec.describe "A guarded Sidekiq job when something fails" do
   include_context "with Sidekiq"
@@ -248,6 +249,71 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
           end
           expect(held).to be_empty
         end
+      end
+    end
+  end
+
+  # The poller takes a job out of its set before it pushes the job.
+  describe "when Sidekiq's poller brings it back" do
+    def put_off = Plock.acquire("k") { SomeJob.perform_async }
+
+    it "is queued even if its key: raises, and raises where it starts" do
+      gone = false
+      job_class(key: ->(*) { gone ? raise("no such user") : "k" }, during: :queued_and_running)
+      put_off
+      gone = true
+      poll
+      expect([scheduled, queue, retries].map(&:size)).to eq([0, 1, 0])
+      expect(log).to match(
+        /jid=\h{24} ERROR: plock: SomeJob \h{24} is queued unguarded: .*InvalidKey: .*no such user/
+      )
+      expect(work_all).to contain_exactly(an_instance_of(Plock::Guard::InvalidKey))
+      gone = false
+      poll
+      expect(work_all).to be_empty
+      expect([done.size, held]).to eq([1, []])
+    end
+
+    %i[queued queued_and_running].each do |during|
+      it "is queued even if its on_conflict: raises, with during: #{during.inspect}" do
+        job_class(
+          key: "k", during: during,
+          on_conflict: ->(conflict) { conflict.conflicts > 1 ? raise(conflict) : :reschedule }
+        )
+        put_off
+        Plock.acquire("k") do
+          poll
+          expect([scheduled, queue, retries].map(&:size)).to eq([0, 1, 0])
+          expect(work_all).to contain_exactly(an_instance_of(Plock::Guard::Conflict))
+        end
+        poll
+        expect(work_all).to be_empty
+        expect([done.size, held]).to eq([1, []])
+      end
+    end
+
+    it "is queued even if its store cannot be had" do
+      job_class(key: "k", during: :queued)
+      put_off
+      job_class(key: "k", during: :queued, store: -> { raise "no such store" })
+      poll
+      expect(queue.size).to eq(1)
+      expect(work_all).to contain_exactly(have_attributes(message: "no such store"))
+      expect(retries.size).to eq(1)
+    end
+
+    it "is queued even if its class cannot be loaded" do
+      Sidekiq::Client.push("class" => "Broken", "args" => [], "at" => Time.now.to_f + 100)
+      Tempfile.create(["broken", ".rb"]) do |file|
+        file.write("raise 'a bug'")
+        file.close
+        Object.autoload(:Broken, file.path)
+        poll
+        expect(queue.size).to eq(1)
+        expect(work_all).to contain_exactly(have_attributes(message: "a bug"))
+        expect(retries.size).to eq(1)
+      ensure
+        Object.__send__(:remove_const, :Broken)
       end
     end
   end

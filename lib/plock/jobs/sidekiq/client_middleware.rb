@@ -31,7 +31,7 @@ module Plock
         work = Work.new(guard, item, item["class"], rescheduler: method(:schedule))
         return yield unless pushes.again ? work.ticket.put_off : work.ticket.empty?
 
-        outcome = take(work, item, pushes)
+        outcome = pushes.again ? take_again(work, item, pushes) : take(work, item, pushes)
         %i[go rescheduled].include?(outcome) && yield
       end
 
@@ -53,6 +53,15 @@ module Plock
         outcome = Guard::Push.new(work, due: [due, 0.0].max, again: pushes.again).call
         work.stamp
         outcome
+      end
+
+      # Sidekiq has taken the job out of its set, so the job must be pushed, whatever is raised
+      # here. Its start raises the same, and then Sidekiq retries it.
+      def take_again(work, item, pushes)
+        take(work, item, pushes)
+      rescue StandardError => e # the application's `key:`, `on_conflict:` and `store:`, too
+        work.log(:error, "#{work.label} is queued unguarded: #{e.class}: #{e.message}")
+        :go
       end
 
       def schedule(work, delay) = work.schedule_for(Time.now.to_f + delay)

@@ -36,7 +36,8 @@ module Plock
           job_class.plock_guard if job_class.respond_to?(:plock_guard)
         end
 
-        # A job that another language pushed may have a class name that is not valid in Ruby.
+        # A job that another language pushed may have a class name that is not valid in Ruby. A
+        # class whose file raises counts as not loaded: the start of the job tells the error.
         #
         # @param name [String]
         # @return [Module, nil]
@@ -46,6 +47,8 @@ module Plock
           name.delete_prefix("::").split("::").inject(Object) do |scope, part|
             scope.const_get(part) if scope.is_a?(Module) && scope.const_defined?(part)
           end
+        rescue StandardError, ScriptError
+          nil
         end
 
         # @param item [Hash]
