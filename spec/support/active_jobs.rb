@@ -53,6 +53,23 @@ module Support
       # Makes jobs that were put off due at once.
       def hurry = Plock::Guard::Backoff.define_singleton_method(:delay) { |_times| 0.05 }
 
+      # Keeps jobs in a list, from which `work_list` runs them in order, whenever they are due.
+      class ListAdapter
+        JOBS = []
+
+        def enqueue(job) = JOBS << job.serialize
+
+        def enqueue_at(job, _time) = enqueue(job)
+
+        def enqueue_after_transaction_commit? = false
+      end
+
+      def use_list = ActiveJob::Base.queue_adapter = ListAdapter.new
+
+      def listed = ListAdapter::JOBS
+
+      def work_list = ActiveJob::Base.execute(listed.shift)
+
       def raised
         yield
         nil

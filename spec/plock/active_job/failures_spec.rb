@@ -54,6 +54,71 @@ RSpec.describe "A guarded ActiveJob that fails" do
     RUBY
   end
 
+  it "is enqueued again, whoever is queued by then, with during: :queued" do
+    run_jobs(:inline, <<~'RUBY')
+      use_list
+      class Import < Guarded
+        guard_with key: "k", during: :queued, on_conflict: :discard
+        retry_on OnceFailed, wait: 1
+        def perform(name)
+          DONE << name
+          return unless name == :first && executions == 1
+          Import.perform_later(:second)
+          raise OnceFailed
+        end
+      end
+      Import.perform_later(:first)
+      work_list until listed.empty?
+      see "run", done, %i[first second first]
+      see "held", held, []
+    RUBY
+  end
+
+  it "is enqueued again if the store is away by then" do
+    run_jobs(:inline, <<~'RUBY')
+      use_list
+      class Import < Guarded
+        guard_with key: "k", during: :queued
+        retry_on OnceFailed, wait: 1
+        def perform
+          DONE << executions
+          return if executions == 2
+          Plock.define_singleton_method(:acquire) { |*, **|
+            raise Plock::UnavailableError.new("away", code: :refused)
+          }
+          raise OnceFailed
+        end
+      end
+      Import.perform_later
+      work_list until listed.empty?
+      see "run", done, [1, 2]
+    RUBY
+  end
+
+  it "is enqueued again without a key if it had none in the queue, as after perform_all_later" do
+    run_jobs(:inline, <<~'RUBY')
+      use_list
+      class Import < Guarded
+        guard_with key: "k", during: :queued_and_running, on_conflict: :retry
+        retry_on OnceFailed, Plock::Guard::Conflict, wait: 1
+        def perform
+          DONE << held.size
+          raise OnceFailed if executions == 2
+        end
+      end
+      ActiveJob.perform_all_later([Import.new])
+      Plock.acquire("k") { work_list }
+      see "run", done, []
+      work_list
+      see "held", held, []
+      Plock.acquire("k") { work_list }
+      work_list
+      see "held while it ran", done, [1, 1]
+      see "held", [held, listed], [[], []]
+      see "nothing lost", LOG.string[/had lost its lease/], nil
+    RUBY
+  end
+
   it "gives its key back when it will not run again" do
     run_jobs(:async, <<~'RUBY')
       class Given < Guarded

@@ -18,7 +18,11 @@ module Plock
     # `retry_on`, or if its adapter retries by itself. Otherwise it is given back when `perform_now`
     # ends.
     #
-    # `perform_all_later` runs no callbacks: jobs that it enqueues get their key when they start.
+    # `perform_all_later` runs no callbacks: jobs that it enqueues get their key when they start,
+    # and have it only while they run.
+    #
+    # A job that has been started asks for no key when it is enqueued again, so that its retry
+    # cannot be refused.
     #
     # @api private
     module Guarded
@@ -48,6 +52,7 @@ module Plock
       # @return [Object]
       def perform_now
         ended = false
+        @plock_started = true # `retry_job` may enqueue a copy of the job
         value = super
         ended = true
         value
@@ -75,7 +80,7 @@ module Plock
       end
 
       def plock_enqueue
-        first = plock_ticket.empty?
+        first = plock_ticket.empty? && !@plock_started
         return if first && !plock_take
 
         yield
