@@ -9,7 +9,12 @@ module Plock
       INLINE = "ActiveJob::QueueAdapters::InlineAdapter"
       TEST = "ActiveJob::QueueAdapters::TestAdapter"
       SIDEKIQ = "ActiveJob::QueueAdapters::SidekiqAdapter"
-      private_constant :INLINE, :TEST, :SIDEKIQ
+
+      # Adapters whose queues are in no database, so that a rollback leaves the jobs in them.
+      OUTSIDE = %w[Async Backburner Inline Resque Sneakers SuckerPunch].map do |name|
+        "ActiveJob::QueueAdapters::#{name}Adapter"
+      end.freeze
+      private_constant :INLINE, :TEST, :SIDEKIQ, :OUTSIDE
 
       class << self
         # @return [Boolean] does the adapter only record jobs?
@@ -35,6 +40,34 @@ module Plock
           when :default # since 8.0, it means no
             ::ActiveJob::VERSION::MAJOR < 8 && adapter.enqueue_after_transaction_commit?
           else false
+          end
+        end
+
+        # Calls the block if a transaction that is open now is rolled back, and may take the job out
+        # of the queue then.
+        def on_rollback(adapter, &block)
+          return unless transactional?(adapter)
+
+          open_transactions.each { |transaction| transaction.after_rollback(&block) }
+        end
+
+        private
+
+        # Sidekiq pushes within a transaction if the application has set another client.
+        def transactional?(adapter)
+          name = adapter.class.name
+          return !OUTSIDE.include?(name) unless name == SIDEKIQ
+
+          ::Sidekiq.default_job_options.key?("client_class")
+        end
+
+        # Rails has no public method for the transactions of all databases.
+        def open_transactions
+          return [] unless defined?(::ActiveRecord) && !::ActiveRecord.autoload?(:Base) &&
+                           ::ActiveRecord.respond_to?(:all_open_transactions)
+
+          ::ActiveRecord.all_open_transactions.select do |transaction|
+            transaction.respond_to?(:after_rollback)
           end
         end
       end

@@ -91,10 +91,13 @@ module Plock
 
       def plock_take
         push = Guard::Push.new(Work.new(self, rescheduler: method(:plock_put_off)), due: plock_due)
-        return true if %i[go rescheduled].include?(push.call)
+        unless %i[go rescheduled].include?(push.call)
+          self.enqueue_error = push.conflict
+          return false
+        end
 
-        self.enqueue_error = push.conflict
-        false
+        Adapter.on_rollback(queue_adapter) { plock_give_back(0.0) } if plock_ticket.lease
+        true
       end
 
       def plock_due = scheduled_at ? [scheduled_at.to_f - Time.now.to_f, 0.0].max : 0.0
