@@ -145,4 +145,27 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
       see "held while it ran", done, [1]
     RUBY
   end
+
+  it "have no key, and are not lost, if another middleware stops their push" do
+    run_on_sidekiq(<<~'RUBY')
+      stopping = false
+      stop = Class.new { define_method(:call) { |*, &push| push.call unless stopping } }
+      Sidekiq.default_configuration.client_middleware.add(stop)
+      class Running < Guarded
+        guard_with key: "k"
+      end
+      Running.perform_later
+      stopping = true
+      see "stopped", [Both.perform_later, Running.perform_later], [false, false]
+      see "held", held, []
+      Plock.acquire("k") { see "error", work, Plock::Guard::Conflict }
+      see "not put off", LOG.string[/put off/], nil
+      see "retried", Sidekiq::RetrySet.new.size, 1
+      stopping = false
+      poll
+      see "error", work, nil
+      see "held while it ran", done, [1]
+      see "enqueued", Both.perform_later, Both
+    RUBY
+  end
 end

@@ -31,6 +31,10 @@ module Plock
         # @return [Boolean] does the adapter itself run a job again that has raised?
         def retries?(adapter) = adapter.class.name == SIDEKIQ
 
+        # @param job [ActiveJob::Base] was given to the adapter
+        # @return [Boolean] has a middleware of Sidekiq stopped the push?
+        def stopped?(adapter, job) = adapter.class.name == SIDEKIQ && job.provider_job_id.nil?
+
         # @return [Boolean] is the job enqueued when open transactions have been committed?
         def waits_for_commit?(job_class, adapter)
           return false unless job_class.include?(::ActiveJob::EnqueueAfterTransactionCommit)

@@ -68,8 +68,7 @@ module Plock
       private
 
       def raw_enqueue
-        guard = self.class.plock_guard
-        return super if !guard.queued? || Adapter.pretends?(queue_adapter)
+        return super if Adapter.pretends?(queue_adapter)
         return plock_enqueue { super } unless Adapter.waits_for_commit?(self.class, queue_adapter)
 
         self.successfully_enqueued = true
@@ -79,11 +78,13 @@ module Plock
         end
       end
 
+      # ActiveJob does not notice that a middleware of Sidekiq has stopped the push.
       def plock_enqueue
-        first = plock_ticket.empty? && !@plock_started
+        first = self.class.plock_guard.queued? && plock_ticket.empty? && !@plock_started
         return if first && !plock_take
 
         yield
+        self.successfully_enqueued = false if Adapter.stopped?(queue_adapter, self)
         plock_pass_on unless first
       ensure
         plock_give_back(0.0) if first && !successfully_enqueued?
