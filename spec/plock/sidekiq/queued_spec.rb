@@ -54,6 +54,18 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     end
   end
 
+  it "keeps its key for at_least:, from its start on, if it was put off until then" do
+    job_class(key: "k", during: :queued, at_least: 30, max_conflicts: 1) { raise "oops" }
+    Plock.acquire("k") do
+      SomeJob.perform_async
+      poll
+    end
+    expect(work_all).to contain_exactly(have_attributes(message: "oops"))
+    expect(status.remaining).to be_between(20, 30.1)
+    poll # the retry does not wait for it
+    expect(work_all).to contain_exactly(have_attributes(message: "oops"))
+  end
+
   describe "with during: :queued_and_running" do
     # Each hand-over raises the fence; a lease that was lost would have been asked for again.
     def expect_handed_over(*fences)

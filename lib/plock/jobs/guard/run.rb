@@ -59,7 +59,7 @@ module Plock
 
       def started(&job)
         error, status = end_queueing
-        return job.call unless error
+        return job.call if error.nil? || own?(status)
         return collide(status) if error.is_a?(TimeoutError)
 
         go_without(error) if @guard
@@ -67,7 +67,7 @@ module Plock
       end
 
       # A job that was rescheduled when it was pushed has never had its key: now it must get it
-      # once.
+      # once. A retry finds that key taken by its own job until `at_least:` is over.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }
@@ -76,7 +76,7 @@ module Plock
           refusal_for_good do
             Held.acquire(
               @work.store, @work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0,
-              label: @work.label
+              at_least: @guard.at_least, label: @work.label
             ) { nil }
           end
         end
@@ -184,6 +184,8 @@ module Plock
       rescue *FAILURES => e
         @work.log(:warn, "#{@work.label} #{otherwise}: #{e.message}")
       end
+
+      def own?(status) = Collision.new(@work, status, Clock.now - @began).own?
 
       def collide(status)
         Collision.new(@work, status, Clock.now - @began).at_start
