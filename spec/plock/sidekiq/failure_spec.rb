@@ -318,6 +318,52 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     end
   end
 
+  # Sidekiq's own error handler logs all that it gets.
+  describe "of which Sidekiq gives the text to its error handlers, too" do
+    let(:told) { [] }
+
+    before do
+      handler = ->(_error, context, _config) { told << context.slice(:context, :jobstr) }
+      Sidekiq.default_configuration.error_handlers << handler
+    end
+
+    after { Sidekiq.default_configuration.error_handlers.pop }
+
+    def text = jobs_redis.call("LINDEX", "queue:default", "0")
+
+    it "is told without its lease, and keeps it" do
+      job_class(key: "k", during: :queued_and_running) { raise "oops" }
+      SomeJob.perform_async
+      pushed = text
+      allow(Sidekiq).to receive(:dump_json).and_wrap_original do |original, item|
+        raise "no retry" if item.is_a?(Hash) && item.key?("error_message")
+
+        original.call(item)
+      end
+      expect(work_all).to contain_exactly(have_attributes(message: "no retry"))
+      expect(told.map { |context| context[:context] }).to eq(["Internal exception!"])
+      expect(JSON.parse(told.first[:jobstr])).to eq(JSON.parse(pushed).except("plock"))
+      jobs_redis.call("LPUSH", "queue:default", pushed)
+      job_class(key: "k", during: :queued_and_running)
+      expect(work_all).to be_empty
+      expect([done.size, held]).to eq([1, []])
+      expect(log).not_to match(/had lost its lease/)
+    end
+
+    it "is left out where it is no job any more" do
+      job_class(during: :queued)
+      SomeJob.perform_async
+      damaged = [text[..-2], "[#{text}]"]
+      jobs_redis.call("DEL", "queue:default")
+      jobs_redis.call("LPUSH", "queue:default", damaged.first)
+      work_all
+      Sidekiq.default_configuration.handle_exception(
+        RuntimeError.new("oops"), { context: "Another", jobstr: damaged.last }
+      )
+      expect(told).to eq([{ context: "Invalid JSON for job" }, { context: "Another" }])
+    end
+  end
+
   it "runs where what travelled with it is damaged" do
     job_class(key: "k", during: :queued_and_running)
     SomeJob.perform_async

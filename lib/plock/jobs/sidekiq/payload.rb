@@ -11,11 +11,12 @@ module Plock
     module Payload
       NAME = Guard::JobState::NAME
 
-      # Sidekiq gives a failed job to its error handlers, and its own handler logs the whole job.
-      # This handler runs before them and removes the ticket. Sidekiq retries another copy of the
-      # job.
+      # Sidekiq gives a failed job to its error handlers, and its own handler logs the whole job,
+      # and for an internal error also the text of the job. This handler runs before them and
+      # removes the ticket. Sidekiq retries another copy of the job.
       SCRUB = ->(_error, context, _config) do
         Payload.scrub(context[:job]) if context[:job].is_a?(Hash)
+        Payload.scrub_text(context)
       end
 
       # The beginning of a ticket in the text of a job, for a first look without parsing it.
@@ -53,6 +54,20 @@ module Plock
 
         # @param item [Hash]
         def scrub(item) = places(item).each { |place| place.delete(NAME) }
+
+        # Sidekiq still needs the text itself, so a copy is put into its place.
+        #
+        # @param context [Hash]
+        def scrub_text(context)
+          text = context[:jobstr]
+          return unless text.is_a?(String) && text.include?(MARK)
+
+          item = ::Sidekiq.load_json(text)
+          scrub(item)
+          context[:jobstr] = ::Sidekiq.dump_json(item)
+        rescue StandardError # it is the text of no job
+          context.delete(:jobstr)
+        end
 
         private
 
