@@ -168,4 +168,28 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
       see "enqueued", Both.perform_later, Both
     RUBY
   end
+
+  it "have no key in the queue under Sidekiq::Testing, and tell their callers of conflicts" do
+    run_on_sidekiq(<<~'RUBY')
+      require "sidekiq/testing"
+      see "enqueued", Array.new(2) { |n| Both.perform_later(n).class }, [Both, Both]
+      see "held", held, []
+      Sidekiq::Job.drain_all
+      see "held while they ran", done, [1, 1]
+      class Running < Guarded
+        guard_with key: "k"
+      end
+      Running.perform_later
+      Plock.acquire("k") do
+        see "conflict", raised { Sidekiq::Job.drain_all }, Plock::Guard::Conflict
+        Sidekiq::Testing.inline! do
+          see "conflict", raised { Running.perform_later }, Plock::Guard::Conflict
+        end
+      end
+      Sidekiq::Testing.inline! { Both.perform_later }
+      see "held while it ran", done, [1]
+      Sidekiq::Testing.disable! { Both.perform_later }
+      see "held", held.size, 1
+    RUBY
+  end
 end

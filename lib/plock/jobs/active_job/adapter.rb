@@ -17,15 +17,22 @@ module Plock
       private_constant :INLINE, :TEST, :SIDEKIQ, :OUTSIDE
 
       class << self
-        # @return [Boolean] does the adapter only record jobs?
-        def pretends?(adapter) = adapter.class.name == TEST
+        # @return [Boolean] does the adapter only record jobs, or run them at once, for a test?
+        def pretends?(adapter)
+          case adapter.class.name
+          when TEST then true
+          when SIDEKIQ then defined?(::Sidekiq::Testing) && ::Sidekiq::Testing.enabled?
+          else false
+          end
+        end
 
         # @return [Boolean] can the adapter run a job later?
         def schedules?(adapter)
-          return false if adapter.class.name == INLINE
-          return true unless pretends?(adapter)
-
-          !adapter.perform_enqueued_jobs && !adapter.perform_enqueued_at_jobs
+          case adapter.class.name
+          when INLINE then false
+          when TEST then !adapter.perform_enqueued_jobs && !adapter.perform_enqueued_at_jobs
+          else !pretends?(adapter)
+          end
         end
 
         # @return [Boolean] does the adapter itself run a job again that has raised?
