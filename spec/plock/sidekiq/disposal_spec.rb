@@ -132,6 +132,14 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     expect([scheduled.size, retries.size, held]).to eq([0, 0, []])
   end
 
+  it "gives its key back when its queue or set is cleared by the other name of that, 💣" do
+    job_class(during: :queued)
+    SomeJob.perform_async(1)
+    SomeJob.perform_in(100, 2)
+    expect([queue, scheduled].map(&:💣)).to eq([true, true])
+    expect([queue.size, scheduled.size, held]).to eq([0, 0, []])
+  end
+
   it "leaves a cleared queue as Sidekiq does, also an empty one" do
     expect(Sidekiq::Queue.new("none").clear).to be(true)
     pushed

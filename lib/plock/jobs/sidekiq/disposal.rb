@@ -20,6 +20,9 @@ module Plock
       CLEARED_TTL = 3600
       PAGE = 500
 
+      # Sidekiq's alias of `clear`, which stays bound to its own method.
+      OTHER_NAME = :💣
+
       # Prepended to Sidekiq::JobRecord.
       module Deleted
         def delete
@@ -32,6 +35,7 @@ module Plock
         def clear
           Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
         end
+        define_method(OTHER_NAME) { clear }
 
         def delete_by_value(name, value)
           super.tap { |deleted| Disposal.of_text(value) if deleted && deleted != 0 }
@@ -58,6 +62,7 @@ module Plock
         def clear
           Disposal.aside(@rname, ->(redis, key, from, to) { redis.lrange(key, from, to) }) { super }
         end
+        define_method(OTHER_NAME) { clear }
       end
 
       class << self
