@@ -40,6 +40,18 @@ RSpec.describe "A queued Sidekiq job that is not run" do
       expect([dead.size, held]).to eq([1, []])
     end
 
+    it "gives its key back if sidekiq_retries_exhausted or another death handler raises" do
+      pushed(retry: 0)
+      SomeJob.sidekiq_retries_exhausted { raise "a bug" }
+      handlers = Sidekiq.default_configuration.death_handlers
+      handlers.unshift(->(*) { raise "another bug" })
+      work_all
+      expect([dead.size, held]).to eq([1, []])
+      expect(log).to match(/a bug/).and match(/another bug/)
+    ensure
+      handlers.shift
+    end
+
     it "still keeps it taken for at_least:" do
       job_class(key: "k", during: :queued_and_running, at_least: 30, sidekiq: { retry: 0 }) do |*|
         raise "oops"

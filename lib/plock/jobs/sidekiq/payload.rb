@@ -12,10 +12,10 @@ module Plock
       NAME = Guard::JobState::NAME
 
       # Sidekiq gives a failed job to its error handlers, and its own handler logs the whole job,
-      # and for an internal error also the text of the job. This handler runs before them and
-      # removes the ticket. Sidekiq retries another copy of the job.
+      # and for an internal error also the text of the job. This handler runs before them and gives
+      # them copies without the ticket, since the death handlers may still need the job itself.
       SCRUB = ->(_error, context, _config) do
-        Payload.scrub(context[:job]) if context[:job].is_a?(Hash)
+        context[:job] = Payload.scrubbed(context[:job]) if context[:job].is_a?(Hash)
         Payload.scrub_text(context)
       end
 
@@ -53,18 +53,20 @@ module Plock
         end
 
         # @param item [Hash]
-        def scrub(item) = places(item).each { |place| place.delete(NAME) }
+        # @return [Hash] a copy without tickets
+        def scrubbed(item)
+          copy = item.except(NAME)
+          wrapped = wrapped_in(item)
+          copy["args"] = [wrapped.except(NAME), *item["args"].drop(1)] if wrapped
+          copy
+        end
 
-        # Sidekiq still needs the text itself, so a copy is put into its place.
-        #
-        # @param context [Hash]
+        # @param context [Hash] of an error
         def scrub_text(context)
           text = context[:jobstr]
           return unless text.is_a?(String) && text.include?(MARK)
 
-          item = ::Sidekiq.load_json(text)
-          scrub(item)
-          context[:jobstr] = ::Sidekiq.dump_json(item)
+          context[:jobstr] = ::Sidekiq.dump_json(scrubbed(::Sidekiq.load_json(text)))
         rescue StandardError # it is the text of no job
           context.delete(:jobstr)
         end
@@ -72,8 +74,12 @@ module Plock
         private
 
         def places(item)
+          [item, wrapped_in(item)].select { |place| place.is_a?(Hash) && place.key?(NAME) }
+        end
+
+        def wrapped_in(item)
           wrapped = item["args"].first if item["wrapped"] && item["args"].is_a?(Array)
-          [item, wrapped].select { |place| place.is_a?(Hash) && place.key?(NAME) }
+          wrapped if wrapped.is_a?(Hash)
         end
       end
     end
