@@ -74,6 +74,25 @@ RSpec.describe "A guarded ActiveJob that fails" do
     RUBY
   end
 
+  it "is enqueued again, and runs, without its key, if it got that when it started" do
+    run_jobs(:inline, <<~'RUBY')
+      use_list
+      class Import < Guarded
+        guard_with key: "k", during: :queued,
+                   on_conflict: ->(conflict) { conflict.conflicts == 1 ? :reschedule : :discard }
+        retry_on OnceFailed, wait: 1
+        def perform
+          DONE << executions
+          raise OnceFailed if executions == 1
+        end
+      end
+      Plock.acquire("k") { Import.perform_later }
+      work_list
+      Plock.acquire("k") { work_list }
+      see "run", done, [1, 2]
+    RUBY
+  end
+
   it "is enqueued again if the store is away by then" do
     run_jobs(:inline, <<~'RUBY')
       use_list

@@ -67,7 +67,8 @@ module Plock
       end
 
       # A job that was rescheduled when it was pushed has never had its key: now it must get it
-      # once. A retry finds that key taken by its own job until `at_least:` is over.
+      # once. A retry of Sidekiq's has the ticket from before, and finds the key taken by its own
+      # job until `at_least:` is over.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }
@@ -77,7 +78,7 @@ module Plock
             Held.acquire(
               @work.store, @work.key, @guard.limit, ttl: @guard.queued_ttl, wait: 0,
               at_least: @guard.at_least, label: @work.label
-            ) { nil }
+            ) { @ticket.put_off = false }
           end
         end
       end
