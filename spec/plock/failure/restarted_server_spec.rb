@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/failures"
+require "support/scripts"
 
 RSpec.describe "A server that comes back as another" do
   include Support::Failures
@@ -98,5 +99,64 @@ RSpec.describe "A server that comes back as another" do
     expect(there).to be(true)
     expect(codes - [:readonly]).to be_empty
     expect(held?(key, master)).to be(false)
+  end
+
+  describe "is a replica now, and had the channel of the waiters" do
+    let(:master) { redis_server(config: { "repl-diskless-sync-delay" => "0" }) }
+    let(:gate) { proxy(server) }
+    let(:store) { warm(open_store(gate.url)) }
+
+    def demote = server.call("REPLICAOF", "127.0.0.1", master.port.to_s)
+
+    def channel(server) = server.call("CLIENT", "LIST", "TYPE", "pubsub")[/^id=\d+/]
+
+    # They wait in this order, and leave their numbers there when they enter.
+    def waiters_for(lease, server, count)
+      entered = Queue.new
+      queue = Support::Scripts.queue(lease.store_key)
+      count.times do |number|
+        background { store.acquire(lease.key, wait: 60) { entered << number } }
+        eventually { server.call("ZCARD", queue) == number + 1 }
+      end
+      entered
+    end
+
+    def expect_waiters_at(server)
+      lease = store.acquire(unique_key, ttl: 60, wait: 5)
+      entered = waiters_for(lease, server, 3)
+      expect(channel(server)).not_to be_nil
+      lease.release
+      expect(Array.new(3) { entered.pop }).to eq([0, 1, 2])
+    end
+
+    it "and the address leads to the new master: the channel is opened there" do
+      expect_waiters_at(server)
+      demote
+      gate.upstream = master
+      expect_waiters_at(master)
+    end
+
+    # Neither its idle connections nor a renewal tell later that it is the old one.
+    it "and the address leads to the new master later: the channel that came back is left, too" do
+      lease = store.acquire(unique_key, ttl: 60, renew: true)
+      before = await_watch(lease)
+      demote
+      eventually { !held?(lease.store_key, server) } # it has the data of the new master
+      expect(attempt_failure(store).code).to eq(:readonly)
+      eventually { ![nil, before].include?(channel(server)) }
+      gate.upstream = master
+      server.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      expect_waiters_at(master)
+      expect(lease.release).to be(false)
+    end
+
+    # Returns when the lease names the channel: then it is not renewed for a while.
+    def await_watch(lease)
+      listener = eventually { channel(server) }
+      name = server.call("PUBSUB", "CHANNELS").first[/\h+\z/]
+      note = Support::Scripts.companion(lease.store_key)
+      eventually { server.call("GET", note).include?(name) }
+      listener
+    end
   end
 end

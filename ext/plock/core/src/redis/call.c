@@ -345,6 +345,8 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
     if (status == PLOCK_OK) {
         error->status = PLOCK_OK; /* forget that the script was unknown */
         *error->message = 0;
+        if (plock__shows_primary(&call->request, *value))
+            plock__node_served(call->node, call->connection);
         return PLOCK_OK;
     }
     if (status == PLOCK_AGAIN) {

@@ -108,7 +108,7 @@ static bool is_needed(const plock_coordinator *coordinator) {
 /* Sentinels have named another primary, or a server said that it is none: leaves the old one. */
 static void leave_stale_server(plock_coordinator *coordinator) {
     plock_channel *channel = &coordinator->channel;
-    if (!coordinator->failover || !channel->connection) return;
+    if (!channel->connection) return;
     plock__enter();
     const bool stale = plock__node_left(coordinator->node, channel->connection);
     if (stale) coordinator->open = false;

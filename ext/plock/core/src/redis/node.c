@@ -17,9 +17,22 @@ static void moved(void *of) {
     plock__coordinator_review(node);
 }
 
+/* With sentinels, each connection asks the server for its role. */
 void plock__node_moved(plock_node *node) {
     plock__enter();
     moved(node);
+    atomic_store(&node->astray, !node->config->sentinels);
+    plock__leave();
+}
+
+void plock__node_served(plock_node *node, const plock_connection *connection) {
+    if (!atomic_load_explicit(&node->astray, memory_order_relaxed)) return;
+    plock__enter();
+    const bool found = atomic_load(&node->astray) && !plock__node_left(node, connection);
+    if (found) {
+        atomic_store(&node->astray, false);
+        moved(node);
+    }
     plock__leave();
 }
 

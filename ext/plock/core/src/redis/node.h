@@ -33,6 +33,8 @@ struct plock_node {
     atomic_bool functions; /* the user may not call scripts, so functions are called */
     /* the pool's epoch since the last sign of another server; under the lock */
     unsigned moved_in;
+    /* a server has said that it is no primary, and no other one has answered since */
+    atomic_bool astray;
 #ifdef PLOCK_TESTING
     plock_transport *(*make_transport)(plock_node *); /* NULL: as the config says */
 #endif
@@ -65,6 +67,11 @@ bool plock__node_knew(const plock_node *node, unsigned script);
  * channel again, and has every waiter ask again, and every watched lease checked. Not with the lock
  * held. */
 void plock__node_moved(plock_node *node);
+
+/* A primary has answered on this connection. If it is the first one since a server has said that it
+ * is none, what was opened in between may have come to the old server: all is made again. Not with
+ * the lock held. */
+void plock__node_served(plock_node *node, const plock_connection *connection);
 
 /* Was this connection made before the last call of plock__node_moved? A connection that breaks or
  * falls silent is no sign of another server. With the lock held. */

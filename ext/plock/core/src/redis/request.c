@@ -201,6 +201,17 @@ bool plock__grants(plock_script_id script, const plock_value *answer) {
     }
 }
 
+bool plock__shows_primary(const plock_request *request, const plock_value *answer) {
+    switch (request->script) {
+    case PLOCK__ACQUIRE:
+    case PLOCK__SHARED_ACQUIRE: return true;
+    case PLOCK__EXTEND:
+    case PLOCK__SHARED_EXTEND: /* without a TTL it only reads */
+        return request->arguments > 1 && plock__grants(request->script, answer);
+    default: return false;
+    }
+}
+
 plock_status plock__not_our_answer(plock_error *error) {
     return plock__fail(error, PLOCK_PROTOCOL, "an answer that none of our scripts gives");
 }

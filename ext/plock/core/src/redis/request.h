@@ -91,6 +91,9 @@ PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, ploc
  */
 bool plock__grants(plock_script_id script, const plock_value *answer);
 
+/* Can only a primary have answered so, because the script has written? */
+bool plock__shows_primary(const plock_request *request, const plock_value *answer);
+
 /* Reports an answer that none of our scripts gives. Returns PLOCK_PROTOCOL. */
 plock_status plock__not_our_answer(plock_error *error);
 
