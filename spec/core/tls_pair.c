@@ -12,13 +12,12 @@ plock_status tls_pair_renew(tls_pair *pair) {
     if (pair->transport) pair->transport->does->destroy(pair->transport);
     pair->transport = NULL;
     tls_server_hang_up(&pair->server, false);
-    if (!pair->context) {
-        (void)thread_state_drop();
-        const plock_status status = plock__tls_context(&pair->context, pair->config, &pair->error);
-        CHECK(!thread_state_drop());
-        if (status) return status;
-    }
-    pair->transport = plock__tls_transport(pair->config, &pair->resolver, pair->context);
+    SSL_CTX *context;
+    (void)thread_state_drop();
+    const plock_status status = plock__tls_context(&context, pair->config, &pair->error);
+    CHECK(!thread_state_drop());
+    if (status) return status;
+    pair->transport = plock__tls_transport(pair->config, &pair->resolver, context);
     return pair->transport ? PLOCK_OK : PLOCK_NO_MEMORY;
 }
 
@@ -80,10 +79,9 @@ plock_status tls_pair_read(tls_pair *pair, char *bytes, size_t size, size_t *got
 void tls_pair_stop(tls_pair *pair) {
     (void)thread_state_drop();
     if (pair->transport) pair->transport->does->destroy(pair->transport);
-    plock__tls_context_free(pair->context);
+    plock_config_free(pair->config);
     CHECK(!thread_state_drop());
     plock__resolver_clear(&pair->resolver);
-    plock_config_free(pair->config);
     tls_server_stop(&pair->server);
     fake_settle();
 }

@@ -9,7 +9,6 @@ typedef struct tls_pair {
     tls_server server;
     plock_config *config;
     plock_resolver resolver;
-    SSL_CTX *context;
     plock_transport *transport;
     plock_interest interest;
     plock_error error;

@@ -3,10 +3,12 @@
 require "spec_helper"
 require "support/cluster"
 require "support/failures"
+require "support/files_that_go"
 require "support/moving_slots"
 
 RSpec.describe "TLS with a Redis Cluster", :slow, needs: Support::RedisServer::PROGRAM do
   include Support::Failures
+  include Support::FilesThatGo
   include Support::MovingSlots
 
   before(:all) { @cluster = Support::Cluster.new(replicas: 0, kind: :tls) }
@@ -48,6 +50,17 @@ RSpec.describe "TLS with a Redis Cluster", :slow, needs: Support::RedisServer::P
     rooms = move_under_load(cluster, used(open_store(cluster.url, **options)), key)
     expect(rooms.map(&:most)).to all(eq(1))
     expect(rooms.sum(&:count)).to be > 100
+  end
+
+  it "goes on if the files are out of reach, also with a node that it has not met" do
+    store = open_store(cluster.url, attempt_timeout: 5, connect_timeout: 5, **files)
+    first, *others = cluster.spread(key, each: 1)
+    lease = store.acquire(first, ttl: 60)
+    files_go
+    expect(others.map { |name| store.acquire(name) { :entered } }).to all(eq(:entered))
+    cluster.servers.each { |one| one.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") }
+    expect(lease.release).to be(true)
+    expect(store.acquire_all([first, *others]) { :entered }).to eq(:entered)
   end
 
   it "is refused if no authority vouches for the nodes" do

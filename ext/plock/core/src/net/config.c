@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "net/transport.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -378,6 +379,7 @@ void plock_config_free(plock_config *config) {
     free_sentinels(config->sentinels);
     free_hosts(config->cluster);
     plock__free(config->cluster);
+    plock__tls_context_free(config->tls);
     plock__free_secret(config->password);
     char *texts[] = {config->server.host, config->path,    config->username, config->database,
                      config->ca_file,     config->ca_path, config->cert,     config->key,

@@ -38,6 +38,7 @@ struct plock_config {
     char *username, *password, *database; /* NULL: not given */
     char *ca_file, *ca_path, *cert, *key, *server_name;
     bool unverified;
+    struct ssl_ctx_st *tls; /* made at the first connection, and kept; under the lock */
     plock_encoding encoding;
     unsigned pool_size, replicas;
     plock_ns connect_timeout, command_timeout, attempt_timeout, release_timeout;

@@ -6,10 +6,11 @@
 #include <poll.h>
 
 plock_status plock__inquiry_start(plock_inquiry *inquiry, plock_error *error) {
-    const plock_config *config = inquiry->config;
+    plock_config *config = inquiry->config;
+    struct ssl_ctx_st *tls;
     inquiry->deadline = plock_after(plock_now(), config->connect_timeout);
     if (config->scheme == PLOCK_TLS_OVER_TCP) {
-        const plock_status status = plock__tls_context(&inquiry->tls, config, error);
+        const plock_status status = plock__tls_context(&tls, config, error);
         if (status) return status;
     }
     plock__pool_start(&inquiry->pool, PLOCK__ASKED_MAX);
@@ -25,8 +26,8 @@ void plock__inquiry_add(plock_inquiry *inquiry, const char *host, const char *po
 /* --- one question --- */
 
 static plock_status connect_to(plock_inquiry *inquiry, plock_question *q) {
-    const plock_status status = plock__dial(&q->connection, inquiry->config, &q->resolver,
-                                            &inquiry->tls, &inquiry->pool, &q->error);
+    const plock_status status = plock__dial_beside(&q->connection, inquiry->config, &q->resolver,
+                                                   &inquiry->pool, &q->error);
     if (!status && inquiry->large && plock__connection_enlarge(q->connection))
         return plock__fail_plainly(&q->error, PLOCK_NO_MEMORY);
     return status;
@@ -112,5 +113,4 @@ void plock__inquiry_end(plock_inquiry *inquiry) {
         plock__resolver_clear(&q->resolver);
     }
     if (inquiry->started) plock__pool_clear(&inquiry->pool);
-    plock__tls_context_free(inquiry->tls);
 }

@@ -29,13 +29,12 @@ typedef plock_status plock__answer_reader(plock_inquiry *inquiry, plock_question
 /* Lives on the heap: a child that is forked meanwhile finds the connections through the pool, and
  * closes them. */
 struct plock_inquiry {
-    const plock_config *config; /* for the connections */
-    plock__asker *ask;          /* NULL: nothing is asked once a connection is open */
+    plock_config *config; /* for the connections */
+    plock__asker *ask;    /* NULL: nothing is asked once a connection is open */
     plock__answer_reader *read;
     bool large; /* answers may be large */
     bool started;
     plock_pool pool;
-    struct ssl_ctx_st *tls;
     plock_ns deadline;
     unsigned count; /* of those in the list */
     unsigned asked; /* how many of them have been asked, the first ones */

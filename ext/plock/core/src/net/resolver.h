@@ -30,7 +30,7 @@ typedef struct plock_addresses {
 /* Finds the addresses by other means than the host's name. It runs on the resolver's thread, and
  * may block for as long as the config's connect_timeout. `known` is what it found the last time;
  * its host is "" if it has not found anything yet. */
-typedef plock_status plock__finder(const plock_config *config, const plock_addresses *known,
+typedef plock_status plock__finder(plock_config *config, const plock_addresses *known,
                                    plock_addresses *found, plock_error *error);
 
 typedef struct plock_lookup plock_lookup;

@@ -188,7 +188,7 @@ static unsigned first_primary(plock_inquiry *servers) {
 }
 
 /* As many sentinels have named one server as another. */
-static plock_addresses *break_tie(search *s, const plock_config *config, unsigned votes) {
+static plock_addresses *break_tie(search *s, plock_config *config, unsigned votes) {
     plock_addresses *tied[PLOCK__ASKED_MAX] = {NULL};
     plock_error ignored;
     plock_inquiry *servers = plock__allocate(sizeof *servers);
@@ -215,7 +215,7 @@ static plock_addresses *break_tie(search *s, const plock_config *config, unsigne
 
 /* They may know one server by several names. Otherwise the servers are asked. Without an answer the
  * first one of the URL decides. */
-static plock_addresses *decide(search *s, const plock_config *config) {
+static plock_addresses *decide(search *s, plock_config *config) {
     unsigned votes;
     resolve_all(s);
     plock_addresses *most = most_named(s, &votes);
@@ -243,7 +243,7 @@ static plock_status not_found(const search *s, plock_error *error) {
                        inquiry->count, primary);
 }
 
-static plock_status start(search *s, const plock_config *config, const plock_addresses *known,
+static plock_status start(search *s, plock_config *config, const plock_addresses *known,
                           plock_error *error) {
     s->sentinels = config->sentinels;
     s->known = known;
@@ -258,7 +258,7 @@ static plock_status start(search *s, const plock_config *config, const plock_add
     return status;
 }
 
-plock_status plock__find_primary(const plock_config *config, const plock_addresses *known,
+plock_status plock__find_primary(plock_config *config, const plock_addresses *known,
                                  plock_addresses *found, plock_error *error) {
     search *s = plock__allocate(sizeof *s);
     if (!s) return plock__fail_plainly(error, PLOCK_NO_MEMORY);

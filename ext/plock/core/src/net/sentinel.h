@@ -14,8 +14,7 @@
  * Returns PLOCK_OK; PLOCK_BAD_CONFIG if more than half of them know no such primary; or the failure
  * of one of them. That is one that no later attempt can cure only if all have answered or failed.
  */
-PLOCK_MUST_USE plock_status plock__find_primary(const plock_config *config,
-                                                const plock_addresses *known,
+PLOCK_MUST_USE plock_status plock__find_primary(plock_config *config, const plock_addresses *known,
                                                 plock_addresses *found, plock_error *error);
 
 /* --- one sentinel, for the code that listens to it --- */

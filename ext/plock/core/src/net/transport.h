@@ -41,13 +41,17 @@ struct plock_transport {
 plock_transport *plock__socket_transport(const plock_config *config, plock_resolver *resolver);
 
 struct ssl_ctx_st;
-/* TLS over TCP. The connections of a store share the context. */
+/* TLS over TCP. Takes a reference to the context. */
 plock_transport *plock__tls_transport(const plock_config *config, plock_resolver *resolver,
                                       struct ssl_ctx_st *context);
 
-/* Reads the certificates. Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
-PLOCK_MUST_USE plock_status plock__tls_context(struct ssl_ctx_st **context,
-                                               const plock_config *config, plock_error *error);
+/* Returns the context for all connections with this config, which keeps it. The first call reads
+ * the certificates, which may be out of reach later. If that fails, the next call reads again.
+ * Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. Not with the lock held. */
+PLOCK_MUST_USE plock_status plock__tls_context(struct ssl_ctx_st **context, plock_config *config,
+                                               plock_error *error);
+
+/* For the config. */
 void plock__tls_context_free(struct ssl_ctx_st *context);
 
 /* For the TLS transport, which reads and writes on the socket of the transport below it. Returns -1

@@ -5,6 +5,7 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "base/process.h"
 #include "runtime/interest.h"
 
 #include <arpa/inet.h>
@@ -151,7 +152,7 @@ static plock_status load_identity(SSL_CTX *context, const plock_config *config,
     return PLOCK_OK;
 }
 
-plock_status plock__tls_context(SSL_CTX **out, const plock_config *config, plock_error *error) {
+static plock_status make_context(SSL_CTX **out, const plock_config *config, plock_error *error) {
     *out = NULL;
     ERR_clear_error();
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
@@ -171,6 +172,26 @@ plock_status plock__tls_context(SSL_CTX **out, const plock_config *config, plock
     else
         *out = context;
     return leave(status);
+}
+
+/* Reading certificates takes milliseconds, so this does it without the lock. Of several threads
+ * that read them at the same time, the first one that succeeds does so for all. */
+plock_status plock__tls_context(SSL_CTX **context, plock_config *config, plock_error *error) {
+    SSL_CTX *made = NULL;
+    plock__enter();
+    *context = config->tls;
+    plock__leave();
+    if (*context) return PLOCK_OK;
+    const plock_status status = make_context(&made, config, error);
+    plock__enter();
+    if (!config->tls) {
+        config->tls = made;
+        made = NULL;
+    }
+    *context = config->tls;
+    plock__leave();
+    SSL_CTX_free(made);
+    return *context ? PLOCK_OK : status;
 }
 
 void plock__tls_context_free(SSL_CTX *context) { SSL_CTX_free(context); }

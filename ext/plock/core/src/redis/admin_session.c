@@ -16,7 +16,6 @@ struct plock_admin_session {
     plock_connection *connection;
     plock_resolver sentinel; /* whose host is NULL if it asks the server */
     plock_load *load;        /* the map of the cluster that it waits for; NULL: none */
-    struct ssl_ctx_st *tls;  /* for a sentinel */
     enum { SILENT, CONNECTING, ASKING, LISTENING } state;
     plock_ns deadline;
     unsigned count;
@@ -71,7 +70,6 @@ void plock_admin_session_free(plock_admin_session *admin_session) {
     if (!admin_session) return;
     plock__begin_step();
     hang_up(admin_session);
-    plock__tls_context_free(admin_session->tls);
     plock__node_release(admin_session->node);
     plock__free(admin_session);
     plock__end_step();
@@ -132,8 +130,8 @@ static void keep(plock_admin_session *admin_session, const plock_value *value) {
 static plock_status connect_to(plock_admin_session *admin_session, plock_error *error) {
     plock_node *node = admin_session->node;
     return admin_session->sentinel.host
-               ? plock__dial(&admin_session->connection, node->config->sentinels->config,
-                             &admin_session->sentinel, &admin_session->tls, &node->pool, error)
+               ? plock__dial_beside(&admin_session->connection, node->config->sentinels->config,
+                                    &admin_session->sentinel, &node->pool, error)
                : plock__node_connect_beside(node, &admin_session->connection, error);
 }
 

@@ -24,8 +24,7 @@ struct plock_failover {
     enum { CLOSED, CONNECTING, SUBSCRIBING, OPEN } state;
     plock_connection *connection;
     plock_resolver resolver; /* of the sentinel */
-    struct ssl_ctx_st *tls;
-    unsigned sentinel; /* the index of the one to listen to */
+    unsigned sentinel;       /* the index of the one to listen to */
     unsigned failures;
     plock_ns deadline, retry_at;
     plock_ns turn_at;  /* when the next sentinel is listened to */
@@ -59,8 +58,8 @@ static plock_status begin(plock_failover *failover, plock_error *error) {
     const plock_endpoint *place = &sentinels->places.list[failover->sentinel];
     failover->resolver = (plock_resolver){.host = place->host, .port = place->port};
     const plock_status status =
-        plock__dial(&failover->connection, sentinels->config, &failover->resolver, &failover->tls,
-                    &failover->node->pool, error);
+        plock__dial_beside(&failover->connection, sentinels->config, &failover->resolver,
+                           &failover->node->pool, error);
     if (status) return status;
     failover->state = CONNECTING;
     failover->deadline = plock_after(plock_now(), sentinels->config->connect_timeout);
@@ -215,7 +214,6 @@ static void let_go(plock_failover *failover) {
     const bool last = --failover->references == 0;
     plock__leave();
     if (!last) return;
-    plock__tls_context_free(failover->tls);
     plock__store_unattend(failover->node);
     plock__free(failover);
 }

@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "net/dial.h"
 #include "net/sentinel.h"
 #include "redis/coordinator.h"
 #include "redis/trim.h"
@@ -84,7 +85,6 @@ const char *plock__node_display(const plock_node *node) {
 void plock__node_clear(plock_node *node) {
     plock__pool_clear(&node->pool);
     plock__resolver_clear(&node->resolver);
-    plock__tls_context_free(node->tls);
     plock__free(node->display);
 }
 
@@ -129,53 +129,16 @@ void plock__node_saw_older(plock_node *node, plock_ns now) {
     atomic_store(&node->older_seen_at, now);
 }
 
-/* Reading certificates takes milliseconds, so this does it without the lock. If two threads read
- * them at the same time, one result is dropped. */
-static plock_status tls_of(plock_node *node, struct ssl_ctx_st **tls, plock_error *error) {
-    plock__enter();
-    *tls = node->tls;
-    plock__leave();
-    if (*tls) return PLOCK_OK;
-    struct ssl_ctx_st *made;
-    const plock_status status = plock__tls_context(&made, node->config, error);
-    if (status) return status;
-    plock__enter();
-    if (!node->tls) {
-        node->tls = made;
-        made = NULL;
-    }
-    *tls = node->tls;
-    plock__leave();
-    plock__tls_context_free(made);
-    return PLOCK_OK;
-}
-
-static plock_status make_transport(plock_node *node, plock_transport **transport,
-                                   plock_error *error) {
-#ifdef PLOCK_TESTING
-    if (node->make_transport) {
-        *transport = node->make_transport(node);
-        return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    }
-#endif
-    if (node->config->scheme != PLOCK_TLS_OVER_TCP) {
-        *transport = plock__socket_transport(node->config, &node->resolver);
-    } else {
-        struct ssl_ctx_st *tls;
-        const plock_status status = tls_of(node, &tls, error);
-        if (status) return status;
-        *transport = plock__tls_transport(node->config, &node->resolver, tls);
-    }
-    return *transport ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
-}
-
 static plock_status make_connection(plock_node *node, plock_connection **connection,
                                     plock_error *error) {
-    plock_transport *transport = NULL;
-    const plock_status status = make_transport(node, &transport, error);
-    if (status) return status;
-    *connection = plock__connection_new(node->config, transport);
-    return *connection ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+#ifdef PLOCK_TESTING
+    if (node->make_transport) {
+        plock_transport *transport = node->make_transport(node);
+        *connection = transport ? plock__connection_new(node->config, transport) : NULL;
+        return *connection ? PLOCK_OK : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    }
+#endif
+    return plock__dial(connection, node->config, &node->resolver, error);
 }
 
 /* While a primary is used that sentinels have named, the coordinator listens to them. Without

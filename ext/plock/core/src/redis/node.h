@@ -19,11 +19,10 @@ struct plock_node {
     unsigned number;
     plock_node_name name;
     char *display; /* the URL of a node of a cluster; NULL: that of the store, or no memory */
-    const plock_config *config;
+    plock_config *config;
     plock_resolver resolver;
     plock_pool pool;
     plock_debts debts;                        /* under the lock */
-    struct ssl_ctx_st *tls;                   /* made at the first connection */
     _Atomic(plock_coordinator *) coordinator; /* NULL: none; changed under the lock */
     /* when a lock was last held by a process that does not notify waiters; 0: never */
     _Atomic plock_ns older_seen_at;
