@@ -114,7 +114,7 @@ module Plock
       verify: :verify_mode, server_name: :text,
       sentinel_username: :text, sentinel_password: :text, sentinel_tls: :switch,
       sentinel_ca_file: :file, sentinel_ca_path: :file, sentinel_cert: :file, sentinel_key: :file,
-      sentinel_verify: :verify_mode, sentinel_server_name: :text, encoding: :encoding
+      sentinel_verify: :verify_mode, sentinel_server_name: :name, encoding: :encoding
     }.freeze
 
     # Opens a store in the memory of this process.
@@ -185,7 +185,8 @@ module Plock
       # @option options [Boolean] :sentinel_tls as the scheme of the URL says
       # @option options [String, Pathname] :sentinel_ca_file, and `:sentinel_ca_path`,
       #   `:sentinel_cert`, `:sentinel_key`, `:sentinel_verify`, `:sentinel_server_name`: the same
-      #   for the sentinels. Those of the servers, if none of them is given
+      #   for the sentinels. Each is as for the servers if it is not given, but the first two go
+      #   together, and so do the next two. An empty name is that of the sentinel's host
       # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's
       #   Marshal would, to share locks with a Moneta store
       # @option options [String] :secret the secret that hashes the keys, at least 16 bytes; by
@@ -344,6 +345,9 @@ module Plock
         fail_with("#{name} must be a String, not empty and without NUL") unless text?(value)
         value
       end
+
+      # Empty: the host's.
+      def check_name(name, value) = value == "" ? value : check_text(name, value)
 
       def text?(value) = value.is_a?(String) && !value.empty? && !value.b.include?("\0")
 

@@ -142,38 +142,6 @@ static void a_cluster_has_one_database(void) {
     plock_config_free(config);
 }
 
-static void sentinels_have_options_of_their_own(void) {
-    plock_error error;
-    plock_config *config =
-        read_url("rediss+sentinel://ali:sesame@a/main?sentinel_username=bob&sentinel_password=b%26b"
-                 "&ca_file=/ca&connect_timeout=3");
-    CHECK_STATUS(plock_config_set(config, "sentinel_tls", "false", &error), PLOCK_OK);
-    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
-    const plock_config *own = config->sentinels->config;
-    CHECK_TEXT(config->username, "ali");
-    CHECK_TEXT(own->username, "bob");
-    CHECK_TEXT(own->password, "b&b");
-    CHECK_INT(own->scheme, PLOCK_TCP);
-    CHECK(own->ca_file == NULL);
-    CHECK_INT(own->connect_timeout, 3 * PLOCK_SECOND);
-    CHECK_STATUS(plock_config_set(config, "sentinel_tls", "true", &error), PLOCK_OK);
-    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
-    CHECK_TEXT(own->ca_file, "/ca");
-    CHECK(!plock_config_unverified(config));
-    CHECK_STATUS(plock_config_set(config, "sentinel_verify", "none", &error), PLOCK_OK);
-    CHECK(plock_config_unverified(config));
-    plock_config_free(config);
-    config = read_url("rediss+sentinel://a/main?verify=none&sentinel_verify=peer");
-    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
-    CHECK(!config->sentinels->config->unverified);
-    plock_config_free(config);
-    config = read_url("redis://a");
-    CHECK_STATUS(plock_config_set(config, "sentinel_password", "x", &error), PLOCK_BAD_CONFIG);
-    CHECK_HAS(error.message, "names no sentinels");
-    CHECK_STATUS(plock_config_set(config, "tls", "true", &error), PLOCK_BAD_CONFIG);
-    plock_config_free(config);
-}
-
 static void user_and_password_are_decoded(void) {
     static const struct {
         const char *url, *username, *password;
@@ -375,7 +343,6 @@ int main(void) {
     RUN(sentinels_name_a_primary);
     RUN(nodes_of_a_cluster_are_listed);
     RUN(a_cluster_has_one_database);
-    RUN(sentinels_have_options_of_their_own);
     RUN(user_and_password_are_decoded);
     RUN(what_is_not_said_has_its_default);
     RUN(the_query_takes_every_option);

@@ -112,6 +112,11 @@ RSpec.describe Plock::Store do
       verify: [true, false, "none"], server_name: [""], encoding: ["plain", :json]
     }
 
+    it "takes the host of a sentinel for an empty name, which the servers have not" do
+      expect(given("redis+sentinel://h/main", sentinel_server_name: "").last)
+        .to eq(sentinel_server_name: "")
+    end
+
     good.each do |name, values|
       values.each do |value|
         it "accepts #{name}: #{value.inspect}" do

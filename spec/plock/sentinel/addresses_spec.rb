@@ -63,22 +63,6 @@ RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM 
     expect(failure(url, sentinel_password: "sesame")).to be_nil
   end
 
-  it "is verified like a server's with TLS, unless it has options of its own" do
-    server = redis_server(:tls)
-    monitor = ["main", "127.0.0.1", server.port.to_s, "1"]
-    ca_file = Support::Certificates.ca.cert_file
-    guarded = redis_server(:sentinel, cert: Support::Certificates.server, monitor: monitor)
-    url = "rediss+sentinel://127.0.0.1:#{guarded.port}/main?attempt_timeout=5&connect_timeout=5"
-    expect(failure(url, ca_file: ca_file)).to be_nil
-    expect(failure(url, ca_file: ca_file, sentinel_ca_file: ca_file)).to be_nil
-    expect(failure(url)).to be_a(Plock::AuthenticationError).and(
-      have_attributes(message: /the sentinel 127\.0\.0\.1:#{guarded.port}: .*certificate/)
-    )
-    expect(failure(url, ca_file: ca_file, sentinel_server_name: "other.example")).to be_a(
-      Plock::AuthenticationError
-    )
-  end
-
   it "is refused options that belong to sentinels where there are none" do
     expect { open_store(shared_redis.url, sentinel_password: "x") }.to raise_error(
       Plock::ConfigurationError, /names no sentinels/

@@ -7,18 +7,51 @@ RSpec.describe "TLS with sentinels", needs: Support::RedisServer::PROGRAM do
   include Support::FilesThatGo
 
   let(:server) { redis_server(:tls) }
-  let(:sentinel) do
-    redis_server(
-      :sentinel, cert: Support::Certificates.server,
-                 monitor: ["main", "127.0.0.1", server.port.to_s, "1"]
+  let(:sentinel) { sentinel_of(server) }
+  let(:patient) { { attempt_timeout: 5, connect_timeout: 5, release_timeout: 5 } }
+  let(:key) { "tls:#{SecureRandom.hex(4)}" }
+  let(:ca) { { ca_file: Support::Certificates.ca.cert_file } }
+  let(:elsewhere) { Support::Certificates.wrong_name }
+
+  def sentinel_of(server, cert: Support::Certificates.server)
+    monitor = ["main", "127.0.0.1", server.port.to_s, "1"]
+    redis_server(:sentinel, cert: cert, monitor: monitor)
+  end
+
+  def store_of(sentinel, **options) =
+    open_store("rediss+sentinel://127.0.0.1:#{sentinel.port}/main", **options, **patient)
+
+  def expect_service(...) = expect(store_of(...).acquire(key) { :entered }).to eq(:entered)
+
+  def expect_refusal(sentinel, words, **options)
+    expect { store_of(sentinel, **options).acquire(key) { nil } }.to raise_error(
+      Plock::AuthenticationError, /the sentinel 127\.0\.0\.1:#{sentinel.port}: .*#{words}/
     )
   end
-  let(:patient) { { attempt_timeout: 5, connect_timeout: 5, release_timeout: 5 } }
-  let(:url) { "rediss+sentinel://127.0.0.1:#{sentinel.port}/main" }
-  let(:key) { "tls:#{SecureRandom.hex(4)}" }
-  let(:store) { open_store(url, **files, **patient) }
+
+  it "verifies them as it does the servers" do
+    expect_service(sentinel, **ca)
+    expect_refusal(sentinel, "certificate")
+  end
+
+  it "verifies them by the name of the servers, unless they have one of their own" do
+    common = sentinel_of(named = redis_server(:tls, cert: elsewhere), cert: elsewhere)
+    expect_service(common, server_name: "elsewhere.example", **ca)
+    single = sentinel_of(named)
+    expect_refusal(single, "mismatch", server_name: "elsewhere.example", **ca)
+    expect_service(single, server_name: "elsewhere.example", sentinel_server_name: "", **ca)
+  end
+
+  it "takes from the servers what it is not given for them" do
+    expect_service(sentinel_of(server, cert: elsewhere),
+                   sentinel_server_name: "elsewhere.example", **ca)
+    expect_service(sentinel, sentinel_ca_file: ca[:ca_file], **ca)
+    expect_refusal(sentinel, "mismatch", sentinel_server_name: "other.example", **ca)
+  end
 
   describe "whose files are out of reach after the first call" do
+    let(:store) { store_of(sentinel, **files) }
+
     before do
       store.acquire(key) { nil }
       @lease = store.acquire(key, ttl: 60)

@@ -36,10 +36,11 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
  *                              PLOCK_REPLICAS_MAX
  *   ca_file, ca_path, cert, key   PEM files for TLS
  *   verify               "peer" or "none"
- *   server_name          the name to verify
+ *   server_name          the name to verify; "": the host's
  *   sentinel_username, sentinel_password, sentinel_ca_file, sentinel_ca_path, sentinel_cert,
- *   sentinel_key, sentinel_verify, sentinel_server_name   the same for the sentinels; those of TLS
- *                        are the servers' if none is given; a query may have each of them
+ *   sentinel_key, sentinel_verify, sentinel_server_name   the same for the sentinels; each one of
+ *                        TLS is the servers' if it is not given, but ca_file and ca_path go
+ *                        together, and so do cert and key; a query may have each of them
  *   sentinel_tls         "true" or "false": as the scheme of the URL says if not given
  *   encoding             "plain", or "marshal": the lock's value in the format of Ruby's Marshal
  *

@@ -242,7 +242,7 @@ plock_status plock__config_option(plock_config *config, const char *name, const 
         if (!config->sentinels)
             return plock__fail(error, PLOCK_BAD_CONFIG, "%s: the URL names no sentinels", name);
         of = config->sentinels->config;
-        if (option->allowed & IN_QUERY) config->sentinels->own_tls = true;
+        if (option->set == set_verify) config->sentinels->own_verify = true;
     }
     return option->set((char *)of + option->field, name, value, error);
 }
@@ -317,21 +317,31 @@ bool plock_config_sentinel(const plock_config *config, unsigned number, const ch
     return true;
 }
 
-static plock_status inherit_text(char **to, const char *from, plock_error *error) {
-    return *to || !from ? PLOCK_OK : plock__config_text(to, "an option", from, error);
+static plock_status copy_text(char **to, const char *from, plock_error *error) {
+    return from ? plock__config_text(to, "an option", from, error) : PLOCK_OK;
 }
 
-/* Sentinels with TLS are verified as the servers are, if they have no options of their own. */
+/* What is not given for the sentinels is as for the servers. The two sources of trust go together,
+ * and so do the certificate and its key. */
+static plock_status inherit_tls(plock_config *to, const plock_config *from, plock_error *error) {
+    const bool trusts = to->ca_file || to->ca_path;
+    plock_status status = trusts ? PLOCK_OK : copy_text(&to->ca_file, from->ca_file, error);
+    if (!status && !trusts) status = copy_text(&to->ca_path, from->ca_path, error);
+    if (!status && !to->cert) {
+        status = copy_text(&to->key, from->key, error);
+        if (!status) status = copy_text(&to->cert, from->cert, error);
+    }
+    if (!status && !to->server_name) status = copy_text(&to->server_name, from->server_name, error);
+    return status;
+}
+
 static plock_status inherit(plock_config *config, plock_error *error) {
-    plock_config *to = config->sentinels->config;
+    const plock_sentinels *sentinels = config->sentinels;
+    plock_config *to = sentinels->config;
     to->connect_timeout = config->connect_timeout;
     to->command_timeout = config->command_timeout;
-    if (to->scheme != PLOCK_TLS_OVER_TCP || config->sentinels->own_tls) return PLOCK_OK;
-    to->unverified = config->unverified;
-    plock_status status = inherit_text(&to->ca_file, config->ca_file, error);
-    if (!status) status = inherit_text(&to->ca_path, config->ca_path, error);
-    if (!status) status = inherit_text(&to->cert, config->cert, error);
-    return status ? status : inherit_text(&to->key, config->key, error);
+    if (!sentinels->own_verify) to->unverified = config->unverified;
+    return to->scheme == PLOCK_TLS_OVER_TCP ? inherit_tls(to, config, error) : PLOCK_OK;
 }
 
 plock_status plock__config_check(plock_config *config, plock_error *error) {

@@ -24,7 +24,7 @@ typedef struct plock_sentinels {
     char *primary; /* its name, which Sentinel calls the name of the master */
     plock_endpoints places;
     plock_config *config; /* how to connect to them; without a host */
-    bool own_tls;         /* has an option for their TLS been set? */
+    bool own_verify;      /* has sentinel_verify been set? */
 } plock_sentinels;
 
 struct plock_config {

@@ -216,7 +216,7 @@ static plock_status start(tls_transport *t, plock_error *error) {
     SSL_set_bio(t->ssl, bio, bio); /* SSL now owns it */
     SSL_set_connect_state(t->ssl);
     const char *name = t->config->server_name;
-    if (!set_name(t->ssl, name ? name : plock__socket_host(t->socket)))
+    if (!set_name(t->ssl, name && *name ? name : plock__socket_host(t->socket)))
         return plock__fail(error, PLOCK_BAD_CONFIG,
                            "server_name: not a name that a certificate can have");
     return PLOCK_OK;
