@@ -54,6 +54,7 @@ typedef struct plock_call {
     plock_redirection redirection;
     unsigned hops, pauses; /* how often it was sent elsewhere since the last pause, and paused */
     bool asking;           /* the node has the key only for those that say ASKING before */
+    bool crowded;          /* the store has no room for a node that it was sent to */
     plock_ns resume_at;    /* while PAUSING */
 } plock_call;
 

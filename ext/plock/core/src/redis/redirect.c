@@ -136,6 +136,7 @@ static plock_node *target(const plock_call *call) {
 static plock_node *heed(plock_call *call) {
     const plock_redirection to = call->redirection;
     plock_node *node = target(call);
+    call->crowded = !node && plock__routes_full(call->node->store);
     if (!node || to.asks) return node;
     plock__routes_move(node->store, to.slot, node);
     plock__routes_doubt(node->store);
@@ -164,6 +165,11 @@ plock_status plock__redirect_failed(const plock_call *call, plock_status status,
     /* TRYAGAIN: while their slot moves, some of the keys are at another node */
     if (status == PLOCK_CLUSTERDOWN && call->request.keys > 1)
         status = plock__fail_plainly(error, PLOCK_CROSSSLOT);
+    if (call->crowded && (status == PLOCK_MOVED || status == PLOCK_CLUSTERDOWN))
+        status = plock__fail(error, PLOCK_CLUSTERDOWN,
+                             "the key is at a node for which the store has no room: it has met %d. "
+                             "Open another store",
+                             PLOCK__NODES_MAX);
     if (status == PLOCK_MOVED)
         status = plock__fail(error, PLOCK_CLUSTERDOWN, "the key is just moving to another node");
     if (plock_status_unreachable(status) || status == PLOCK_CLUSTERDOWN ||

@@ -51,6 +51,13 @@ plock_node *plock__routes_node(plock_store *store, const plock_node_name *name) 
     return adds ? made : node;
 }
 
+bool plock__routes_full(const plock_store *store) {
+    plock__enter();
+    const bool full = store->routes->count == PLOCK__NODES_MAX;
+    plock__leave();
+    return full;
+}
+
 void plock__routes_free(plock_store *store) {
     plock_routes *routes = store->routes;
     if (!routes) return;

@@ -13,7 +13,8 @@
 #include "redis/request.h"
 #include "redis/store.h"
 
-enum { PLOCK__NODES_MAX = 4096 }; /* of a store, in all its life */
+/* Of a store, in all its life: nothing counts who still points to a node that serves no slot. */
+enum { PLOCK__NODES_MAX = 4096 };
 
 typedef struct plock_load plock_load;
 typedef struct plock_trim plock_trim;
@@ -54,6 +55,9 @@ bool plock__is_no_server(const plock_node *node);
 /* Finds the node with this name, or makes it. Returns NULL if there is no memory, or there are too
  * many nodes. Not with the lock held. */
 plock_node *plock__routes_node(plock_store *store, const plock_node_name *name);
+
+/* Has the store met as many nodes as it can? Not with the lock held. */
+bool plock__routes_full(const plock_store *store);
 
 /* A node has said that another one serves the slot. Not with the lock held. */
 void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
