@@ -38,6 +38,15 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     CHECK(!config->sentinels->config->unverified);
     plock_config_free(config);
+    /* who names authorities wants them to be asked */
+    config = read_url("rediss+sentinel://a/main?verify=none&sentinel_ca_file=/ca");
+    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+    CHECK(!config->sentinels->config->unverified);
+    plock_config_free(config);
+    config = read_url("rediss+sentinel://a/main?sentinel_verify=none&sentinel_ca_file=/ca");
+    CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+    CHECK(config->sentinels->config->unverified);
+    plock_config_free(config);
     config = read_url("redis+sentinel://a/main?verify=none&sentinel_tls=true");
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     CHECK(plock_config_unverified(config));

@@ -177,8 +177,8 @@ static plock_status set_tls(void *field, const char *name, const char *value, pl
     return PLOCK_OK;
 }
 
-/* The places in which an option is allowed. */
-enum { IN_QUERY = 1, OF_SENTINELS = 2, NOT_OF_SERVERS = 4 };
+/* The places in which an option is allowed, and whether it is about the verification of servers. */
+enum { IN_QUERY = 1, OF_SENTINELS = 2, NOT_OF_SERVERS = 4, OF_VERIFYING = 8 };
 
 static const struct option {
     const char *name;
@@ -199,11 +199,11 @@ static const struct option {
     {"fence_ttl", set_fence_ttl, FIELD(fence_ttl), IN_QUERY},
     {"pool_size", set_pool_size, FIELD(pool_size), IN_QUERY},
     {"replicas", set_replicas, FIELD(replicas), IN_QUERY},
-    {"ca_file", set_text, FIELD(ca_file), IN_QUERY | OF_SENTINELS},
-    {"ca_path", set_text, FIELD(ca_path), IN_QUERY | OF_SENTINELS},
+    {"ca_file", set_text, FIELD(ca_file), IN_QUERY | OF_SENTINELS | OF_VERIFYING},
+    {"ca_path", set_text, FIELD(ca_path), IN_QUERY | OF_SENTINELS | OF_VERIFYING},
     {"cert", set_text, FIELD(cert), IN_QUERY | OF_SENTINELS},
     {"key", set_text, FIELD(key), IN_QUERY | OF_SENTINELS},
-    {"verify", set_verify, FIELD(unverified), IN_QUERY | OF_SENTINELS},
+    {"verify", set_verify, FIELD(unverified), IN_QUERY | OF_SENTINELS | OF_VERIFYING},
     {"server_name", set_text, FIELD(server_name), IN_QUERY | OF_SENTINELS},
     {"tls", set_tls, FIELD(scheme), OF_SENTINELS | NOT_OF_SERVERS},
     {"encoding", set_encoding, FIELD(encoding), 0},
@@ -242,7 +242,7 @@ plock_status plock__config_option(plock_config *config, const char *name, const 
         if (!config->sentinels)
             return plock__fail(error, PLOCK_BAD_CONFIG, "%s: the URL names no sentinels", name);
         of = config->sentinels->config;
-        if (option->set == set_verify) config->sentinels->own_verify = true;
+        if (option->allowed & OF_VERIFYING) config->sentinels->own_verify = true;
     }
     return option->set((char *)of + option->field, name, value, error);
 }

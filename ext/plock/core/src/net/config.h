@@ -24,7 +24,7 @@ typedef struct plock_sentinels {
     char *primary; /* its name, which Sentinel calls the name of the master */
     plock_endpoints places;
     plock_config *config; /* how to connect to them; without a host */
-    bool own_verify;      /* has sentinel_verify been set? */
+    bool own_verify; /* is it not as for the servers whether their certificates are verified? */
 } plock_sentinels;
 
 struct plock_config {
