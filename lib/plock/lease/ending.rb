@@ -87,7 +87,8 @@ module Plock
       # @return [Float] seconds that its key must stay taken
       def left_to_keep
         if @options.used && @options.at_least.positive?
-          [@options.at_least + @given_after - held_for, 0.0].max
+          # an adoption that was interrupted has not given it to its caller
+          [@options.at_least + (@given_after || 0.0) - held_for, 0.0].max
         else
           0.0
         end

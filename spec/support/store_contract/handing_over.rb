@@ -195,6 +195,32 @@ RSpec.shared_examples "a store that hands leases over" do
       expect([heard, steps]).to match([[], be > 10])
     end
 
+    it "keep at_least: where the adoption is interrupted, and no longer" do
+      dump = store.acquire(key, ttl: long * 10, at_least: long).dump
+      subscription = Plock.subscribe(:adopt) { raise Interrupt }
+      expect { store.adopt(dump) { raise "entered" } }.to raise_error(Interrupt)
+      expect(store.status(key)).to have_attributes(
+        held?: true, remaining: be_between(1, long + 0.1)
+      )
+      expect { store.adopt(dump) { nil } }.to raise_error(Plock::LeaseLost)
+    ensure
+      Plock.unsubscribe(subscription)
+      store.break(key)
+    end
+
+    it "leave nothing behind but at_least:, at whatever step they are interrupted" do
+      # longer than at_least: it is still the giver's, or was not released
+      left = -> { (store.status(key).remaining || 0) > long + 0.1 }
+      dump = nil
+      interrupted_everywhere(-> { store.adopt(dump) { nil } if dump }) do
+        adopt_again(dump) if dump && left.call
+        eventually(Support::StoreContract::LATE_NEWS, "it was not released") { !left.call }
+        store.break(key)
+        dump = store.acquire(key, ttl: long * 10, at_least: long).dump
+      end
+      store.break(key)
+    end
+
     it "refuse what is not the dump of a lease" do
       [
         nil, 5, "", "plock1:", "plock1:aw==:0:nonsense", "plock1:%%:0:x", "plock2:aw==:0:x",

@@ -136,6 +136,13 @@ module Support
       expect_nobody
     end
 
+    # The same, if that adoption may have been the store's last one.
+    def adopt_again(dump)
+      store.adopt(dump) { nil }
+    rescue Plock::LeaseLost
+      nil # it is being released
+    end
+
     # After an interrupt or a timeout the store may clean up a moment later.
     def expect_nobody(lock = key)
       eventually(LATE_NEWS, "a lease is left behind") do
