@@ -23,6 +23,9 @@ module Plock
 
     def lost? = !inherited?
 
+    # @return [String] without the token
+    def inspect = "#<#{self.class} key=#{@key.inspect} fence=#{@fence} not valid>"
+
     # @return [false] it is not ours any more; the methods below return the same
     def extend(_ttl) = false
 
@@ -31,5 +34,7 @@ module Plock
     def dump = false
 
     def release(_keep) = false
+
+    def release_trailing(_keep) = false
   end
 end

@@ -180,6 +180,20 @@ RSpec.describe "Process.daemon inside a block" do
           expect(File.read("#{folder}/warnings").lines).to match([/is lost before its block ended/])
         end
 
+        it "ends the block of a lease #{which}, and would send its release in the background" do
+          found = in_daemon(losing + <<~RUBY)
+            inside = nil
+            value = STORE.acquire(KEY, ttl: 0.1, release: :background) do |lease|
+              lose(lease)
+              inside = [lease.lost?, lease.hold.inspect.include?(lease.token), lease.hold.inspect]
+              "the block's value"
+            end
+            tell("inside", [value, *inside])
+          RUBY
+          expect(found).to match(["the block's value", true, false, /LostHold key=.* fence=\d+ /])
+          expect(File.read("#{folder}/warnings").lines).to match([/is lost before its block ended/])
+        end
+
         it "calls on_lost: for a lease #{which}" do
           found = in_daemon(losing + <<~RUBY)
             called = Queue.new
