@@ -273,6 +273,19 @@ RSpec.describe Plock::LocalStore do
     kill(process)
   end
 
+  it "releases the others of several keys if the release of one fails" do
+    heard = warnings do
+      store.acquire_all(%w[a b c], label: "all") do |leases|
+        leases.first.hold.define_singleton_method(:release) do |_keep|
+          raise Plock::UnavailableError.new("away", code: :connect)
+        end
+      end
+    end
+    expect(heard).to match([/could not be released .*away/])
+    expect(%w[a b c].map { |key| store.status(key).held? }).to eq([true, false, false])
+    store.break("a")
+  end
+
   it "can be used again after it was closed" do
     store.acquire("k") { nil }
     store.close

@@ -132,7 +132,7 @@ module Plock
     # @api private
     # A release takes microseconds, so it needs no budget.
     def release_all(holds, keep, _budget)
-      holds.map { |hold| hold.release(keep) }
+      Locking::ReleaseEach.call(holds) { |hold| hold.release(keep) }
     end
 
     # @api private

@@ -143,7 +143,9 @@ module Plock
 
       # @api private
       def release_all(holds, keep, _budget)
-        Thread.handle_interrupt(UNINTERRUPTED) { holds.map { |hold| hold.release(keep) } }
+        Thread.handle_interrupt(UNINTERRUPTED) do
+          Locking::ReleaseEach.call(holds) { |hold| hold.release(keep) }
+        end
       end
 
       # @api private

@@ -283,6 +283,13 @@ RSpec.describe Plock::Testing::MemoryStore do
       expect(store.acquire("k", wait: 0) { :free }).to be(:free)
     end
 
+    it "keeps none of several keys beyond #up!" do
+      heard = warnings { store.acquire_all(%w[k l m], ttl: 60) { store.down! } }
+      expect(heard).to match([/the leases on "k", "l", "m" could not be released/])
+      store.up!
+      expect(%w[k l m].map { |key| store.status(key).held? }).to eq([false] * 3)
+    end
+
     it "has renewals fail: a lease is lost with its ttl, or renewed in time after #up!" do
       lost = []
       first = hold("k", ttl: 9, renew: true, on_lost: ->(lease) { lost << lease.key })

@@ -96,25 +96,15 @@ module Plock
       end
 
       # @api private
-      # A release that fails does not stop the others. With a budget, its failure is not raised,
-      # and the scheduler repeats it.
+      # With a budget, a failure is not raised, and the scheduler repeats that release.
       #
       # @param budget [Float, nil] seconds for all of them
       def release_all(holds, keep, budget)
         deadline = budget && (Clock.now + budget)
-        failure = nil
-        left = holds.map(&:lease)
-        answers = holds.map do
-          left.shift.release(keep, deadline)
-        rescue UnavailableError => e
-          failure = e
-          true
+        later = ->(lease) { lease.release_later(keep) }
+        Locking::ReleaseEach.call(holds.map(&:lease), raises: budget.nil?, later: later) do |lease|
+          lease.release(keep, deadline)
         end
-        raise failure if failure && budget.nil?
-
-        answers
-      ensure
-        left&.each { |lease| lease.release_later(keep) } # nothing masks the interrupts of a fiber
       end
 
       # @api private
