@@ -31,7 +31,8 @@ module Plock
     # A renewal is `late:` if less than a third of the TTL was left when the store had answered;
     # `left:` tells how many seconds. A lease is `:abandoned` if it was collected by the garbage
     # collector without a release. The release of a lease, or its loss, can become known in the
-    # background when the lease is gone: then the event has no label.
+    # background when the lease is gone: then the event has no label. A release that was interrupted
+    # has failed as far as its event knows, and goes on in the background.
     #
     # Each call to acquire has one `:wait_begin` and one `:wait_end`, whatever happens in between.
     # `outcome:` is `:acquired`, `:timed_out` or `:failed`; `error:` is the class of the exception

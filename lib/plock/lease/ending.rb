@@ -95,10 +95,27 @@ module Plock
       end
 
       # @api private
-      # @param error [Exception] why the release failed
+      # @param error [Exception, nil] why the release failed; nil: this is not known
       # @param held_for [Float, nil] as {#releasing} has it
       def tell_of_failure(error, held_for)
-        tell(:release_failed, held_for || 0.0, error: error.class.name) if Events.listening
+        return unless Events.listening
+
+        details = error ? { error: error.class.name } : {}
+        tell(:release_failed, held_for || 0.0, **details)
+      end
+
+      # A release has ended without an answer: the fiber was stopped, or a signal handler raised,
+      # and no mask holds these back. The store goes on with the release. A lease that is still
+      # valid had not begun it, and can be released again.
+      #
+      # @api private
+      # @param held_for [Float, nil] as {#releasing} has it; nil: no release began
+      # @param before [Exception, nil] that was on its way when it began
+      def cut_off(held_for, before)
+        return if @released || held_for.nil? || @hold.valid?
+
+        @released = true
+        tell_of_failure($!.equal?(before) ? nil : $!, held_for)
       end
 
       private
@@ -112,6 +129,7 @@ module Plock
       end
 
       def let_go(keep = left_to_keep, trailing: false)
+        before = $!
         since = releasing
         released((trailing && @hold.release_trailing(keep)) || @hold.release(keep), since)
       rescue *Locking::Acquisition::STORE_FAILURES => e
@@ -119,6 +137,7 @@ module Plock
         tell_of_failure(e, since)
         raise
       ensure
+        cut_off(since, before)
         release_over
       end
     end

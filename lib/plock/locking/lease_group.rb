@@ -161,10 +161,25 @@ module Plock
       def give_up(leases, keep, budget) = @store.release_all(leases.map(&:hold), keep, budget)
 
       def give_up_or_tell(leases, keep, since)
-        give_up(leases, keep, nil)
+        before = $!
+        answers = give_up(leases, keep, nil)
       rescue *Acquisition::STORE_FAILURES => e
         leases.zip(since) { |lease, held_for| lease.tell_of_failure(e, held_for) if held_for }
+        since = [] # told
         raise
+      ensure
+        leases.zip(since) { |lease, held_for| lease.cut_off(held_for, before) } unless answers
+      end
+
+      # Even if a subscriber to an event of one of them ends the thread.
+      #
+      # @param answers [Array<Array(Lease, Boolean, Float)>] as {Ending#released} has them
+      def record(answers)
+        lease, ours, held_for = answers.shift
+        lease.released(ours, held_for)
+        lease.warn_if_lost
+      ensure
+        record(answers) if answers.any?
       end
 
       def release
@@ -175,11 +190,7 @@ module Plock
 
         keep = @options.at_least.positive? ? leases.map(&:left_to_keep).max : 0.0
         since = leases.map(&:releasing)
-        ours = give_up_or_tell(leases, keep, since)
-        leases.each_index do |index|
-          leases[index].released(ours[index], since[index])
-          leases[index].warn_if_lost
-        end
+        record(leases.zip(give_up_or_tell(leases, keep, since), since))
       ensure
         leases&.each(&:release_over)
       end

@@ -138,6 +138,91 @@ RSpec.describe Plock::Events do
     end
   end
 
+  describe "of a release that is interrupted" do
+    let(:gate) { proxy }
+    let(:store) { used(open_store(gate.url)) }
+    let(:keys) { [key, "#{key}+"] }
+
+    # They call what they are given when their release is next.
+    let(:ways) do
+      {
+        "of a block" => ->(leaving) { store.acquire(key, label: "x") { leaving.call } },
+        "of several keys" => ->(leaving) { store.acquire_all(keys, label: "x") { leaving.call } },
+        "of a lease" => ->(leaving) do
+          lease = store.acquire(key, label: "x")
+          leaving.call
+          lease.release
+        end
+      }
+    end
+
+    def hold_release
+      gate.forget
+      gate.hold(:request)
+    end
+
+    # Whatever was acquired has ended, and was told of once.
+    def expect_ends(heard, error)
+      told = all_of(heard).group_by(&:name)
+      expect(told.keys).to eq(%i[acquire release_failed])
+      expect(told[:release_failed].map(&:lease_id)).to match_array(told[:acquire].map(&:lease_id))
+      expect(told[:release_failed].map { |event| event.details[:error] }.uniq).to eq([error])
+      eventually { keys.none? { |name| store.status(name).held? } }
+    end
+
+    # async's hooks for plain sockets need a later Ruby than 3.1.
+    def aside(&block) = Thread.new(&block).value
+
+    ["of a block", "of several keys", "of a lease"].each do |way|
+      it "tell that it failed, #{way} under a Fiber scheduler", :fibers do
+        store
+        heard = hear(nil)
+        Sync do |task|
+          leaving = Queue.new
+          leave = -> do
+            aside { hold_release }
+            leaving << true
+          end
+          holder = task.async { ways.fetch(way).call(leave) }
+          leaving.pop
+          aside { gate.await(:request, "EVALSHA") }
+          holder.stop
+          aside { gate.clear }
+          holder.wait
+        end
+        expect_ends(heard, "Async::Stop")
+      end
+
+      it "tell that it failed, #{way} in a program whose signal handler raises" do
+        store
+        heard = hear(nil)
+        before = trap(:USR1) { raise IOError, "a signal" }
+        leaving = -> do
+          hold_release
+          background do
+            gate.await(:request, "EVALSHA")
+            Process.kill(:USR1, Process.pid)
+          end
+        end
+        expect { ways.fetch(way).call(leaving) }.to raise_error(IOError, "a signal")
+        gate.clear
+        expect_ends(heard, "IOError")
+      ensure
+        trap(:USR1, before)
+      end
+    end
+
+    it "tell it of all of several keys, even if a subscriber ends the thread" do
+      heard = hear(/acquire|release/)
+      errors = [Interrupt]
+      ending = Plock.subscribe(:release) { raise errors.pop if errors.any? }
+      expect { store.acquire_all(keys) { nil } }.to raise_error(Interrupt)
+      Plock.unsubscribe(ending)
+      told = all_of(heard).group_by(&:name).transform_values { |events| events.map(&:lease_id) }
+      expect(told[:release]).to match_array(told[:acquire])
+    end
+  end
+
   describe "on a server that is out of reach" do
     let(:gate) { proxy }
     let(:spans) { { release_timeout: 0.05, command_timeout: 5, unavailable_timeout: 5 } }

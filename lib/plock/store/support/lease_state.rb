@@ -135,6 +135,9 @@ module Plock
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
         end
+      ensure
+        # the fiber was stopped while it waited for its turn
+        release_later(keep) if @ended.nil? && @valid_until
       end
 
       def release_later(keep)
