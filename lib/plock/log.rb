@@ -10,20 +10,28 @@ module Plock
     # The logger is the application's, and may raise anything. The message then goes to the standard
     # error stream.
     #
-    # @param logger [#warn, nil] nil: the standard error stream, through Kernel#warn
+    # @param logger [#warn, nil] nil: that of {Plock}, which the main Ractor alone has; or else the
+    #   standard error stream, through Kernel#warn
     # @param message [String]
     # @return [void]
     def self.warn(logger, message)
-      logger ? logger.warn("[Plock] #{message}") : Kernel.warn("[Plock] #{message}")
+      logger ||= Plock.logger if Events.here?
+      logger ? logger.warn("[Plock] #{message}") : complain(message)
     rescue StandardError, ScriptError => e
-      raise unless logger
-
-      Kernel.warn("[Plock] #{message} (and the logger raised #{e.class})")
+      complain("#{message} (and the logger raised #{e.class})")
     end
+
+    # The stream may be a pipe that no process reads any more.
+    def self.complain(message)
+      Kernel.warn("[Plock] #{message}")
+    rescue StandardError, ScriptError
+      nil # there is no other place to report it
+    end
+    private_class_method :complain
 
     # Logs an error of the application's code that has no caller to raise it to.
     #
-    # @param logger [#warn, nil]
+    # @param logger [#warn, nil] as for {warn}
     # @param where [String]
     # @param error [Exception]
     # @return [void]

@@ -195,8 +195,9 @@ module Plock
       #   application's keys apart
       # @option options [Numeric] :ttl (10) seconds, if {Locking#acquire} has no such option
       # @option options [Numeric] :wait (5) seconds, if {Locking#acquire} has no such option
-      # @option options [#warn] :logger receives warnings that cannot be raised, instead of the
-      #   standard error stream
+      # @option options [#warn] :logger receives the warnings about leases that cannot be raised; by
+      #   default that of {DefaultStore#configure}, or else the standard error stream. Those about
+      #   leases that are gone go there in any case
       # @option options [Integer] :keys (65_536) number of keys that a local store has room for at a
       #   time, 16 to 1_048_576; it counts when the store's file is made
       # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and
@@ -298,8 +299,9 @@ module Plock
         return if told[store.url]
 
         told[store.url] = true
-        warn "[Plock] #{store.url} is used without verifying its certificate: any server that " \
-             "answers there is trusted. Use verify: :peer."
+        Log.warn(store.config.logger, "#{store.url} is used without verifying its certificate: " \
+                                      "any server that answers there is trusted. " \
+                                      "Use verify: :peer.")
       end
 
       def check(options)

@@ -332,6 +332,27 @@ RSpec.describe Plock do
       .to include(*Plock::Locking.public_instance_methods(false) - inner)
   end
 
+  it "tells the logger of a subscriber that raises" do
+    output = StringIO.new
+    described_class.configure { |c| [c.url = "memory:", c.logger = Logger.new(output)] }
+    described_class.subscribe(:acquire) { raise "mistaken" }
+    expect(described_class.acquire("k") { :entered }).to be(:entered)
+    expect(output.string).to match(/a subscriber to acquire raised RuntimeError: mistaken/)
+  end
+
+  it "runs the block though the warning can be written nowhere" do
+    program = <<~'RUBY'
+      require "plock"
+      reader, $stderr = IO.pipe
+      reader.close
+      Plock.configure { |c| c.url = "memory:" }
+      Plock.subscribe(/acquire|release/) { raise "mistaken" }
+      puts Plock.acquire("k") { "entered" }
+      puts Plock.acquire("k", wait: 0) { "entered again" }
+    RUBY
+    expect(ruby(program).first).to eq("entered\nentered again\n")
+  end
+
   it "warns through the logger" do
     output = StringIO.new
     described_class.configure { |c| [c.url = "memory:", c.logger = Logger.new(output)] }

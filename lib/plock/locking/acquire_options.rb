@@ -78,8 +78,8 @@ module Plock
         @used = true
       end
 
-      # @return [#warn, nil] the store's, or else that of {Plock}, which the main Ractor alone has
-      def logger = @config.logger || (Plock.logger if Events.here?)
+      # @return [#warn, nil] the store's
+      def logger = @config.logger
 
       # @return [Boolean] must a loss or a renewal of the lease be reported?
       def watch? = @watch
