@@ -10,6 +10,9 @@ module Plock
   # it receives them. A mutex decides whether it is inside, so no error is sent to a thread that
   # has left. An error that was sent while the thread was leaving is caught before the mask ends.
   #
+  # The thread raises the error in the fiber that it runs. The fiber of an Enumerator leaves the
+  # block at each element that `next` returns, and no error is sent while it is outside.
+  #
   # @api private
   class LossAlarm
     # @return [LossAlarm] for {LeaseLost}, which warns of a loss that came too late for the block
@@ -24,12 +27,17 @@ module Plock
       @kind = kind
       @missed = missed
       @lock = Mutex.new
-      @thread = @error = @entered = nil
+      @thread = @fiber = @error = @entered = nil
       @reachable = Fiber.current.blocking? # Thread#raise could reach another fiber
     end
 
     NOTHING = {}.freeze
-    private_constant :NOTHING
+
+    # How a fiber shows itself that waits for its next `resume`. One that has resumed another fiber
+    # is "suspended by resuming".
+    SUSPENDED = "(suspended)>"
+
+    private_constant :NOTHING, :SUSPENDED
 
     @mask = { LeaseLost => :never }.freeze
 
@@ -80,14 +88,15 @@ module Plock
 
     # Called from another thread. Only the first error counts.
     #
-    # @return [Boolean] does it reach the block? It does not if the thread has left
+    # @return [Boolean] does it reach the block? It does not if the thread has left, or its fiber is
+    #   suspended
     def raise_inside(error)
       @lock.synchronize do
         return false if @error
 
         @error = error
         return !@entered unless @thread
-        return false unless @reachable
+        return false if !@reachable || @fiber.to_s.end_with?(SUSPENDED)
 
         @thread.raise(error)
         @sent = true
@@ -101,6 +110,7 @@ module Plock
       @lock.synchronize do
         @entered = true
         @thread = Thread.current
+        @fiber = Fiber.current
         @error
       end
     end

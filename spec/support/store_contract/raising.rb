@@ -51,6 +51,46 @@ RSpec.shared_examples "a store that raises in the block" do
       expect(value).to be(:rescued)
     end
 
+    it "raises inside a block that an Enumerator runs, and one that has resumed another fiber" do
+      lose = -> do
+        background { store.break(key) }
+        sleep long
+      end
+      ways = [lose, -> { Enumerator.new { lose.call }.next }, -> { Fiber.new(&lose).resume }]
+      ways.each do |work|
+        inside = []
+        elements = Enumerator.new do |found|
+          store.acquire(key, ttl: long, on_lost: :raise) { found << work.call }
+        rescue Plock::LeaseLost
+          inside << true
+          raise
+        end
+        expect { elements.next }.to raise_error(Plock::LeaseLost)
+        expect { elements.each { nil } }.to raise_error(Plock::LeaseLost)
+        expect(inside.size).to be(2)
+      end
+      expect_free
+    end
+
+    it "raises nothing while an Enumerator is suspended in the block, and warns" do
+      lost = Queue.new
+      subscription = Plock.subscribe(:lost) { lost << true }
+      elements = Enumerator.new do |found|
+        store.acquire(key, ttl: long, on_lost: :raise) { |lease| 2.times { found << lease } }
+      end
+      expect(elements.next).to be_valid
+      heard = warnings do
+        store.break(key)
+        lost.pop
+        Plock::Dispatcher.flush
+      end
+      expect(heard).to match([/lost before its block ended/])
+      expect(elements.next).to be_lost
+      expect { elements.next }.to raise_error(StopIteration)
+    ensure
+      Plock.unsubscribe(subscription)
+    end
+
     it "never raises after the block has ended, and warns of a loss that it did not raise" do
       random = Random.new(RSpec.configuration.seed)
       outcomes = Array.new(100) do |round|
