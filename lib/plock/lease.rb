@@ -186,7 +186,8 @@ module Plock
 
     # Hands it over: from now on this process does not renew it and cannot use it. Another process
     # takes it over with {Locking#adopt}, which is possible once. The adopter has another token and
-    # a greater fence. A lease that no process adopts expires.
+    # a greater fence. A lease that no process adopts expires. If this call is interrupted, plock
+    # releases the lease.
     #
     # @return [String] ASCII; it contains the owner's token, so treat it as a password
     # @raise [LeaseLost] it is not valid
@@ -196,9 +197,16 @@ module Plock
       check!
       left = left_to_keep
       kept_until = left.zero? ? 0 : (left + Clock.wall).round(6)
-      handed = hand_on
-      learn(handed)
-      [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
+      dump = handed = nil
+      mask = Locking::Acquisition.mask
+      begin
+        Thread.handle_interrupt(mask) { handed = hand_on }
+        learn(handed)
+        dump = [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
+      ensure
+        # no call and no mask comes between the String and the return: there Ruby interrupts
+        Thread.handle_interrupt(mask) { take_back(handed) if handed } unless dump
+      end
     end
 
     # @return [String] without the token

@@ -22,10 +22,15 @@ module Plock
       # @return [String, false, nil] for the store; false: it is lost; nil: another thread has
       #   released it, or handed it over
       def hand_on
-        handed = @hold.dump
-        @given_away = true if handed
-        tell(:hand_over, held_for) if handed && Events.listening
+        handed = @hold.dump or return handed
+
+        @given_away = true
+        told = false
+        tell(:hand_over, held_for) if Events.listening
+        told = true
         handed
+      ensure
+        take_back(handed) if handed && !told
       end
 
       # Has the key again, in this process. If the hold was lost, so is the lease. What counts from
@@ -59,6 +64,14 @@ module Plock
       def lost_on_the_way? = @hold.is_a?(LostHold)
 
       private
+
+      # Releases what was handed over, since the caller does not get the dump.
+      def take_back(handed)
+        store = @options.store
+        store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
+      rescue *Locking::Acquisition::STORE_FAILURES
+        release_later(store, handed)
+      end
 
       # The store may be back a moment later, and no other process knows of the lease.
       def release_later(store, handed)

@@ -24,6 +24,8 @@ module Plock
       attr_reader :replicas
       # @return [Share, nil] nil: the caller wants the key for itself
       attr_reader :share
+      # @return [Locking, nil] of the call; nil: its lease cannot be handed over
+      attr_reader :store
 
       # @return [Boolean] has the caller received the lease? Before that, `at_least:` does not
       #   count.
@@ -31,20 +33,25 @@ module Plock
 
       # The options of all calls that pass none but `ttl:` and `wait:`.
       #
+      # @param store [Locking]
       # @param renewed [Boolean] while the block runs
-      def self.plain(config, renewed)
-        new(config, nil).tap { |options| options.with(renew: false).plain(renewed) }.freeze
+      def self.plain(store, renewed)
+        new(store.config, nil, store: store)
+          .tap { |options| options.with(renew: false).plain(renewed) }
+          .freeze
       end
 
       # @param config [StoreConfig] the defaults
       # @param block [Proc, nil] of the call
       # @param share [Share, nil]
       # @param unable [Array<Symbol>] the abilities that the store lacks
-      def initialize(config, block, share = nil, unable = [])
+      # @param store [Locking, nil]
+      def initialize(config, block, share = nil, unable = [], store: nil)
         @config = config
         @unable = unable
         @block = !block.nil?
         @share = share
+        @store = store
         @used = false
       end
 

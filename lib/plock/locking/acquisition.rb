@@ -39,7 +39,8 @@ module Plock
       # @param block [Proc, nil] of the call
       # @param share [Share, nil]
       # @return [AcquireOptions] that lacks the keywords of the call
-      def new_options(block, share = nil) = AcquireOptions.new(config, block, share, unable)
+      def new_options(block, share = nil) =
+        AcquireOptions.new(config, block, share, unable, store: self)
 
       # @api private
       # @param store_key [String]

@@ -15,7 +15,7 @@ module Plock
       # @see Identity
       def config=(config)
         super
-        @plain &&= config.plain_calls
+        @plain &&= config.plain_calls(self)
       end
 
       # @see Locking#acquire
@@ -120,7 +120,7 @@ module Plock
 
       def agreed
         super
-        @plain = config.plain_calls
+        @plain = config.plain_calls(self)
       end
     end
   end

@@ -86,9 +86,10 @@ module Plock
         Plock.store_key(@prefix, Arguments.key(key), @secret) << kind.suffix
       end
 
-      # @return [PlainCalls] what the engine needs for calls without options
-      def plain_calls
-        renewed, limited = [true, false].map { |renew| AcquireOptions.plain(self, renew) }
+      # @param store [Locking]
+      # @return [PlainCalls] what the engine needs for its calls without options
+      def plain_calls(store)
+        renewed, limited = [true, false].map { |renew| AcquireOptions.plain(store, renew) }
         PlainCalls.new(
           @prefix, @secret, @ttl, @wait, renewed, limited, @release == :background
         )

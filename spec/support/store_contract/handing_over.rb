@@ -221,6 +221,29 @@ RSpec.shared_examples "a store that hands leases over" do
       store.break(key)
     end
 
+    it "leave nothing behind if a dump is interrupted, at whatever step before its return" do
+      left = []
+      steps = (1..5_000).find do |step|
+        interrupted = nil
+        store.acquire(key, ttl: long) do |lease|
+          interrupted = interrupted_at(step) { lease.dump }
+        end
+        left << step if interrupted && !free?
+        store.break(key)
+        !interrupted
+      end
+      expect(steps).to be > 10
+      expect(left - [steps - 1]).to be_empty
+    end
+
+    it "leave nothing behind if a subscriber ends the thread that dumps it" do
+      subscription = Plock.subscribe(:hand_over) { raise Interrupt }
+      expect { store.acquire(key, ttl: long, &:dump) }.to raise_error(Interrupt)
+      expect_free
+    ensure
+      Plock.unsubscribe(subscription)
+    end
+
     it "refuse what is not the dump of a lease" do
       [
         nil, 5, "", "plock1:", "plock1:aw==:0:nonsense", "plock1:%%:0:x", "plock2:aw==:0:x",

@@ -55,7 +55,8 @@ module Plock
         def leave(lease, span)
           lease.extend(ttl: span.clamp(LEAST, MOST))
         ensure
-          lease.dump if lease.valid?
+          # an interrupted dump would free the key
+          Thread.handle_interrupt(UNINTERRUPTED) { lease.dump if lease.valid? }
         end
 
         # Hands a job's lease back to its state: the dump in it, which the run has adopted, is
@@ -66,7 +67,9 @@ module Plock
         # @raise [LeaseLost]
         # @raise [Error] the store failed; then the lease expires
         def hand_back(store, lease, ticket, span)
-          opened(store).hand_back(lease.dump, ticket.lease, span.clamp(LEAST, MOST))
+          Thread.handle_interrupt(UNINTERRUPTED) do
+            opened(store).hand_back(lease.dump, ticket.lease, span.clamp(LEAST, MOST))
+          end
         end
 
         # Releases a lease, or lets it expire if its key must stay taken.
