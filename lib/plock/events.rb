@@ -97,7 +97,7 @@ module Plock
 
       # Calls the subscribers. An exception of a subscriber is logged, and does not affect the
       # lock. A timeout around the call is raised when all subscribers have been called, and an
-      # error of a {LossAlarm} arrives then.
+      # error of a {LossAlarm} arrives then. All of them are called even if one ends the thread.
       #
       # @api private
       # @param name [Symbol]
@@ -105,13 +105,14 @@ module Plock
       # @param store_key [String]
       # @param label [String, nil]
       # @param details [Hash{Symbol => Object}] also `key:` and `lease_id:`, see {Event}
+      # @yield before a subscriber is called
       # @return [void]
-      def tell(name, duration, store_key, label, **details)
+      def tell(name, duration, store_key, label, **details, &beginning)
         return unless here?
 
         event = arrived = nil
         Thread.handle_interrupt(LossAlarm.mask) do
-          @subscriptions.each do |subscription|
+          each_of(@subscriptions, beginning) do |subscription|
             next unless subscription.wants?(name)
 
             begin
@@ -127,6 +128,15 @@ module Plock
       end
 
       private
+
+      # @param beginning [#call, nil] if this has begun, all are called
+      # @param called [Integer] how many have been
+      def each_of(subscriptions, beginning, called = 0, &block)
+        beginning&.call
+        block.call(subscriptions[(called += 1) - 1]) while called < subscriptions.size
+      ensure
+        each_of(subscriptions, beginning, called, &block) if called < subscriptions.size
+      end
 
       # Timeout and the tasks of Async raise their errors in whatever code runs. A timeout of the
       # subscriber's own has a frame above those of this call.

@@ -227,21 +227,24 @@ module Plock
         mask = Acquisition.mask
         outcome = :failed
         before = $!
+        begun = false
         begin
-          tell_of_call(:wait_begin, 0.0, lease, store_key, options, keys: keys)
+          tell_of_call(:wait_begin, 0.0, lease, store_key, options, keys: keys) { begun = true }
           outcome = yield ? :acquired : :timed_out
         ensure
           error = $!.class.name if outcome == :failed && !$!.equal?(before)
           Thread.handle_interrupt(mask) do
+            next unless begun
+
             tell_of_call(:wait_end, Clock.now - started, lease, store_key, options,
                          keys: keys, outcome: outcome, **(error ? { error: error } : {}))
           end
         end
       end
 
-      def tell_of_call(name, waited, lease, store_key, options, **details)
+      def tell_of_call(name, waited, lease, store_key, options, **details, &beginning)
         details[:mode] = options.share.name if options.share&.name
-        Events.tell(name, waited, store_key, options.label, key: lease.key, **details)
+        Events.tell(name, waited, store_key, options.label, key: lease.key, **details, &beginning)
       end
 
       def tell_of_asking(lease, store_key, options, waited)

@@ -65,6 +65,41 @@ RSpec.describe Plock::Events do
         holder.release
       end
 
+      {
+        "raises what is no StandardError" => -> { raise Interrupt },
+        "ends the thread" => -> { Thread.exit }
+      }.each do |what, ending|
+        it "tell all of the begin of a call, and then of its end, though a subscriber #{what}" do
+          store
+          first = Plock.subscribe(:wait_begin) { ending.call }
+          heard = hear(/wait_(begin|end)/)
+          caller = background { store.acquire(key) { raise "entered" } }
+          begin
+            caller.join
+          rescue Interrupt
+            error = { error: "Interrupt" }
+          end
+          expect(calls(heard)).to eq(
+            [[:wait_begin, { keys: 1 }], [:wait_end, { keys: 1, outcome: :failed, **error.to_h }]]
+          )
+        ensure
+          Plock.unsubscribe(first)
+        end
+      end
+
+      it "tell of no end of a call that is interrupted before its begin is told" do
+        store
+        heard = hear(/wait_(begin|end)/)
+        first = nil
+        allow(described_class).to receive(:tell).and_wrap_original do |tell, *event, **rest, &begun|
+          raise Interrupt if first.nil? && (first = event.first)
+
+          tell.call(*event, **rest, &begun)
+        end
+        expect { store.acquire(key) { nil } }.to raise_error(Interrupt)
+        expect([first, calls(heard)]).to eq([:wait_begin, []])
+      end
+
       it "tell of one call for several keys, and of the error that ended it" do
         store
         heard = hear(/wait_(begin|end)/)
