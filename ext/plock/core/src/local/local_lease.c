@@ -203,6 +203,19 @@ static void hurry(plock_lease *base, plock_ns deadline) {
 
 /* --- its end --- */
 
+void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now) {
+    plock__local_map *map = lease->map;
+    if (!plock__local_has_place(lease)) return;
+    plock__local_claim *claim = &map->claims[lease->claim];
+    const plock_ns until =
+        lease->kept_until == PLOCK_KEEP_AT_LEAST ? claim->kept_until : lease->kept_until;
+    map->lease_of[lease->claim] = NULL;
+    if (until > now && plock__local_still(lease, PLOCK__HELD))
+        plock__local_keep(map, claim, until);
+    else
+        plock__local_end_claim(map, lease->claim, now);
+}
+
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -210,20 +223,11 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     if (!map || !own(lease)) return;
     plock__local_dismiss(lease);
     const plock_ns now = plock_now();
+    lease->kept_until = keep > 0 ? plock_after(now, keep) : keep;
     const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
     if (status) return; /* on any other status, the claim has ended with the file */
-    if (plock__local_has_place(lease)) {
-        plock__local_claim *claim = &map->claims[lease->claim];
-        const plock_ns until =
-            keep == PLOCK_KEEP_AT_LEAST ? claim->kept_until : plock_after(now, keep);
-        const plock_ns kept_until = plock__local_still(lease, PLOCK__HELD) ? until : 0;
-        map->lease_of[lease->claim] = NULL;
-        if (kept_until > now)
-            plock__local_keep(map, claim, kept_until);
-        else
-            plock__local_end_claim(map, lease->claim, now);
-    }
+    plock__local_end_own_claim(lease, now);
     /* a damaged file has nothing left to end */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
 }
@@ -238,9 +242,9 @@ void plock__local_give_waker_back(plock_local_lease *lease) {
 }
 
 static void give_up(plock_local_lease *lease) {
-    const bool ends = lease->operation == PLOCK__OP_ASKS || lease->operation == PLOCK__OP_WAITS ||
-                      lease->operation == PLOCK__OP_RELEASES;
-    if (ends) plock__local_let_go(lease, 0);
+    const bool releases = lease->operation == PLOCK__OP_RELEASES;
+    const bool asks = lease->operation == PLOCK__OP_ASKS || lease->operation == PLOCK__OP_WAITS;
+    if (asks || releases) plock__local_let_go(lease, releases ? lease->span : 0);
     plock__local_give_waker_back(lease);
     lease->operation = PLOCK__OP_NONE;
     if (!lease->base.held) plock__local_has_used(lease);

@@ -83,6 +83,9 @@ struct plock_local_lease {
     plock_ns began_at, deadline, patience_ends;
     plock_ns away_since; /* since when there is no file; 0: there is one */
     plock_ns span;       /* the new ttl, or how long a release keeps the key */
+    /* Until when the key stays taken when the claim ends; 0: not at all. PLOCK_KEEP_AT_LEAST: as
+     * the claim says. The worker thread reads it when the claim was left to it. */
+    plock_ns kept_until;
     /* The end that the program sees. It is never after the claim's end. If the lease is renewed, it
      * is at most a ttl after the last renewal. */
     _Atomic plock_ns valid_until;
@@ -213,6 +216,9 @@ void plock__local_date(plock_local_lease *lease, plock_ns now);
 /* Ends the claim, if there is one: at once, or in the worker thread if another process is in the
  * critical section. keep: how long the key stays taken, or PLOCK_KEEP_AT_LEAST. */
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
+
+/* Ends the claim in the critical section, if there is one, as kept_until says. */
+void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now);
 
 void plock__local_give_waker_back(plock_local_lease *lease);
 

@@ -140,8 +140,10 @@ static plock_status held_step(plock_local_lease *lease, plock_interest *interest
     if (!status)
         status = plock__local_go_in(map, now, lease->deadline, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status == PLOCK_SILENT && lease->operation == PLOCK__OP_RELEASES)
+    if (status == PLOCK_SILENT && lease->operation == PLOCK__OP_RELEASES) {
+        lease->kept_until = lease->span ? plock_after(lease->began_at, lease->span) : 0;
         plock__local_hand_over(lease);
+    }
     if (status && !plock__local_lost(map))
         return lease->base.held ? finish(lease, status)
                                 : plock__local_finish_without(lease, status);

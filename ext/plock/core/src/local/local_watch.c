@@ -177,7 +177,7 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     }
     if (!status) {
         map->lease_of[lease->claim] = NULL;
-        if (plock__local_has_place(lease)) plock__local_end_claim(map, lease->claim, now);
+        plock__local_end_own_claim(lease, now);
         /* a damaged file blocks no process */
         (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     }
