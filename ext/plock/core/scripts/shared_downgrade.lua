@@ -6,6 +6,7 @@ local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
 -- include parts/now
 -- include parts/share
 if not is_inside(lock, value) then return 0 end
+-- include parts/full
 -- A slot that has moved may have replaced the companion by an earlier one, without the note.
 local note = call('HGET', companion, value) or ''
 call('HSET', companion, value, 'r' .. string.sub(note, 2))

@@ -9,14 +9,14 @@ local lock, value, ttl, fence_ttl, place = KEYS[1], ARGV[1], ARGV[2], ARGV[3], A
 -- include parts/now
 local ends = tonumber(call('ZSCORE', lock, value) or 0)
 if ends <= now then return 0 end
+if not ttl then return 1 end
+-- include parts/full
 local note = place and call('HGET', companion, value)
 if note then
   -- include parts/place
   call('HSET', companion, value, placed(note, '^(%a %d+ %S+) ', place))
 end
-if ttl then
-  -- include parts/share
-  if ARGV[4] ~= 'longer' or ends < now + ttl then call('ZADD', lock, now + ttl, value) end
-  keep(lock, companion) -- writes, as in extend.lua
-end
+-- include parts/share
+if ARGV[4] ~= 'longer' or ends < now + ttl then call('ZADD', lock, now + ttl, value) end
+keep(lock, companion) -- writes, as in extend.lua
 return 1

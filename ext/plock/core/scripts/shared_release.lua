@@ -7,7 +7,9 @@ local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
 -- include parts/now
 local ours = tonumber(call('ZSCORE', lock, value) or 0) > now
 local waited_for = call('EXISTS', queue) == 1
-if ours and not ARGV[3] then
+if ARGV[3] then
+  -- include parts/full
+else -- expired leases, too: a write comes before `pass`, as in parts/full.lua
   call('ZREM', lock, value)
   call('HDEL', companion, value)
 end

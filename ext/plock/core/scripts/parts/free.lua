@@ -17,6 +17,7 @@ local function free(lock, value, window, keep, noted_for)
       look_again(lock, queue, left)
       if keep then
         -- include companion
+        redis.call('PEXPIRE', lock, left) -- first, as in extend.lua
         redis.call('SET', lock, kept(value), 'PX', left)
         -- include lasting
         return 1
