@@ -109,6 +109,30 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
       end
     end
 
+    {
+      "permit" => ->(store, key, **options) { store.semaphore(key, permits: 1).acquire(**options) },
+      "write lock" => ->(store, key, **options) { store.read_write_lock(key).write(**options) }
+    }.each do |name, take|
+      it "adopts a #{name} that is still at the old node" do
+        lease = take.call(store, key, ttl: 60, wait: 5)
+        slot = cluster.slot(lease.store_key)
+        cluster.move(slot, (cluster.primaries - [cluster.owner_of(slot)]).first) do
+          adopted = store.adopt(lease.dump, ttl: 60)
+          expect(adopted).to be_valid
+          expect(adopted.extend.release).to be(true)
+        end
+      end
+
+      it "releases a #{name} that is still at the old node, and keeps it taken for at_least:" do
+        lease = take.call(store, key, ttl: 60, wait: 5, at_least: 60)
+        slot = cluster.slot(lease.store_key)
+        cluster.move(slot, (cluster.primaries - [cluster.owner_of(slot)]).first) do
+          expect(lease.release).to be(true)
+        end
+        expect { take.call(store, key, wait: 0.2) }.to raise_error(Plock::TimeoutError)
+      end
+    end
+
     it "hands a lock over to waiters, wherever its keys are" do
       [[], [:lock], [:queue], %i[lock queue], %i[lock companion queue]].each do |parts|
         names = -> { parts.map { |part| __send__(part) } }

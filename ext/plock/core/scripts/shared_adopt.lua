@@ -21,7 +21,8 @@ if not note then -- lost, as in shared_downgrade.lua; 'w' admits no reader besid
   note = 'w'
   call('HSET', companion, old, note) -- fails before a change if the companion is at another node
 end
-remove(lock, companion, old)
+-- The old share goes last: while a slot moves, its old node may add to a set, but not make one.
 local fence = grant(string.sub(note, 1, 1), relabel(record, note, '^%a %d+ %S+ '))
+if value ~= old then remove(lock, companion, old) end
 keep(lock, companion)
 return fence

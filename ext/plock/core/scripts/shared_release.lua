@@ -18,8 +18,8 @@ if not waited_for and not ARGV[3] then return ours and 1 or 0 end
 sweep(lock, companion)
 if ours and ARGV[3] then
   local note = call('HGET', companion, value)
-  remove(lock, companion, value)
   put(lock, companion, kept(value), ARGV[3], note or '')
+  remove(lock, companion, value) -- last, as in shared_adopt.lua
   keep(lock, companion)
   tell_two(lock, queue, '~' .. left(lock))
   return 1
