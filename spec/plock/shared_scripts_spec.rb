@@ -54,6 +54,13 @@ RSpec.describe "The scripts of locks with several holders" do
     expect(waiting.map(&:hears)).to all match(/\A~[45]\d\d\d\z/)
   end
 
+  it "let a companion that was evicted, and that a downgrade makes anew, expire" do
+    writer = inside("w")
+    server.call("DEL", scripts.companion)
+    expect(writer.downgrade).to eq 1
+    expect(server.call("PTTL", scripts.companion)).to be > 60_000
+  end
+
   it "forget a holder whose lease has expired, even if no caller has looked since" do
     5.times do
       inside("s2", ttl: 20)

@@ -7,7 +7,8 @@ local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
 -- include parts/share
 if not is_inside(lock, value) then return 0 end
 -- include parts/full
--- A slot that has moved may have replaced the companion by an earlier one, without the note.
-local note = call('HGET', companion, value) or ''
-call('HSET', companion, value, 'r' .. string.sub(note, 2))
+local note = call('HGET', companion, value)
+call('HSET', companion, value, 'r' .. string.sub(note or '', 2))
+-- The companion was evicted and is new now, or a slot that moved has replaced it by an earlier one.
+if not note then keep(lock, companion) end
 return (pass(lock, companion, queue) or 0) > 0 and 2 or 1
