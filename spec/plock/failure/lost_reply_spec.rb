@@ -55,6 +55,15 @@ RSpec.describe "A reply that never comes" do
       expect(store.lock_release(key, owner)).to be(true)
       expect(held?(key)).to be(false)
     end
+
+    it "is no reason to let the owner of another's lease in when the reply to acquire #{what}" do
+      owner = Plock.token
+      other = open_store
+      expect(other.lock_acquire(key, owner, 30)).to be(true)
+      trouble.call(gate)
+      expect(store.lock_acquire(key, owner, 30)).to be(false)
+      expect(other.lock_release(key, owner)).to be(true)
+    end
   end
 
   # Without this, the server would reply that it does not know the script, and would do nothing.
