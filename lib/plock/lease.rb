@@ -146,7 +146,8 @@ module Plock
     end
 
     # Turns a write lease into a read lease, without another writer in between. Readers that wait
-    # ahead of the next writer are admitted at once.
+    # ahead of the next writer are admitted at once. If the answer is lost or the call is
+    # interrupted, the {#mode} is `:read`, and the call may be repeated.
     #
     # @return [self]
     # @raise [LeaseLost] it was lost, released or handed over; the message says which
@@ -156,14 +157,15 @@ module Plock
     # @example
     #   Plock.read_write_lock("prices").write { |lease| import && lease.downgrade && report }
     def downgrade
-      unless mode == :write
+      unless mode == :write || @downgrading
         raise UnsupportedError,
               "only a lease that writes can be downgraded: #{what} " \
               "#{mode == :read ? "reads" : "is not of a read-write lock"}"
       end
 
       check!
-      learn(@hold.downgrade)
+      @downgrading = true # until it is answered
+      learn(@hold.downgrade).tap { @downgrading = false }
     end
 
     # Ends it. If `at_least:` was given, the key stays taken for the rest of that time.

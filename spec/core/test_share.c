@@ -137,7 +137,36 @@ static void a_writer_becomes_a_reader(void) {
     CHECK_TEXT(plock_lease_shares(lease), "r");
     CHECK(plock_lease_valid(lease));
     CHECK_INT(plock_lease_valid_until(lease), until);
-    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_MISUSE); /* it is one */
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK); /* it stays one */
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK_TEXT(plock_lease_shares(lease), "r");
+    end();
+}
+
+static void a_downgrade_without_an_answer_may_have_made_it_one(void) {
+    begin("w");
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    fake_peers[0].answers[0] = FAKE_SILENCE;
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_SILENT);
+    CHECK_TEXT(plock_lease_shares(lease), "r");
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
+    CHECK_STATUS(fake_finish(lease), PLOCK_OK);
+    CHECK_TEXT(plock_lease_shares(lease), "r");
+    end();
+}
+
+static void so_may_one_that_is_given_up(void) {
+    begin("w");
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
+    plock_lease_cancel(lease);
+    CHECK_TEXT(plock_lease_shares(lease), "w"); /* it has not left */
+    fake_peers[0].answers[0] = FAKE_SILENCE;
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    plock_lease_cancel(lease);
+    CHECK_TEXT(plock_lease_shares(lease), "r");
     end();
 }
 
@@ -153,7 +182,7 @@ static void one_that_lost_it_does_not(void) {
     end();
 }
 
-static void nor_one_without_an_answer(void) {
+static void nor_one_that_is_refused(void) {
     begin("w");
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     fake_peers[0].answers[0] = "-OOM x\r\n";
@@ -341,7 +370,9 @@ int main(void) {
     RUN(what_was_given_up_is_taken_back);
     RUN(a_writer_becomes_a_reader);
     RUN(one_that_lost_it_does_not);
-    RUN(nor_one_without_an_answer);
+    RUN(nor_one_that_is_refused);
+    RUN(a_downgrade_without_an_answer_may_have_made_it_one);
+    RUN(so_may_one_that_is_given_up);
     RUN(a_waiter_queues_with_its_share_and_claims_when_called);
     RUN(a_waiter_that_gives_up_leaves_with_its_share);
     RUN(a_shared_turn_without_a_waiter_here_is_passed_on);

@@ -85,6 +85,22 @@ RSpec.describe "A reply that never comes" do
     end
   end
 
+  silent.each do |what, trouble|
+    it "makes a writer a reader when the reply to downgrade #{what}, and it can ask again" do
+      lock = store.read_write_lock("downgrade:#{key}")
+      lock.write(&:downgrade) # the server knows the script
+      lease = lock.write(ttl: 30)
+      trouble.call(gate)
+      expect { lease.downgrade }.to raise_error(Plock::UnavailableError)
+      gate.clear
+      expect(lease).to have_attributes(mode: :read, valid?: true)
+      expect(lease.downgrade.mode).to be(:read)
+      expect(open_store.read_write_lock("downgrade:#{key}").try_read { true }).to be(true)
+      expect { lease.downgrade }.to raise_error(Plock::UnsupportedError)
+      expect(lease.release).to be(true)
+    end
+  end
+
   closing.each do |what, trouble|
     it "is asked for again when the reply to adopt #{what}: it is adopted once", :no_leaks do
       lease = acquire_for_adoption

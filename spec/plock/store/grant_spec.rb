@@ -3,8 +3,8 @@
 require "spec_helper"
 require "plock/store/support/in_ruby"
 
-# An extension that is interrupted, or whose answer is lost, may have been carried out, or may be
-# yet.
+# An extension or a downgrade that is interrupted, or whose answer is lost, may have been carried
+# out, or may be yet.
 RSpec.describe Plock::Store::LeaseState do
   # A store that carries out what it is asked, or does not answer.
   let(:store) do
@@ -29,6 +29,8 @@ RSpec.describe Plock::Store::LeaseState do
       end
 
       def still?(_grant) = true
+
+      def downgrade(_grant) = failure ? raise(failure) : true
 
       def tend(grant) = @tended << grant.due_at
 
@@ -94,6 +96,18 @@ RSpec.describe Plock::Store::LeaseState do
     store.failure = Interrupt
     expect { lease.extend(1.0) }.to raise_error(Interrupt)
     expect([lease.valid_until, lease.due_at]).to all(be <= now + 1.0)
+  end
+
+  it "reads where a downgrade is in doubt, and still writes where the store cannot do it" do
+    lease = grant(share: Plock::Locking::Share::WRITE)
+    store.failure = Plock::UnsupportedError.new("not here")
+    expect { lease.downgrade }.to raise_error(Plock::UnsupportedError)
+    expect(lease.share).to be(Plock::Locking::Share::WRITE)
+    store.failure = Interrupt
+    expect { lease.downgrade }.to raise_error(Interrupt)
+    expect(lease.share).to be(Plock::Locking::Share::READ)
+    store.failure = nil
+    expect(lease.downgrade).to be(true)
   end
 
   it "answers nil, which is no loss, to what comes after its end" do

@@ -150,10 +150,12 @@ module Plock
       # @return [Boolean, nil] as {#extend}
       def downgrade
         asking do
-          next lose unless @store.downgrade(self)
-
-          @share = Locking::Share::READ
-          true
+          share = @share
+          @share = Locking::Share::READ # others may read even if the request fails
+          @store.downgrade(self) ? true : lose
+        rescue UnsupportedError
+          @share = share
+          raise
         end
       end
 

@@ -27,8 +27,9 @@ typedef struct plock_lease plock_lease;
  *
  * After a release the key stays taken for `keep`, a span or PLOCK_KEEP_AT_LEAST. An extension lasts
  * for `ttl`, PLOCK_TTL_MIN to PLOCK_TTL_MAX, from now on. A downgrade changes the share "w" to "r",
- * and admits no other "w" in between. After a leave, this process neither renews nor releases the
- * lease. Any process that knows the lease's owner can release or adopt it. */
+ * and admits no other "w" in between. If its answer is lost, the share is "r", since others may
+ * read from then on, and the downgrade may be repeated. After a leave, this process neither renews
+ * nor releases the lease. Any process that knows the lease's owner can release or adopt it. */
 PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease, plock_ns keep);
 PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
 PLOCK_MUST_USE plock_status plock_lease_downgrade(plock_lease *lease);

@@ -182,7 +182,7 @@ static plock_status extend(plock_lease *base, plock_ns ttl) {
 static plock_status downgrade(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
     const plock_status status =
-        lease->mode == 'w' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
+        lease->mode == 'w' || lease->mode == 'r' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
     return begin(lease, PLOCK__OP_DOWNGRADES, plock_now());
 }

@@ -109,6 +109,8 @@ static void give_up(plock_redis_lease *lease) {
     if (lease->doing == RELEASING && own) (void)plock__lease_release_in_background(lease, false);
     if (lease->doing == EXTENDING)
         plock__lease_doubt_extension(lease, plock__retry_in_doubt(&lease->retry));
+    if (lease->doing == DOWNGRADING)
+        plock__lease_doubt_downgrade(lease, plock__retry_in_doubt(&lease->retry));
     if (!lease->base.held) plock__lease_drop_watch(lease); /* its attempt has ended */
     plock__retry_cancel(&lease->retry);
     lease->doing = NOTHING;

@@ -146,6 +146,8 @@ void plock__lease_doubt_extension(plock_redis_lease *lease, bool doubt);
 PLOCK_MUST_USE plock_status plock__lease_downgrade(plock_lease *base);
 PLOCK_MUST_USE plock_status plock__lease_downgrade_step(plock_redis_lease *lease,
                                                         plock_interest *interest);
+/* Ends a downgrade. doubt: the server has executed it, or may still do so, so others may read. */
+void plock__lease_doubt_downgrade(plock_redis_lease *lease, bool doubt);
 
 PLOCK_MUST_USE plock_status plock__lease_adopt_step(plock_redis_lease *lease,
                                                     plock_interest *interest);

@@ -99,8 +99,9 @@ plock_status plock__lease_extend_step(plock_redis_lease *lease, plock_interest *
 
 plock_status plock__lease_downgrade(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
+    const char share = *lease->subject.share;
     const plock_status status =
-        strcmp(lease->subject.share, "w") ? PLOCK_MISUSE : plock__lease_free_to_begin(base);
+        share == 'w' || share == 'r' ? plock__lease_free_to_begin(base) : PLOCK_MISUSE;
     if (status) return status;
     plock__lease_begin(lease, DOWNGRADING);
     const plock_request request = plock__downgrade_request(&lease->subject);
@@ -108,10 +109,14 @@ plock_status plock__lease_downgrade(plock_lease *base) {
     return PLOCK_OK;
 }
 
+void plock__lease_doubt_downgrade(plock_redis_lease *lease, bool doubt) {
+    if (doubt) *lease->subject.share = 'r';
+}
+
 plock_status plock__lease_downgrade_step(plock_redis_lease *lease, plock_interest *interest) {
     const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    if (status == PLOCK_OK) *lease->subject.share = 'r';
+    plock__lease_doubt_downgrade(lease, status == PLOCK_OK || lease->retry.doubt);
     return finish_of_held(lease, status);
 }
 
