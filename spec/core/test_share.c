@@ -88,7 +88,7 @@ static void each_operation_has_its_script(void) {
                        value);
         CHECK_TEXT(last(), expected);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
-        (void)snprintf(expected, sizeof expected, "EVALSHA shared_release 1 k %.40s 3600000",
+        (void)snprintf(expected, sizeof expected, "EVALSHA shared_release 1 k %.40s 3600000 held",
                        value);
         CHECK_TEXT(last(), expected);
         end();
@@ -103,6 +103,18 @@ static void a_place_that_is_kept_is_released_with_its_time(void) {
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK_HAS(last(), "EVALSHA shared_release 1 ");
     CHECK_TEXT(fake_word(last(), 6, word), "701");
+    end();
+}
+
+static void a_release_does_not_say_that_a_lease_is_valid_that_is_over(void) {
+    char word[FAKE_COMMAND_ROOM];
+    begin("s2");
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
+    fake_clock_pass(3 * PLOCK_SECOND);
+    CHECK_STATUS(plock_lease_release(lease, 0), PLOCK_OK);
+    (void)fake_finish(lease);
+    CHECK_HAS(last(), "EVALSHA shared_release 1 ");
+    CHECK_TEXT(fake_word(last(), 6, word), "");
     end();
 }
 
@@ -367,6 +379,7 @@ int main(void) {
     RUN(an_owner_that_was_brought_shares_nothing);
     RUN(each_operation_has_its_script);
     RUN(a_place_that_is_kept_is_released_with_its_time);
+    RUN(a_release_does_not_say_that_a_lease_is_valid_that_is_over);
     RUN(what_was_given_up_is_taken_back);
     RUN(a_writer_becomes_a_reader);
     RUN(one_that_lost_it_does_not);

@@ -41,7 +41,7 @@ module Model
       ours = place_of(value)
       ours = nil unless ours&.left&.positive?
       waited_for = queue.any?
-      remove(value, false) if ours && !keep
+      remove(value, false) unless keep # also if its time is over
       tell_end(value, ours, keep)
       return unless waited_for || keep
 

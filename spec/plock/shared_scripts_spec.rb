@@ -18,6 +18,12 @@ RSpec.describe "The scripts of locks with several holders" do
   def inside(share, **options) =
     one(share, **options).tap { |sharer| expect(sharer.ask).to be true }
 
+  # The server's time.
+  def milliseconds
+    seconds, micros = server.call("TIME").map(&:to_i)
+    (seconds * 1_000) + (micros / 1_000)
+  end
+
   it "admit a waiter that asks while it reconnects: its turn had been announced" do
     first = inside("s2")
     second = inside("s2")
@@ -52,6 +58,30 @@ RSpec.describe "The scripts of locks with several holders" do
     leaving, *waiting = Array.new(3) { listening("w").tap(&:queue) }
     leaving.leave
     expect(waiting.map(&:hears)).to all match(/\A~[45]\d\d\d\z/)
+  end
+
+  it "release a share of a client that knows it to be valid, wherever it stands" do
+    alone = inside("s2")
+    expect([alone.release_held, alone.release_held]).to eq [1, 0]
+    first = inside("s2")
+    expect(server.call("HLEN", scripts.companion)).to eq 2 # the fence, and the holder
+    second = inside("s2")
+    expect(second.release_held).to eq 1
+    expect(server.call("HLEN", scripts.companion)).to eq 2
+    inside("s2")
+    waiting = listening("s2")
+    waiting.queue
+    expect(first.release_held).to eq 2
+    expect(waiting.hears).to eq "+"
+    expect([first.release_held, waiting.ask]).to eq [0, true]
+  end
+
+  it "do not release a share whose lease is over, whether its place is there still or not" do
+    late = inside("r", ttl: 20)
+    inside("r")
+    ends = server.call("ZSCORE", scripts.lock, late.value).to_i
+    eventually { milliseconds > ends }
+    expect([late.release, late.release]).to eq [0, 0]
   end
 
   it "let a companion that was evicted, and that a downgrade makes anew, expire" do

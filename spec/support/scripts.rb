@@ -120,7 +120,10 @@ module Support
     def queue =
       answered(@scripts.call("shared_acquire", value, @ttl, signature, FENCE_TTL, @share, @ticket))
 
+    # keep: milliseconds, or "held" as a client says whose lease is valid.
     def release(keep: nil) = @scripts.call("shared_release", value, FENCE_TTL, *keep)
+
+    def release_held = release(keep: "held")
 
     def leave = @scripts.call("shared_leave", value, "0", FENCE_TTL, @share, signature)
 

@@ -13,7 +13,10 @@ plock_request plock__lease_undo_request(plock_redis_lease *lease) {
 }
 
 static plock_request release_request(plock_redis_lease *lease, plock_ns now) {
-    if (lease->taken_until <= now) return plock__lease_undo_request(lease);
+    if (lease->taken_until <= now)
+        return *lease->subject.share && now < lease->valid_until
+                   ? plock__release_valid_request(&lease->subject)
+                   : plock__lease_undo_request(lease);
     const plock_ns window = plock__node_window(lease->node, lease->shares);
     return plock__release_request(&lease->subject, window, lease->taken_until - now);
 }
@@ -67,6 +70,7 @@ static plock_redis_lease *copy_to_release(const plock_redis_lease *lease, bool t
     copy->base.ttl = lease->base.ttl;
     copy->new_ttl = lease->new_ttl;
     copy->taken_until = lease->taken_until;
+    copy->valid_until = lease->valid_until;
     copy->tells = tells;
     if (!plock__subject_copy(&copy->subject, copy->names, &lease->subject)) return copy;
     plock__lease_destroy(copy);

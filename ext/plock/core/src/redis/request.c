@@ -143,6 +143,11 @@ plock_request plock__release_request(plock_subject *s, plock_ns window, plock_ns
     return REQUEST(s, PLOCK__RELEASE, window ? 2 : 1, s->owner.value, write_window(s, window));
 }
 
+plock_request plock__release_valid_request(plock_subject *s) {
+    return REQUEST(s, PLOCK__SHARED_RELEASE, 3, s->owner.value, write_fence_ttl(s),
+                   plock__text_of("held"));
+}
+
 plock_request plock__leave_request(plock_subject *s, bool doubt) {
     const plock_text doubtful = plock__text(doubt ? "1" : "0", 1);
     const bool queued = s->owner.signature.length != 0;

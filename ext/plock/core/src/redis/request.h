@@ -69,6 +69,8 @@ plock_request plock__scan_request(plock_subject *subject, int64_t cursor);
 plock_request plock__note_request(const plock_subject *subject, plock_text note, bool replace);
 /* window: as above; keep: for how long the key stays taken after the release. */
 plock_request plock__release_request(plock_subject *subject, plock_ns window, plock_ns keep);
+/* The same for a share whose lease is valid, which costs the server less. */
+plock_request plock__release_valid_request(plock_subject *subject);
 /* Leaves the queue. doubt: the owner may hold the lock, which is then released. */
 plock_request plock__leave_request(plock_subject *subject, bool doubt);
 /* Requests for up to PLOCK_GROUP_MAX locks. They write their words to `texts`, which must outlive
