@@ -4,19 +4,22 @@
 -- the first that is taken. -1: the call reached its limit of dead records, and more are left. The
 -- client asks again.
 -- include parts/number
-local n, queues, companions = #KEYS, {}, {}
+local names, companions = {}, {} -- names: a lock, its queue, the next lock …
 for i, lock in ipairs(KEYS) do
   -- include parts/names
-  queues[i], companions[i] = queue, companion
+  names[2 * i - 1] = lock
+  names[2 * i] = queue
+  companions[i] = companion
 end
-if redis.call('EXISTS', unpack(KEYS)) + redis.call('EXISTS', unpack(queues)) > 0 then
+if redis.call('EXISTS', unpack(names)) > 0 then
   -- include parts/tries
   -- include parts/pass
-  for i = 1, n do
-    if redis.call('EXISTS', KEYS[i]) == 1 then return i - 1 end
-    if redis.call('EXISTS', queues[i]) == 1 then
+  for i, lock in ipairs(KEYS) do
+    local queue = names[2 * i]
+    if redis.call('EXISTS', lock) == 1 then return i - 1 end
+    if redis.call('EXISTS', queue) == 1 then
       -- The last lease expired. The turn goes to the first waiter that is alive.
-      local passed = pass(KEYS[i], queues[i])
+      local passed = pass(lock, queue)
       if passed then return i - 1 end
       if passed == nil then return -1 end
     end
