@@ -6,7 +6,7 @@ local function grant(mode, record, alone)
   local fence = t[1] .. string.sub('00000' .. t[2], -6)
   local last = call('HGET', companion, 'fence')
   if last and last >= fence then fence = string.format('%.0f', last + 1) end
-  if alone then call('DEL', companion) end
+  if alone and last then call('DEL', companion) end -- else it is new
   call('ZADD', lock, now + ttl, value)
   local note = mode .. ' ' .. fence .. ' ' .. t[1] .. ':' .. t[2] .. ' ' .. record
   call('HSET', companion, 'fence', fence, value, note)
