@@ -1,5 +1,7 @@
 -- Takes several locks, or none.
--- KEYS: locks. ARGV: ttl ms, companions' ttl ms, then the value and the signature of each lock.
+-- KEYS: locks.
+-- ARGV: ttl ms, companions' ttl ms, the value of each lock, and then the signature of each lock, or
+--   one for all.
 -- Returns the fences if all locks are held now. If refused, returns the number of free locks before
 -- the first that is taken. -1: the call reached its limit of dead records, and more are left. The
 -- client asks again.
@@ -25,10 +27,10 @@ if redis.call('EXISTS', unpack(names)) > 0 then
     end
   end
 end
-local t, fences = redis.call('TIME'), {}
+local t, fences, last = redis.call('TIME'), {}, 2 + #KEYS -- the last value
 for i, lock in ipairs(KEYS) do
-  local value = ARGV[2 * i + 1]
+  local value, signature = ARGV[2 + i], ARGV[last + i] or ARGV[last + 1]
   redis.call('SET', lock, value, 'PX', ARGV[1])
-  fences[i] = number(companions[i], ARGV[2 * i + 2], value, ARGV[2], t)
+  fences[i] = number(companions[i], signature, value, ARGV[2], t)
 end
 return fences

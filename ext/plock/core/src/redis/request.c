@@ -173,13 +173,15 @@ plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t 
     plock_text *to = put_keys(texts, subjects, count);
     *to++ = write_ttl(subjects[0], ttl);
     *to++ = write_noted_for(subjects[0], ttl);
+    bool same = true;
     for (size_t i = 0; i < count; i++) {
         *to++ = subjects[i]->owner.value;
-        *to++ = subjects[i]->owner.signature;
+        same = same && plock__same_text(subjects[i]->owner.signature, subjects[0]->owner.signature);
     }
+    for (size_t i = 0; i < (same ? 1 : count); i++) *to++ = subjects[i]->owner.signature;
     return (plock_request){.script = PLOCK__ACQUIRE_ALL,
                            .keys = (unsigned)count,
-                           .arguments = 2 + 2 * (unsigned)count,
+                           .arguments = (unsigned)(to - texts) - (unsigned)count,
                            .replicas = subjects[0]->replicas,
                            .list = texts};
 }
