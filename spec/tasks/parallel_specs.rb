@@ -16,6 +16,10 @@ module ParallelSpecs
   RUNTIMES = "spec/support/runtimes"
   FOLDER = "tmp/specs"
 
+  # Most of their examples are defined in spec/support, and logged under that file's name. So their
+  # times are estimates.
+  ESTIMATED = %r{store/(advisory|database)_contract}.freeze
+
   # Tags of examples that measure time, or that need the machine for themselves.
   ALONE = %w[timing alone].freeze
   # Tags of examples that bin/test leaves to bin/test --full, and of those among them that have a
@@ -64,17 +68,18 @@ module ParallelSpecs
   end
 
   # Takes what the last runs have logged into the files of run times. A file of which nothing ran
-  # takes no time. Files whose examples are all defined in spec/support are logged under that file's
-  # name: their times are estimates, and stay as they are.
+  # takes no time.
   #
   # @param tasks [Hash{Symbol => Enumerable<String>}] the files of each task
   def note_runtimes(tasks)
     tasks.each do |task, files|
       noted = "#{RUNTIMES}/#{task}.log"
       recent = Dir["#{FOLDER}/#{task}-*.log"].sort_by { |log| File.mtime(log) }
-      times = [noted, *recent].flat_map { |log| File.read(log).scan(/^(.+):([\d.]+)$/) }.to_h
+      times = times_in([noted]).merge(times_in(recent).reject { |file, _| ESTIMATED.match?(file) })
       lines = files.sort.map { |file| format("%s:%.1f\n", file, times.fetch(file, 0).to_f) }
       File.write(noted, lines.join)
     end
   end
+
+  def times_in(logs) = logs.flat_map { |log| File.read(log).scan(/^(.+):([\d.]+)$/) }.to_h
 end

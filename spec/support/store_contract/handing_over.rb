@@ -222,18 +222,17 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "leave nothing behind if a dump is interrupted, at whatever step before its return" do
-      left = []
+      late = Support::StoreContract::LATE_NEWS
       steps = (1..5_000).find do |step|
         interrupted = nil
-        store.acquire(key, ttl: long) do |lease|
+        store.acquire(key, ttl: long * 10) do |lease|
           interrupted = interrupted_at(step) { lease.dump }
         end
-        left << step if interrupted && !free?
-        store.break(key)
+        returned = !interrupted || @interrupted_in == [Plock::Lease, :dump, :return]
+        returned ? store.break(key) : eventually(late, "left at step #{step}") { free? }
         !interrupted
       end
       expect(steps).to be > 10
-      expect(left - [steps - 1]).to be_empty
     end
 
     it "leave nothing behind if a subscriber ends the thread that dumps it" do

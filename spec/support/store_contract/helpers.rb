@@ -83,7 +83,9 @@ module Support
     # Runs the block, and interrupts it at the return from the so many-th method or block of plock's
     # Ruby, or of what that calls: there Ruby looks for interrupts. Assignments, which Ruby traces
     # too, it does not interrupt, nor itself as it raises: there it asks for a backtrace, and an
-    # interrupt would end the process ("exception reentered"). Was it interrupted?
+    # interrupt would end the process ("exception reentered"). @interrupted_in says where it was.
+    #
+    # Was it interrupted?
     def interrupted_at(step)
       thread = Thread.current
       steps = TracePoint.new(:return, :b_return, :c_return) do |point|
@@ -93,7 +95,10 @@ module Support
           next
         end
 
-        thread.raise(Interrupt) if (step -= 1).zero?
+        next unless (step -= 1).zero?
+
+        @interrupted_in = [point.defined_class, point.method_id, point.event]
+        thread.raise(Interrupt)
       end
       steps.enable { yield }
       false
