@@ -24,7 +24,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
         made
       end
 
-      let(:store) { database_store(model, inside: true) }
+      let(:store) { database_store(model, inside: true, **Support::Databases::PATIENT) }
 
       # Leases that are rolled back are collected without having been released.
       around { |example| warnings { example.run } }
