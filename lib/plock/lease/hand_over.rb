@@ -67,10 +67,13 @@ module Plock
 
       # Releases what was handed over, since the caller does not get the dump.
       def take_back(handed)
-        store = @options.store
-        store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
+        release_handed(@options.store, handed)
       rescue *Locking::Acquisition::STORE_FAILURES
-        release_later(store, handed)
+        release_later(@options.store, handed)
+      end
+
+      def release_handed(store, handed)
+        store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
       end
 
       # The store may be back a moment later, and no other process knows of the lease.
@@ -79,7 +82,7 @@ module Plock
         Background.launch("plock release") do
           until Clock.now >= over
             begin
-              break store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
+              break release_handed(store, handed)
             rescue *Locking::Acquisition::STORE_FAILURES
               raise if Background.killed?
 

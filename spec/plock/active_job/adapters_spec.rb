@@ -23,12 +23,7 @@ RSpec.describe "Guarded ActiveJobs" do
 
   it "have their keys with :async, when they should, and no longer" do
     run_jobs(:async, jobs + <<~'RUBY')
-      ActiveJob::Base.queue_adapter = ActiveJob::QueueAdapters::AsyncAdapter.new(max_threads: 1)
-      class Blocker < ActiveJob::Base
-        def perform = (REST << true) && GO.pop
-      end
-      Blocker.perform_later
-      REST.pop
+      occupy_the_thread
       ids = ALL.map { |job| job.perform_later(1).job_id }
       see "held in the queue", held, ["Both #{ids[2]}", "Queued #{ids[1]}"]
       GO << true

@@ -96,12 +96,7 @@ RSpec.describe "A guarded ActiveJob that is enqueued in a transaction" do
 
   it "keeps its key if its queue is in no database, and so keeps the job" do
     run_jobs(:async, rows + <<~'RUBY')
-      ActiveJob::Base.queue_adapter = ActiveJob::QueueAdapters::AsyncAdapter.new(max_threads: 1)
-      class Blocker < ActiveJob::Base
-        def perform = (REST << true) && GO.pop
-      end
-      Blocker.perform_later
-      REST.pop
+      occupy_the_thread
       transaction("rolled back", [0, 1]) { Import.perform_later }
       GO << true
       eventually { DONE.size == 1 }

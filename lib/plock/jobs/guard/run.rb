@@ -59,7 +59,7 @@ module Plock
 
       def started(&job)
         error, status = end_queueing
-        return job.call if error.nil? || own?(status)
+        return job.call if error.nil? || collision(status).own?
         return collide(status) if error.is_a?(TimeoutError)
 
         go_without(error) if @guard
@@ -115,7 +115,7 @@ module Plock
         when nil
           value
         when TimeoutError
-          Collision.new(@work, error.status, Clock.now - @began).wait_for_old_run && nil
+          collision(error.status).wait_for_old_run && nil
         when LeaseLost, ArgumentError
           lost_in_queue(error, &job)
         else
@@ -186,10 +186,10 @@ module Plock
         @work.log(:warn, "#{@work.label} #{otherwise}: #{e.message}")
       end
 
-      def own?(status) = Collision.new(@work, status, Clock.now - @began).own?
+      def collision(status) = Collision.new(@work, status, Clock.now - @began)
 
       def collide(status)
-        Collision.new(@work, status, Clock.now - @began).at_start
+        collision(status).at_start
         nil
       end
 

@@ -321,8 +321,8 @@ static plock_status copy_text(char **to, const char *from, plock_error *error) {
     return from ? plock__config_text(to, "an option", from, error) : PLOCK_OK;
 }
 
-/* What is not given for the sentinels is as for the servers. The two sources of trust go together,
- * and so do the certificate and its key. */
+/* Options that are not given for the sentinels are those of the servers. The two sources of trust
+ * go together, and so do the certificate and its key. */
 static plock_status inherit_tls(plock_config *to, const plock_config *from, plock_error *error) {
     const bool trusts = to->ca_file || to->ca_path;
     plock_status status = trusts ? PLOCK_OK : copy_text(&to->ca_file, from->ca_file, error);
