@@ -6,6 +6,10 @@ module Support
     WORKERS = 12
     KEYS = 4
     TURNS = 6
+    # Nodes may disagree about an owner, and nobody serves the slot, until the cluster's maintainer
+    # has decided. That takes some seconds, and more on a busy machine.
+    DECIDED_S = 20
+    PATIENT = { command_timeout: DECIDED_S, release_timeout: DECIDED_S }.freeze
 
     # Counts how many are inside at a time.
     class Room
@@ -26,6 +30,7 @@ module Support
     end
 
     # @param cluster [Cluster] without replicas
+    # @param store [Plock::Store] opened with PATIENT
     # @param name [String] with which the keys begin
     # @return [Array<Room>] one for each key
     def move_under_load(cluster, store, name)
@@ -44,7 +49,9 @@ module Support
     private
 
     def enter_in_turn(store, keys, rooms, index)
-      store.acquire(keys[index], ttl: 5, wait: 20) { rooms[index].enter { sleep 0.001 } }
+      store.acquire(keys[index], ttl: DECIDED_S, wait: DECIDED_S) do
+        rooms[index].enter { sleep 0.001 }
+      end
     end
 
     def move_to_and_fro(cluster, slots)

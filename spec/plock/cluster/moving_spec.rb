@@ -168,7 +168,7 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
 
   it "never lets two in, while slots move to and fro under load", :slow do
     rooms = move_under_load(
-      cluster, used(open_store(cluster.url, command_timeout: 5, release_timeout: 5)), key
+      cluster, used(open_store(cluster.url, **Support::MovingSlots::PATIENT)), key
     )
     expect(rooms.map(&:most)).to all(eq(1))
     expect(rooms.sum(&:count)).to be > 100

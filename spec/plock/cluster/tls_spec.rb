@@ -46,7 +46,7 @@ RSpec.describe "TLS with a Redis Cluster", :slow, needs: Support::RedisServer::P
   end
 
   it "never lets two in, while slots move to and fro under load" do
-    options = { command_timeout: 5, connect_timeout: 5, release_timeout: 5, **ca }
+    options = { **Support::MovingSlots::PATIENT, connect_timeout: 5, **ca }
     rooms = move_under_load(cluster, used(open_store(cluster.url, **options)), key)
     expect(rooms.map(&:most)).to all(eq(1))
     expect(rooms.sum(&:count)).to be > 100
