@@ -232,6 +232,62 @@ RSpec.describe Plock::Testing::MemoryStore do
     eventually { (Thread.list - others).none? { |thread| thread.name == "plock scheduler" } }
   end
 
+  describe "and an interrupt" do
+    let(:backend) { store.instance_variable_get(:@backend) }
+
+    # Yields what has another thread take the backend's mutex. As soon as this thread waits for it,
+    # too, a signal's handler raises in this one.
+    def interrupted
+      raised = Queue.new
+      before = trap(:USR1) { raised << true && raise(IOError, "a signal") }
+      expect { yield(-> { keep_busy(Thread.current, raised) }) }.to raise_error(IOError, "a signal")
+    ensure
+      trap(:USR1, before)
+    end
+
+    def keep_busy(other, raised)
+      taken = Queue.new
+      goes_on = false
+      background do
+        backend.enter do
+          taken << true
+          eventually { goes_on }
+          await_sleep(other) && Process.kill(:USR1, Process.pid)
+          raised.pop
+        end
+      end
+      taken.pop
+      goes_on = true
+    end
+
+    it "carry out the release of a lease" do
+      lease = hold("k", ttl: 60)
+      interrupted do |keep_busy|
+        keep_busy.call
+        lease.release
+      end
+      eventually { !store.status("k").held? }
+    end
+
+    it "carry out the release of a block, and keep the key for the rest of at_least:" do
+      interrupted { |keep_busy| store.acquire("k", ttl: 60, at_least: 30) { keep_busy.call } }
+      eventually { store.status("k").remaining < 31 }
+    end
+
+    it "admit readers to a lease that the call has turned into a reader's" do
+      lock = store.read_write_lock("k")
+      downgrade = backend.method(:downgrade)
+      allow(backend).to receive(:downgrade) do |lease|
+        downgrade.call(lease).tap { Thread.new(Thread.current) { |main| main.raise(IOError) }.join }
+      end
+      lock.write(ttl: 60) do |lease|
+        reader = wait_in_line(1, lock) { lock.try_read(wait: 60) { :entered } }
+        expect { lease.downgrade }.to raise_error(IOError)
+        expect([lease.mode, reader.join(5)&.value]).to eq(%i[read entered])
+      end
+    end
+  end
+
   describe "#take!" do
     it "holds the key as another owner, without events, until it is released" do
       told = []

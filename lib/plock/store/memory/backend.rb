@@ -158,8 +158,7 @@ module Plock
         enter do |now|
           catch_up(now)
           @down = false
-          @debts.each { |lease, keep| carry_out(lease, keep) if @locks.key?(lease.key) }
-          @debts.clear
+          settle
         end
       end
 
@@ -196,7 +195,12 @@ module Plock
         true
       end
 
-      alias downgrade prolong
+      # The lease is a reader's by now, so readers who wait may fit beside it.
+      def downgrade(lease)
+        check_reach
+        @locks.fetch(lease.key).admit(now)
+        true
+      end
 
       # @param keep [Float] seconds that the key stays taken
       def give_back(lease, keep, _deadline)
@@ -205,9 +209,25 @@ module Plock
         true
       end
 
-      def give_back_later(lease, keep) = @debts << [lease, keep]
+      # For a release that failed, or that was cut off. The caller may hold the mutex, or not.
+      def give_back_later(lease, keep)
+        @debts << [lease, keep]
+        @scheduler.call_later { pay_debts } unless @down
+      end
 
       private
+
+      # @return [nil] it is not called again
+      def pay_debts
+        enter { settle unless @down }
+        nil
+      end
+
+      def settle
+        while (lease, keep = @debts.shift)
+          carry_out(lease, keep) if @locks.key?(lease.key)
+        end
+      end
 
       # Carries out a release.
       def carry_out(lease, keep)

@@ -87,10 +87,6 @@ module Plock
 
       def lost? = look { super() }
 
-      def downgrade
-        super.tap { look { |lock, now| lock.admit(now) } }
-      end
-
       private
 
       def clock = @store
