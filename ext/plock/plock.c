@@ -16,13 +16,14 @@ VALUE binding_plock;
 /* --- notices: events of leases that no call is waiting for --- */
 
 /* next_notice -> [:lost, id], [:renewed, id, seconds], [:abandoned, key, fence],
- * [:unreleased, key, fence], [:lost_before, key, fence], or nil. */
+ * [:expired, key, fence], [:unreleased, key, fence], [:lost_before, key, fence], or nil. */
 static VALUE next_notice(VALUE self) {
     (void)self;
     plock_notice *notice = plock_notice_next();
     if (!notice) return Qnil;
     const plock_notice copy = *notice;
     const VALUE keyed = copy.kind == PLOCK_ABANDONED     ? ID2SYM(rb_intern("abandoned"))
+                        : copy.kind == PLOCK_EXPIRED     ? ID2SYM(rb_intern("expired"))
                         : copy.kind == PLOCK_UNRELEASED  ? ID2SYM(rb_intern("unreleased"))
                         : copy.kind == PLOCK_LOST_BEFORE ? ID2SYM(rb_intern("lost_before"))
                                                          : Qnil;
@@ -53,7 +54,7 @@ static VALUE wake_notices(VALUE self) {
 
 static VALUE set_notice_renewals(VALUE self, VALUE wanted) {
     (void)self;
-    plock_notice_renewals(RTEST(wanted));
+    plock_notice_want(PLOCK_RENEWED, RTEST(wanted));
     return wanted;
 }
 
@@ -66,6 +67,7 @@ bool binding_events_heard(void) {
 static VALUE set_notice_events(VALUE self, VALUE wanted) {
     (void)self;
     atomic_store(&events_heard, RTEST(wanted));
+    plock_notice_want(PLOCK_EXPIRED, RTEST(wanted));
     return wanted;
 }
 

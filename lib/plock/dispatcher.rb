@@ -91,6 +91,12 @@ module Plock
         Events.tell(:abandoned, 0.0, key, nil, fence: fence)
       end
 
+      # As {#tell_of_abandoned}, of a lease that had expired or was lost. Nothing is released, so
+      # there is no warning.
+      def tell_of_expired(key, fence)
+        Events.tell(:abandoned, 0.0, key, nil, fence: fence, expired: true)
+      end
+
       # Warns of a release that found no connection, went on in the background, and failed there.
       # This runs on the dispatcher's thread.
       #
@@ -179,6 +185,7 @@ module Plock
         when :lost then lease_of(subject)&.hear_lost
         when :renewed then lease_of(subject)&.renewed(detail) if Events.wanted?(:renew)
         when :abandoned then tell_of_abandoned(subject, detail)
+        when :expired then tell_of_expired(subject, detail)
         when :unreleased then tell_of_unreleased(subject, detail)
         when :lost_before then tell_of_lost_before(subject, detail)
         end

@@ -24,7 +24,7 @@ plock_store *fake_watching_store(void) {
     atomic_store(&fake_to_extend, NULL);
     atomic_store(&fake_to_check, NULL);
     atomic_store(&fake_to_adopt, NULL);
-    plock_notice_renewals(false);
+    plock_notice_want(PLOCK_RENEWED, false);
     fake_clock_start();
     return fake_native_store(says);
 }

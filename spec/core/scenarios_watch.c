@@ -32,7 +32,7 @@ static void lock_is_free(void) {
     atomic_store(&broken, false);
     fake_redis.says = says;
     fake_redis.descriptors = true;
-    plock_notice_renewals(true);
+    plock_notice_want(PLOCK_RENEWED, true);
 }
 
 static void lock_is_held(void) {

@@ -40,7 +40,7 @@ static bool any_notice(void) {
 static void a_lease_is_renewed_until_it_is_released(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
-    plock_notice_renewals(true);
+    plock_notice_want(PLOCK_RENEWED, true);
     CHECK_STATUS(
         local_acquire_as(lease, &(plock_local_acquire_options){.ttl = SHORT, .renews = true}),
         PLOCK_OK);
@@ -52,7 +52,7 @@ static void a_lease_is_renewed_until_it_is_released(void) {
     CHECK_STATUS(local_release(lease), PLOCK_OK);
     CHECK_INT(local_holders(store, "k"), 0);
     plock_lease_free(lease);
-    plock_notice_renewals(false);
+    plock_notice_want(PLOCK_RENEWED, false);
     while (any_notice()) continue;
     plock_local_close(store);
 }
@@ -155,6 +155,22 @@ static void a_forgotten_lease_is_released_and_told(void) {
     plock_lease_abandon(lease);
     CHECK(noticed(PLOCK_ABANDONED, id));
     CHECK_INT(local_holders(store, "k"), 0);
+    plock_local_close(store);
+}
+
+static void a_forgotten_lease_that_has_ended_is_told_if_that_is_wanted(void) {
+    plock_local *store = local_open();
+    for (int wanted = 0; wanted < 2; wanted++) {
+        plock_notice_want(PLOCK_EXPIRED, wanted);
+        plock_lease *lease = local_lease(store, "k");
+        CHECK_STATUS(local_acquire(lease, SHORT, 0), PLOCK_OK);
+        const uint64_t id = plock_lease_id(lease);
+        unsigned rounds = 0;
+        while (plock_lease_valid(lease) && test_patient(&rounds)) continue;
+        plock_lease_abandon(lease);
+        CHECK(wanted ? noticed(PLOCK_EXPIRED, id) : !any_notice());
+    }
+    plock_notice_want(PLOCK_EXPIRED, false);
     plock_local_close(store);
 }
 
@@ -592,6 +608,7 @@ int main(void) {
     RUN(a_bound_ends_the_renewal_and_the_loss_is_told);
     RUN(a_loss_is_reported_only_if_requested);
     RUN(a_forgotten_lease_is_released_and_told);
+    RUN(a_forgotten_lease_that_has_ended_is_told_if_that_is_wanted);
     RUN(a_waiter_that_is_renewed_is_so_from_when_it_is_let_in);
     RUN(threads_of_a_process_exclude_one_another);
     RUN(it_is_reported_at_whatever_step_a_break_is_stopped);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static void begin(void) {
-    plock_notice_renewals(false);
+    plock_notice_want(PLOCK_RENEWED, false);
     CHECK(!plock_notice_next());
 }
 
@@ -66,7 +66,7 @@ static void each_says_what_happened_to_which_lease(void) {
     static const char KEY[] = "a key\0with any byte";
     char key[sizeof KEY];
     begin();
-    plock_notice_renewals(true);
+    plock_notice_want(PLOCK_RENEWED, true);
     memcpy(key, KEY, sizeof KEY);
     plock__notice_post(PLOCK_ABANDONED, 17, plock__text(key, sizeof key - 1), 1700000000000001, 0);
     plock__notice_post(PLOCK_RENEWED, UINT64_MAX, plock__text("", 0), 0, 70 * PLOCK_MILLISECOND);
@@ -108,9 +108,9 @@ static void renewals_are_posted_only_where_they_are_wanted(void) {
     begin();
     post(PLOCK_RENEWED, 1);
     CHECK_INT(next_id(), 0);
-    plock_notice_renewals(true);
+    plock_notice_want(PLOCK_RENEWED, true);
     post(PLOCK_RENEWED, 2);
-    plock_notice_renewals(false);
+    plock_notice_want(PLOCK_RENEWED, false);
     post(PLOCK_RENEWED, 3);
     post(PLOCK_LOST, 4); /* the others always are */
     post(PLOCK_ABANDONED, 5);

@@ -278,7 +278,7 @@ static void nothing_is_renewed_when_it_has_been_held_long_enough(void) {
 
 static void renewals_are_told_where_that_is_wanted(void) {
     begin();
-    plock_notice_renewals(true);
+    plock_notice_want(PLOCK_RENEWED, true);
     fake_watch(lease, &RENEWED);
     fake_await_notice(PLOCK_RENEWED, lease);
     atomic_store(&fake_to_extend, FAKE_SILENCE);
@@ -292,7 +292,7 @@ static void renewals_are_told_where_that_is_wanted(void) {
         CHECK_INT(notice->took, 70 * PLOCK_MILLISECOND);
     }
     plock_notice_free(notice);
-    plock_notice_renewals(false);
+    plock_notice_want(PLOCK_RENEWED, false);
     end();
 }
 

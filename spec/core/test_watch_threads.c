@@ -43,7 +43,7 @@ static void begin(const char *sometimes) {
     atomic_store(&answered, 0);
     atomic_store(&asked, 0);
     atomic_store(&now_and_then, sometimes);
-    plock_notice_renewals(false);
+    plock_notice_want(PLOCK_RENEWED, false);
     /* a slow machine is no loss */
     store = fake_store("redis://h?attempt_timeout=30&command_timeout=30&connect_timeout=30");
     fake_redis.says = says;

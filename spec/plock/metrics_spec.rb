@@ -83,6 +83,22 @@ RSpec.describe Plock::Metrics do
       expect(gauge(:held, "one")).to be(0)
     end
 
+    it "count a lease that had expired when it was collected as held no more" do
+      Thread.new do
+        lease = store.acquire(key, ttl: 0.05, label: "one")
+        eventually { lease.lost? }
+      end.join
+      expect(gauge(:held, "one")).to be(1)
+      eventually { GC.start || gauge(:held, "one").zero? }
+      expect(counter(:abandoned, "one")).to be(1)
+    end
+
+    it "count a lease that was lost when it was collected only as lost" do
+      lost = { fence: 17, expired: true }
+      Plock::Events.tell(:abandoned, 0.0, store.status(key).store_key, "one", **lost)
+      expect(counter(:abandoned, "one")).to be_zero
+    end
+
     it "follow a lease to another owner" do
       dump = store.acquire(key, ttl: 30, label: "one").dump
       expect(gauge(:held, "one")).to be(0)

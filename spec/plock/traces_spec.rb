@@ -114,6 +114,15 @@ RSpec.describe Plock::Traces do
       expect(named("hold").size).to be(3)
     end
 
+    it "end the span of a lease that had expired when it was collected" do
+      Thread.new do
+        lease = store.acquire(key, ttl: 0.05)
+        eventually { lease.lost? }
+      end.join
+      eventually(20) { GC.start || !named("hold").empty? }
+      expect(named("hold").first.status.description).to match(/collected without a release/)
+    end
+
     it "make spans of the child's leases in a forked child, and end none of the parent's" do
       lease = store.acquire(key, ttl: 30)
       exporter.reset

@@ -15,7 +15,7 @@ module Plock
     # | `:lost` | from the acquire until the loss was noticed | `fence` |
     # | `:renew` | the time that the renewal took | `fence`, `left:`, `late:` |
     # | `:release_failed` | the time that it was held, or 0.0: not known | `fence`, `error:` |
-    # | `:abandoned` | 0.0 | `fence` |
+    # | `:abandoned` | 0.0 | `fence`, `expired:` true if nothing was left to release |
     # | `:adopt` | from the call until it was adopted | `fence`, `ttl:` |
     # | `:hand_over` | the time that it was held | `fence` |
     # | `:wait_begin` | 0.0 | `keys:` |

@@ -82,6 +82,7 @@ module Plock
         @event = event
         @log_keys = log_keys
         @name, @level, @span = EVENTS.fetch(event.name)
+        @level = :info if event.details[:expired]
         @remark = remark_on(event, slow_wait, long_hold)
       end
 

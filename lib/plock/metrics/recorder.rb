@@ -142,9 +142,10 @@ module Plock
         @adapter.count(:late_renewals, labels, 1) if event.details[:late]
       end
 
-      # The lease is gone, and its label with it.
+      # The lease is gone, and its label with it. One that was lost before has been counted.
       def abandoned(event, labels)
-        @adapter.count(:abandoned, forget(@places[place_of(event)]) || labels, 1)
+        known = forget(@places[place_of(event)])
+        @adapter.count(:abandoned, known || labels, 1) if known || !event.details[:expired]
       end
 
       def place_of(event) = [event.key_digest, event.kind, event.fence]

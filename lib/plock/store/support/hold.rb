@@ -23,11 +23,11 @@ module Plock
       # Releases the lease of a hold that was collected without a release, and warns. The proc must
       # not refer to the hold. It takes no mutex: the thread that it interrupts may have it.
       def self.finalizer(state)
-        proc { Dispatcher.post(-> { abandon(state) }) if state.ended.nil? && !state.inherited? }
+        proc { Dispatcher.post(-> { abandon(state) }) if state.forgotten? }
       end
 
       def self.abandon(state)
-        return if state.lost?
+        return Dispatcher.tell_of_expired(state.key, state.fence) if state.lost?
 
         Dispatcher.tell_of_abandoned(state.key, state.fence) if state.release(0.0)
       rescue *Locking::Acquisition::STORE_FAILURES

@@ -108,6 +108,9 @@ module Plock
 
       def lost? = !inherited? && (@ended == :lost || (@ended.nil? && clock.now >= @valid_until))
 
+      # @return [Boolean] has nobody been told that it has ended? It may have.
+      def forgotten? = !inherited? && (@ended.nil? || (@ended == :lost && !@watch))
+
       # @param ttl [Float] seconds
       # @return [Boolean, nil] was the lease ours? nil: it was released or handed over before
       def extend(ttl)

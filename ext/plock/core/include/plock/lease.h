@@ -70,8 +70,8 @@ plock_ns plock_lease_budget(const plock_lease *lease, bool releases);
  * worker thread releases it, except in a forked child. NULL is allowed. */
 void plock_lease_free(plock_lease *lease);
 
-/* The same for a lease that the program forgot to release: if it is still valid, a notice reports
- * that (plock/notice.h). */
+/* The same for a lease that the program forgot to release. A notice reports that (plock/notice.h):
+ * PLOCK_ABANDONED if it is still valid; otherwise PLOCK_EXPIRED, if these are wanted. */
 void plock_lease_abandon(plock_lease *lease);
 
 /* Returns true if the lease is held, as far as this process knows without asking a server: it was

@@ -13,7 +13,8 @@ typedef enum plock_notice_kind {
     PLOCK_RENEWED,    /* a lease was renewed; `took`: how long that took */
     PLOCK_ABANDONED,  /* the program forgot a held lease, which is released (plock_lease_abandon) */
     PLOCK_UNRELEASED, /* a background release failed: the lock stays until its lease expires */
-    PLOCK_LOST_BEFORE /* a trailing release found that the lease was lost before it */
+    PLOCK_LOST_BEFORE, /* a trailing release found that the lease was lost before it */
+    PLOCK_EXPIRED      /* as PLOCK_ABANDONED, and the lease had expired or was lost */
 } plock_notice_kind;
 
 typedef struct plock_notice {
@@ -41,7 +42,7 @@ bool plock_notice_awaited(void);
 /* Makes the descriptor readable even without a notice. */
 void plock_notice_wake(void);
 
-/* Sets whether renewals are reported. Initially they are not. */
-void plock_notice_renewals(bool wanted);
+/* Sets whether PLOCK_RENEWED or PLOCK_EXPIRED is reported. Initially neither is. */
+void plock_notice_want(plock_notice_kind kind, bool wanted);
 
 #endif

@@ -80,8 +80,9 @@ void plock_lease_free(plock_lease *lease) {
 }
 
 void plock_lease_abandon(plock_lease *lease) {
-    if (lease && plock_lease_valid(lease))
-        plock__notice_post(PLOCK_ABANDONED, lease->id, lease->key, lease->fence, 0);
+    if (lease && plock_lease_held(lease))
+        plock__notice_post(plock_lease_valid(lease) ? PLOCK_ABANDONED : PLOCK_EXPIRED, lease->id,
+                           lease->key, lease->fence, 0);
     plock_lease_free(lease);
 }
 

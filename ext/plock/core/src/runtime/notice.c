@@ -10,11 +10,12 @@
 /* Under the lock. */
 static plock_notice *first, **last = &first;
 static plock_waker *listener_waker;
-static atomic_bool renewals;
+/* A bit for each kind. */
+static atomic_uint unwanted = 1u << PLOCK_RENEWED | 1u << PLOCK_EXPIRED;
 
 void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
                         plock_ns took) {
-    if (kind == PLOCK_RENEWED && !atomic_load_explicit(&renewals, memory_order_relaxed)) return;
+    if (atomic_load_explicit(&unwanted, memory_order_relaxed) & 1u << kind) return;
     plock_notice *notice = plock__allocate(sizeof *notice + key.length);
     if (!notice) return;
     *notice = (plock_notice){
@@ -77,7 +78,12 @@ void plock_notice_wake(void) {
     plock__leave();
 }
 
-void plock_notice_renewals(bool wanted) { atomic_store(&renewals, wanted); }
+void plock_notice_want(plock_notice_kind kind, bool wanted) {
+    if (wanted)
+        atomic_fetch_and(&unwanted, ~(1u << kind));
+    else
+        atomic_fetch_or(&unwanted, 1u << kind);
+}
 
 /* The notices belong to the parent, which reports them. The child does not free their memory. */
 void plock__notices_in_child(void) {
