@@ -183,7 +183,7 @@ module Plock
     def release(keep: true)
       return false if @given_away || @hold.inherited?
 
-      Thread.handle_interrupt(Locking::Acquisition.mask) { let_go(keep ? left_to_keep : 0.0) }
+      Thread.handle_interrupt(Locking::Acquisition.mask) { let_go(keep ? left_to_keep(true) : 0.0) }
     end
 
     # Hands it over: from now on this process does not renew it and cannot use it. Another process
@@ -197,7 +197,7 @@ module Plock
     # @raise [UnavailableError] another call on the lease took too long
     def dump
       check!
-      left = left_to_keep
+      left = left_to_keep(true)
       kept_until = left.zero? ? 0 : (left + Clock.wall).round(6)
       dump = handed = nil
       mask = Locking::Acquisition.mask

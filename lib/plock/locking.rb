@@ -212,7 +212,7 @@ module Plock
     # @param on_error [Symbol] if the block does not complete: `:release` lets another caller run
     #   at once; `:keep` lets none run before the window ends. An exception propagates in either
     #   case. `next` completes the block; Timeout, Thread#kill, `throw`, `break` and `return` do
-    #   not.
+    #   not. A block that releases its lease, or hands it over, counts as complete.
     # @param label [String, Symbol, nil] as for {#acquire}
     # @param replicas [Integer, nil] as for {#acquire}; the block runs only if they have the window
     # @yieldparam lease [Lease]

@@ -84,9 +84,10 @@ module Plock
       end
 
       # @api private
+      # @param received [Boolean] has the caller got the lease?
       # @return [Float] seconds that its key must stay taken
-      def left_to_keep
-        if @options.used && @options.at_least.positive?
+      def left_to_keep(received = @options.used)
+        if received && @options.at_least.positive?
           # an adoption that was interrupted has not given it to its caller
           [@options.at_least + (@given_after || 0.0) - held_for, 0.0].max
         else

@@ -29,6 +29,15 @@ RSpec.shared_examples "a store of what is done once" do
       expect(once { raise "entered" }).to have_attributes(ran?: false, value: nil)
     end
 
+    it "does not run it again if the block has released its lease, or handed it over" do
+      expect(once(&:release)).to be_ran
+      expect(once { raise "entered" }).not_to be_ran
+      windows.each { |status| store.break(status) }
+      dump = once(&:dump).value
+      store.adopt(dump) { expect(once { raise "entered" }).not_to be_ran }
+      expect(once { raise "entered" }).not_to be_ran
+    end
+
     it "runs it again when the time is over" do
       started = Plock::Clock.now
       once(within: short) { nil }
