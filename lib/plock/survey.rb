@@ -21,7 +21,7 @@ module Plock
     REST_RATIO = 30   # times the cost of a survey: it takes at most 3 % of the time
     MOST_KEYS = 50_000
     THREADS = 4       # requests to a server that are under way at a time
-    FEW = 8           # keys that are not worth a thread
+    FEW = 4           # keys that are worth these threads
     LIST_S = 30.0     # of work after which no more keys are listed
     private_constant :SLICE, :REST_S, :REST_RATIO, :MOST_KEYS, :THREADS, :FEW, :LIST_S
 
@@ -141,12 +141,15 @@ module Plock
       end
     end
 
-    # @param name [String] as callers name the key
+    # @param typed [String] a name as callers have it, perhaps with blanks around it; none if empty
     # @return [Array<Status>] of the key with this name, of each kind that is held or waited for
     # @raise [Error] the store could not be asked
-    def named(name)
-      store_keys_of(name).map { |store_key| examine(store_key, name) }
-                         .select { |status| Survey.occupied?(status) }
+    def named(typed)
+      names = [typed, typed.strip].uniq.flat_map do |name|
+        store_keys_of(name).map { |store_key| [store_key, name] }
+      end.to_h
+      examine_all(names.keys, nil, names)
+        .grep(Status).select { |status| Survey.occupied?(status) }
     end
 
     # @param store_key [String]

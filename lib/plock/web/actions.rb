@@ -130,7 +130,7 @@ module Plock
         query = text("q")
         snapshot = snapshot_for(query)
         listing = Survey::Listing.new(
-          snapshot, named: query.empty? ? [] : survey.named(query), query: query,
+          snapshot, named: survey.named(parameter("q").to_s), query: query,
           kind: text("kind"), namespace: parameter("namespace"), order: text("sort"),
           reverse: text("dir") == "desc", page: text("page").to_i
         )

@@ -89,6 +89,9 @@ RSpec.describe Plock::Web, needs: "redis-server" do
         /1 key could not be read.*#{foreign}: .*WRONGTYPE/
       )
     end
+    locks.hold("b", label: "second")
+    get "/locks", q: "b"
+    expect([code, rows]).to match [200, include("second")]
     get "/locks/#{foreign}"
     expect([code, page]).to match [502, /answered with an error.*WRONGTYPE/]
   end

@@ -114,6 +114,14 @@ RSpec.describe Plock::Web, needs: "redis-server" do
       expect(page).to match(/PDF\s+invoice:7\s/)
     end
 
+    it "finds a key whose name begins and ends with a blank" do
+      locks.hold(" zz ", label: "PDF")
+      get "/locks", q: "zz"
+      expect(rows).to be_empty
+      get "/locks", q: " zz "
+      expect(rows).to eq ["PDF"]
+    end
+
     it "finds a key by its name even if no survey has come to it" do
       locks.hold("invoice:7", label: "PDF")
       empty = Plock::Survey::Snapshot.new([], at: Time.now, complete: false, rest: 9_000)

@@ -47,5 +47,16 @@ RSpec.describe "Plock::Web with 10,000 locks, of which 1,000 are waited for",
     expect(Integer(calls.fetch("scan"))).to be >= 100
   end
 
+  it "asks for all kinds of a name at once" do
+    survey = pages.sources.first.survey
+    asked = Queue.new
+    allow(survey).to receive(:examine).and_wrap_original do |original, *arguments|
+      asked << true
+      eventually { asked.size >= Plock::Locking::Kind::ALL.size }
+      original.call(*arguments)
+    end
+    expect(survey.named("k1").map(&:key)).to eq ["k1"]
+  end
+
   def last_request_complete? = @complete ||= pages.sources.first.history.samples.any?
 end

@@ -148,8 +148,7 @@ module Plock
         def found
           filter, shown = @wanted
           snapshot = @survey.snapshot
-          name = filter.strip
-          named = name.empty? ? [] : @survey.named(name)
+          named = @survey.named(filter)
           [filter, snapshot, named, shown, @survey.refresh(shown)]
         rescue Error => e
           e
