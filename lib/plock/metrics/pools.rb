@@ -19,8 +19,10 @@ module Plock
         @told = {}
       end
 
-      # Passes on what has changed.
+      # Passes on what has changed, from the moment on when the adapter keeps it.
       def sample
+        return if @adapter.respond_to?(:ready?) && !@adapter.ready?
+
         statuses.each do |name, status|
           before = @told[name]
           next if before == status

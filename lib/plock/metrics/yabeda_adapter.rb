@@ -42,6 +42,9 @@ module Plock
         @recorder = recorder
       end
 
+      # @return [Boolean] are values kept? Not before Yabeda is configured.
+      def ready? = ::Yabeda.metrics.key?(@names[:"connection.max"])
+
       def count(name, labels, by) = metric(name)&.increment(labels, by: by)
 
       def observe(name, labels, seconds) = metric(name)&.measure(labels, seconds)

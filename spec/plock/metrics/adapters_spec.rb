@@ -172,6 +172,20 @@ RSpec.describe "The adapters of Plock::Metrics" do
       RUBY
     end
 
+    it "tells the size of a pool that was used before Yabeda was configured" do
+      expect(recorded(<<~'RUBY', shared_redis.url)).to eq("{{:store=>\"locks\"}=>3}\n")
+        require "yabeda"
+        require "yabeda/test_adapter"
+        redis = Plock::Store.open(ARGV[0], pool_size: 3)
+        Plock::Metrics.yabeda(stores: { "locks" => redis })
+        redis.acquire("too early") { nil }
+        Yabeda.register_adapter(:test, Yabeda::TestAdapter.instance)
+        Yabeda.configure!
+        redis.acquire("k") { nil }
+        p Yabeda::TestAdapter.instance.gauges[Yabeda.plock.client_connection_max]
+      RUBY
+    end
+
     it "reads the pool when Yabeda collects" do
       expect(recorded(<<~'RUBY', shared_redis.url)).to eq("nil\n1\n")
         require "yabeda"
