@@ -394,6 +394,73 @@ static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
     plock_local_close(s->store);
 }
 
+/* --- a look at a key with dead waiters --- */
+
+enum { BEGUN, MAY_LOOK };
+static atomic_int moment;
+
+/* Keeps this process's own looks away, so that the query finds the dead waiter first. */
+static void keep_from_looking(void) {
+    unsigned rounds = 0;
+    while (atomic_load(&moment) != MAY_LOOK && test_patient(&rounds)) continue;
+}
+
+static void wait_to_write(void *context) {
+    const scene *s = context;
+    plock_lease *lease = local_lease(s->store, "k");
+    (void)local_acquire_as(lease,
+                           &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'w'});
+    _exit(1);
+}
+
+static void share_at_least_and_die(void *context) {
+    const scene *s = context;
+    plock_lease *lease = local_lease(s->store, "k");
+    (void)local_acquire_as(
+        lease, &(plock_local_acquire_options){.ttl = LONG, .at_least = LONG, .mode = 'r'});
+    (void)raise(SIGKILL);
+}
+
+/* The dead waiter lets in the next one, which shares the key with a holder that no process stands
+ * for any more. */
+static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
+    for (int left = 0; left < 2; left++) {
+        bequest b = {.s = new_scene()};
+        scene *s = b.s;
+        s->store = local_open();
+        if (left)
+            bequeath(&b, &(plock_local_acquire_options){.ttl = LONG, .mode = 'r'});
+        else
+            check_killed(local_child(share_at_least_and_die, s));
+        const pid_t writer = local_child(wait_to_write, s);
+        CHECK(local_await_waiters(s->store, "k", 1));
+        plock_lease *reader = local_lease(s->store, "k");
+        plock_interest interest;
+        CHECK_STATUS(
+            plock_local_lease_acquire(
+                reader, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG, .mode = 'r'}),
+            PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(reader, &interest), PLOCK_AGAIN);
+        CHECK(local_await_waiters(s->store, "k", 2));
+        atomic_store(&moment, BEGUN);
+        plock__local_before(PLOCK__LOOKS, keep_from_looking);
+        CHECK(kill(writer, SIGKILL) == 0);
+        (void)local_status_of(writer);
+        CHECK_INT(local_waiters(s->store, "k"), 0);
+        CHECK_INT(local_holders(s->store, "k"), 2);
+        plock__local_before(PLOCK__LOOKS, NULL);
+        atomic_store(&moment, MAY_LOOK);
+        CHECK_STATUS(local_finish(reader), PLOCK_OK);
+        CHECK_STATUS(local_release(reader), PLOCK_OK);
+        plock_lease_free(reader);
+        plock_lease *other = local_lease(s->store, "k");
+        CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_REFUSED);
+        plock_lease_free(other);
+        CHECK_STATUS(local_break(s->store, "k"), PLOCK_OK);
+        plock_local_close(s->store);
+    }
+}
+
 /* --- death at every step --- */
 
 static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
@@ -630,6 +697,7 @@ int main(void) {
 #endif
     RUN(a_child_does_not_keep_its_dead_parent_alive);
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);
+    RUN(a_look_at_a_key_ends_no_share_that_outlives_its_process);
     RUN(it_may_die_at_every_step);
     RUN(what_is_to_outlive_its_process_does_so_only_together);
     RUN(waiters_are_served_at_whatever_step_the_first_dies);

@@ -1,7 +1,7 @@
 /* The embedded store's file: when it is used, refused or replaced, and the effects of damage. */
 #include "local_support.h"
 
-#include "local/local_map.h"
+#include "local/local_make.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -601,6 +601,37 @@ static void an_impossible_expiry_does_not_prevent_a_replacement(void) {
     plock_local_close(store);
 }
 
+static plock_local *damaged;
+
+static void look_at_it(void *context) {
+    (void)context;
+    (void)alarm(5);
+    if (local_waiters(damaged, "k") >= 0) _exit(1);
+}
+
+/* A list whose end leads back into it, as damage may leave it. */
+static void a_circle_of_waiters_ends_in_an_error(void) {
+    (void)unlink(local_path());
+    damaged = local_open();
+    plock_lease *leases[3];
+    plock_interest interest;
+    for (int i = 0; i < 3; i++) {
+        leases[i] = local_lease(damaged, "k");
+        CHECK_STATUS(
+            plock_local_lease_acquire(
+                leases[i], &(plock_local_acquire_options){.ttl = LONG, .wait = i ? LONG : 0}),
+            PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(leases[i], &interest), i ? PLOCK_AGAIN : PLOCK_OK);
+    }
+    const size_t second =
+        plock__local_plan_for(PLOCK_LOCAL_KEYS).claims + 2 * sizeof(plock__local_claim);
+    scribble(second + offsetof(plock__local_claim, next), &(uint32_t){1}, sizeof(uint32_t));
+    CHECK_INT(local_status_of(local_child(look_at_it, NULL)), 0);
+    for (int i = 0; i < 3; i++) plock_lease_free(leases[i]);
+    plock_local_close(damaged);
+    (void)unlink(local_path());
+}
+
 static void use(plock_local *store, unsigned round) {
     char name[32];
     (void)snprintf(name, sizeof name, "key %u", round % 40);
@@ -684,6 +715,7 @@ int main(void) {
     RUN(a_record_that_is_in_use_is_not_given_to_another);
     RUN(a_fence_that_cannot_grow_is_damage);
     RUN(an_impossible_expiry_does_not_prevent_a_replacement);
+    RUN(a_circle_of_waiters_ends_in_an_error);
     RUN(scribbling_ends_in_an_error_at_worst);
     local_end();
     return test_end("local_file");

@@ -80,22 +80,6 @@ static void list_claims(plock__local_map *map, listing *t, uint32_t first) {
     }
 }
 
-/* Ends the claims of waiters whose process has died, so that they are not listed. */
-static void end_dead_waiters(plock__local_map *map, uint32_t number, plock_ns now) {
-    uint32_t steps = 0;
-    for (uint32_t at = plock__key(map, number)->first_waiter, next;
-         at != PLOCK__LOCAL_NONE && !map->damaged; at = next) {
-        const plock__local_claim *waiter = plock__claim(map, at);
-        next = waiter->next;
-        const bool last = next == PLOCK__LOCAL_NONE && waiter->previous == PLOCK__LOCAL_NONE;
-        if (!plock__local_alive(map, atomic_load(&waiter->process)))
-            plock__local_end_claim(map, at, now);
-        else
-            continue;
-        if (last || ++steps > map->claim_count) return;
-    }
-}
-
 static plock_status examine(plock_local *store, const plock__local_name *name, listing *t,
                             plock_interest *interest, plock_error *error) {
     plock__local_map *map = NULL;
@@ -104,8 +88,7 @@ static plock_status examine(plock_local *store, const plock__local_name *name, l
     const uint32_t number = plock__local_find(map, name);
     t->now = plock_now();
     if (number != PLOCK__LOCAL_NONE) {
-        end_dead_waiters(map, number, t->now);
-        if (plock__key(map, number)->length) plock__local_tidy(map, number, t->now);
+        plock__local_tidy_whole(map, number, t->now); /* the dead are not listed */
         const plock__local_key *key = plock__key(map, number);
         if (key->length) {
             list_claims(map, t, key->first_holder);

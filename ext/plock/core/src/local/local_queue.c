@@ -3,31 +3,6 @@
 #include "runtime/parking_slot.h"
 
 #include <string.h>
-#include <time.h>
-
-int64_t plock__local_wall(void) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_REALTIME, &time);
-    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
-}
-
-int64_t plock__local_next_fence(plock__local_map *map, int64_t wall) {
-    const int64_t last = atomic_load_explicit(&map->header->fence, memory_order_relaxed);
-    if (last < 0 || last >= PLOCK__LOCAL_FENCE_MAX) {
-        map->damaged = true;
-        return last;
-    }
-    const int64_t fence = last >= wall ? last + 1 : wall;
-    atomic_store_explicit(&map->header->fence, fence, memory_order_relaxed);
-    return fence;
-}
-
-void plock__local_outlives(plock__local_map *map, plock_ns until) {
-    if (atomic_load_explicit(&map->header->outlives_until, memory_order_relaxed) >= until) return;
-    atomic_store(&map->header->seen_at, plock_now());
-    PLOCK__FAULT();
-    atomic_store(&map->header->outlives_until, until);
-}
 
 static uint64_t process_of(const plock__local_claim *claim) {
     return atomic_load_explicit(&claim->process, memory_order_relaxed);
@@ -244,6 +219,31 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
         if (++steps > map->claim_count) map->damaged = true;
     }
     settle(map, number, key, now);
+}
+
+/* Ends the claims of waiters whose process has died. From the last one on, so that a waiter that
+ * has another one ahead of it now can be told before. It admits none: a claim that is admitted
+ * leaves the list that this walks. */
+static void end_dead_waiters(plock__local_map *map, plock__local_key *key) {
+    uint32_t steps = 0, behind = PLOCK__LOCAL_NONE;
+    for (uint32_t at = key->last_waiter, further; any(at) && !map->damaged; at = further) {
+        const plock__local_claim *claim = plock__claim(map, at);
+        const uint64_t process = process_of(claim);
+        further = claim->previous;
+        if (!alive(map, process)) {
+            has_to_look(map, behind);
+            behind = PLOCK__LOCAL_NONE;
+            end(map, key, at);
+        } else if (plock__local_silent_in(map, process) > 0) {
+            behind = at;
+        }
+        if (++steps > map->claim_count) map->damaged = true;
+    }
+}
+
+void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns now) {
+    end_dead_waiters(map, plock__key(map, number));
+    plock__local_tidy(map, number, now);
 }
 
 /* This takes long, so it runs rarely. */

@@ -27,16 +27,14 @@ typedef struct plock__local_wait_request {
     plock_local_lease *lease; /* the lease to notify of changes; NULL: none */
 } plock__local_wait_request;
 
-/* Microseconds since 1970. */
-int64_t plock__local_wall(void);
-
-/* The fence of the next lease, greater than all before. */
-int64_t plock__local_next_fence(plock__local_map *map, int64_t wall);
-
 /* Ends the claims on the key that are over, and admits the next waiters. */
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 
-/* The same for all keys. Returns true if that made room for a key. */
+/* The same, and ends the claims of waiters whose process has died, which no look of another waiter
+ * may reach. That takes longer: the kernel is asked about each waiter. */
+void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns now);
+
+/* As plock__local_tidy for all keys. Returns true if that made room for a key. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now);
 
 /* Would a new claim be admitted now? Waiters of silent processes do not count. */
@@ -68,9 +66,6 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls);
 /* Makes the first waiter look again, because something ahead of it changes. Call it before the
  * change. */
 void plock__local_first_looks(plock__local_map *map, const plock__local_key *key);
-
-/* Records the end of a claim that does not end with a process. */
-void plock__local_outlives(plock__local_map *map, plock_ns until);
 
 enum { PLOCK__LOCAL_WATCHED_MAX = 32 };
 

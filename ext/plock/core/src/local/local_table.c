@@ -3,6 +3,7 @@
 #include "base/failure.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { NONE_LEFT = 0 };
 
@@ -223,4 +224,30 @@ void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, ui
         key->last_waiter = claim->previous;
     else
         plock__claim(map, claim->next)->previous = claim->previous;
+}
+
+/* --- times and fences --- */
+
+int64_t plock__local_wall(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+int64_t plock__local_next_fence(plock__local_map *map, int64_t wall) {
+    const int64_t last = atomic_load_explicit(&map->header->fence, memory_order_relaxed);
+    if (last < 0 || last >= PLOCK__LOCAL_FENCE_MAX) {
+        map->damaged = true;
+        return last;
+    }
+    const int64_t fence = last >= wall ? last + 1 : wall;
+    atomic_store_explicit(&map->header->fence, fence, memory_order_relaxed);
+    return fence;
+}
+
+void plock__local_outlives(plock__local_map *map, plock_ns until) {
+    if (atomic_load_explicit(&map->header->outlives_until, memory_order_relaxed) >= until) return;
+    atomic_store(&map->header->seen_at, plock_now());
+    PLOCK__FAULT();
+    atomic_store(&map->header->outlives_until, until);
 }

@@ -67,4 +67,13 @@ void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint
 void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, uint32_t number);
 void plock__local_link_key(plock__local_map *map, uint32_t number);
 
+/* Microseconds since 1970. */
+int64_t plock__local_wall(void);
+
+/* The fence of the next lease, greater than all before. */
+int64_t plock__local_next_fence(plock__local_map *map, int64_t wall);
+
+/* Records the end of a claim that does not end with a process. */
+void plock__local_outlives(plock__local_map *map, plock_ns until);
+
 #endif
