@@ -461,6 +461,68 @@ static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
     }
 }
 
+/* Waits at this many keys of its own, or as often at the one key, without a thread for each. */
+static void wait_often(const scene *s, int count, bool apart) {
+    char name[32];
+    for (int i = 0; i < count; i++) {
+        plock_interest interest;
+        (void)snprintf(name, sizeof name, "key %d", apart ? i : 0);
+        plock_lease *lease = local_lease(s->store, name);
+        if (plock_local_lease_acquire(lease,
+                                      &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}) ||
+            plock_lease_step(lease, &interest) != PLOCK_AGAIN)
+            _exit(1);
+    }
+}
+
+enum { KEYS = 16, CLAIMS = PLOCK__LOCAL_CLAIMS_PER_KEY * KEYS };
+
+static void wait_for_one_key(void *context) {
+    wait_often(context, CLAIMS - 1, false);
+    (void)raise(SIGKILL);
+}
+
+static void wait_for_all_keys(void *context) {
+    wait_often(context, KEYS, true);
+    (void)raise(SIGKILL);
+}
+
+/* As if the others had given no sign of life for a second. */
+static void silence_others(plock_local *store) {
+    plock__local_map *map = NULL;
+    plock_error error;
+    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
+    for (uint32_t slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++)
+        if (slot != map->slot) atomic_store(&map->processes[slot].seen_at, 0);
+    plock__local_release(map);
+}
+
+/* Nobody waits behind them, or asks for their keys, so only the need for room ends them. */
+static void dead_waiters_make_room(void) {
+    char name[32];
+    for (int all = 0; all < 2; all++) {
+        (void)unlink(local_path());
+        scene *s = new_scene();
+        s->store = local_open_keys(KEYS);
+        plock_lease *held[KEYS];
+        const int count = all ? KEYS : 1;
+        for (int i = 0; i < count; i++) {
+            (void)snprintf(name, sizeof name, "key %d", i);
+            held[i] = local_lease(s->store, name);
+            CHECK_STATUS(local_acquire(held[i], LONG, 0), PLOCK_OK);
+        }
+        check_killed(local_child(all ? wait_for_all_keys : wait_for_one_key, s));
+        silence_others(s->store);
+        for (int i = 0; all && i < count; i++) CHECK_STATUS(local_release(held[i]), PLOCK_OK);
+        plock_lease *other = local_lease(s->store, "other");
+        CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
+        plock_lease_free(other);
+        for (int i = 0; i < count; i++) plock_lease_free(held[i]);
+        plock_local_close(s->store);
+    }
+    (void)unlink(local_path());
+}
+
 /* --- death at every step --- */
 
 static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
@@ -698,6 +760,7 @@ int main(void) {
     RUN(a_child_does_not_keep_its_dead_parent_alive);
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);
     RUN(a_look_at_a_key_ends_no_share_that_outlives_its_process);
+    RUN(dead_waiters_make_room);
     RUN(it_may_die_at_every_step);
     RUN(what_is_to_outlive_its_process_does_so_only_together);
     RUN(waiters_are_served_at_whatever_step_the_first_dies);

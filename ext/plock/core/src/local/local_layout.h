@@ -60,7 +60,7 @@ typedef struct plock__local_header {
 
     /* Counts of records, and the first free ones. …_ready: how many records have room in the file
      * system, too */
-    uint32_t keys_made, keys_ready, keys_free, keys_used;
+    uint32_t keys_made, keys_ready, keys_free, unused;
     uint32_t claims_made, claims_ready, claims_free;
 } plock__local_header;
 

@@ -249,13 +249,14 @@ void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns no
 /* This takes long, so it runs rarely. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now) {
     static const plock_ns OFTEN = 100 * PLOCK_MILLISECOND;
-    const uint32_t before = map->header->keys_used;
+    const plock__local_header *header = map->header;
+    const uint32_t free_key = header->keys_free, free_claim = header->claims_free;
     if (map->swept_at && now - map->swept_at < OFTEN) return false;
     map->swept_at = now;
     for (uint32_t number = 0;
-         number < map->header->keys_made && number < map->key_count && !map->damaged; number++)
-        if (map->keys[number].length) plock__local_tidy(map, number, now);
-    return map->header->keys_used < before;
+         number < header->keys_made && number < map->key_count && !map->damaged; number++)
+        if (map->keys[number].length) plock__local_tidy_whole(map, number, now);
+    return header->keys_free != free_key || header->claims_free != free_claim;
 }
 
 /* --- claims --- */

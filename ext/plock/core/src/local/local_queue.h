@@ -34,7 +34,7 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
  * may reach. That takes longer: the kernel is asked about each waiter. */
 void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns now);
 
-/* As plock__local_tidy for all keys. Returns true if that made room for a key. */
+/* The same for all keys. Returns true if that made room for a key or a claim. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now);
 
 /* Would a new claim be admitted now? Waiters of silent processes do not count. */

@@ -59,13 +59,11 @@ static void place_claims(plock__local_map *map) {
 static void place_keys(plock__local_map *map) {
     plock__local_header *header = map->header;
     header->keys_free = PLOCK__LOCAL_NONE;
-    header->keys_used = 0;
     for (uint32_t number = header->keys_made; number-- > 0;) {
         plock__local_key *key = &map->keys[number];
         if (key->length &&
             (key->first_holder != PLOCK__LOCAL_NONE || key->first_waiter != PLOCK__LOCAL_NONE)) {
             plock__local_link_key(map, number);
-            header->keys_used++;
         } else {
             key->length = 0;
             key->next = header->keys_free;

@@ -119,7 +119,6 @@ plock_status plock__local_make_key(plock__local_map *map, const plock__local_nam
     memcpy(key->name, name->text.bytes, name->text.length);
     PLOCK__FAULT();
     key->length = (uint8_t)name->text.length;
-    header->keys_used++;
     PLOCK__FAULT();
     plock__local_link_key(map, *number);
     return PLOCK_OK;
@@ -134,7 +133,6 @@ void plock__local_drop_key(plock__local_map *map, uint32_t number) {
     key->next = map->header->keys_free;
     PLOCK__FAULT();
     map->header->keys_free = number;
-    map->header->keys_used--;
 }
 
 /* --- claims --- */
