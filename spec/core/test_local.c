@@ -309,6 +309,31 @@ static void it_can_be_broken(void) {
     plock_local_close(store);
 }
 
+/* Some of many that share the key; the others keep it. */
+static void some_of_many_can_be_broken(void) {
+    enum { MANY = 2 * PLOCK_LOCAL_KEYS_MIN - 2, SOME = MANY / 2 };
+    (void)unlink(local_path());
+    plock_local *store = local_open_keys(PLOCK_LOCAL_KEYS_MIN);
+    plock_lease *leases[MANY];
+    int64_t fences[SOME];
+    plock_error error;
+    plock_interest interest;
+    for (int i = 0; i < MANY; i++) {
+        leases[i] = local_lease(store, "k");
+        CHECK_STATUS(
+            local_acquire_as(leases[i], &(plock_local_acquire_options){.ttl = LONG, .mode = 'r'}),
+            PLOCK_OK);
+        if (i < SOME) fences[i] = plock_lease_fence(leases[i]);
+    }
+    CHECK_STATUS(plock_local_break(store, "k", 1, fences, SOME, &interest, &error), PLOCK_OK);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(plock_lease_valid(leases[i]) == (i >= SOME));
+        plock_lease_free(leases[i]);
+    }
+    plock_local_close(store);
+    (void)unlink(local_path());
+}
+
 static void hold_in_child(void *context) {
     plock_local *store = context;
     plock_lease *lease = local_lease(store, "k");
@@ -431,6 +456,7 @@ int main(void) {
     RUN(a_child_releases_nothing_of_its_parents);
     plock_drain(plock_now() + PLOCK_SECOND);
     RUN(several_find_room_where_something_is_over);
+    RUN(some_of_many_can_be_broken);
     local_end();
     local_begin();
     RUN(a_store_is_full_at_its_bound_and_has_room_again);

@@ -164,23 +164,19 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
     plock__local_tidy(map, number, now);
     const plock__local_key *key = plock__key(map, number);
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
-    /* Ends only the claims of the present holders: each end may admit others. */
-    const uint64_t latest = map->header->serial;
-    const int64_t fence = atomic_load(&map->header->fence);
     uint32_t steps = 0;
     bool broken = false;
     plock__local_first_looks(map, key); /* the first waiter does not watch this process */
     PLOCK__FAULT();
-    for (uint32_t at = key->first_holder; at != PLOCK__LOCAL_NONE && !map->damaged;) {
+    /* Each end may admit others. They come to the beginning of the list, so they are spared. */
+    for (uint32_t at = key->first_holder, next; at != PLOCK__LOCAL_NONE && !map->damaged;
+         at = next) {
         const plock__local_claim *held = plock__claim(map, at);
-        const bool ends = plock__serial(held) <= latest && held->fence <= fence &&
-                          chosen(only, count, held->fence);
-        const uint32_t next = held->next,
-                       alone = key->holders == 1 && key->first_waiter == PLOCK__LOCAL_NONE;
+        const bool ends = chosen(only, count, held->fence);
+        next = held->next;
         broken = broken || ends;
         if (ends) plock__local_end_claim(map, at, now);
-        if (alone || ++steps > map->claim_count) break;
-        at = ends ? key->first_holder : next;
+        if (++steps > map->claim_count) map->damaged = true;
     }
     return broken;
 }
