@@ -1,6 +1,8 @@
 /* The embedded store: waiters whose process is stopped, and those behind them. */
 #include "local_support.h"
 
+#include "local/local_lease.h"
+
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -244,6 +246,74 @@ static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     end_scene(s);
 }
 
+/* --- a stopped waiter that continues while another process acquires several keys --- */
+
+static plock__local_map *observed;
+
+static void others_seen_at(plock_ns at) {
+    for (uint32_t slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++)
+        if (slot != observed->slot) atomic_store(&observed->processes[slot].seen_at, at);
+}
+
+static void continues(int unused) {
+    (void)unused;
+    others_seen_at(PLOCK_NEVER / 2);
+}
+
+/* The store has room for one of the keys, and for both after a sweep. */
+static plock_status acquire_both_in_a_full_store(scene *s, unsigned long *point) {
+    plock_lease *held[PLOCK_LOCAL_KEYS_MIN - 2], *over = local_lease(s->store, "over");
+    plock_lease *pair[] = {local_lease(s->store, "k"), local_lease(s->store, "l")};
+    char name[16];
+    for (int i = 0; i < PLOCK_LOCAL_KEYS_MIN - 2; i++) {
+        (void)snprintf(name, sizeof name, "%d", i);
+        held[i] = local_lease(s->store, name);
+        CHECK_STATUS(local_acquire(held[i], LONG, 0), PLOCK_OK);
+    }
+    CHECK_STATUS(local_acquire(over, PLOCK_TTL_MIN, 0), PLOCK_OK);
+    while (plock_lease_valid(over)) continue;
+    (void)plock__local_signal_at(*point);
+    const plock_status status = acquire_both(pair);
+    *point = plock__local_signal_at(0);
+    CHECK_INT(local_holders(s->store, "k"), 1);
+    CHECK(!status || status == PLOCK_REFUSED || status == PLOCK_STORE_FULL);
+    if (!status) CHECK(plock_lease_valid(pair[0]));
+    plock_lease_free(over);
+    for (int i = 0; i < 2; i++) plock_lease_free(pair[i]);
+    for (int i = 0; i < PLOCK_LOCAL_KEYS_MIN - 2; i++) plock_lease_free(held[i]);
+    return status;
+}
+
+static void several_keys_are_taken_as_they_are_after_a_sweep(void) {
+    unsigned long points = 1, refusals = 0;
+    CHECK(signal(SIGUSR1, continues) != SIG_ERR);
+    for (unsigned long point = 0; point <= points; point++) {
+        (void)unlink(local_path());
+        plock_local_close(local_open_keys(PLOCK_LOCAL_KEYS_MIN));
+        scene *s = new_scene();
+        plock_error error;
+        s->terms = TERMS[0];
+        CHECK_STATUS(plock__local_use(s->store, &observed, &error), PLOCK_OK);
+        plock_lease *first = local_lease(s->store, "k");
+        CHECK_STATUS(local_acquire(first, LONG, 0), PLOCK_OK);
+        const pid_t stopped = stopped_waiter(s);
+        others_seen_at(0);
+        CHECK_STATUS(local_release(first), PLOCK_OK);
+        unsigned long passed = point;
+        refusals += acquire_both_in_a_full_store(s, &passed) == PLOCK_REFUSED;
+        if (!point) points = passed;
+        CHECK(kill(stopped, SIGKILL) == 0);
+        (void)local_status_of(stopped);
+        plock_lease_free(first);
+        plock__local_release(observed);
+        plock_local_close(s->store);
+        (void)munmap(s, sizeof *s);
+    }
+    CHECK(points > 10 && refusals > 0);
+    CHECK(signal(SIGUSR1, SIG_DFL) != SIG_ERR);
+    (void)unlink(local_path());
+}
+
 /* --- a thread that is late, in a process that runs --- */
 
 static void wait_and_be_late(void *context) {
@@ -285,6 +355,7 @@ int main(void) {
     RUN(its_patience_ends_as_that_of_others);
     RUN(a_reader_passes_a_stopped_writer_which_keeps_its_place);
     RUN(a_key_that_only_the_stopped_wait_for_is_free);
+    RUN(several_keys_are_taken_as_they_are_after_a_sweep);
     RUN(a_late_thread_does_not_lose_its_turn);
     local_end();
     return test_end("local_stopped");

@@ -58,8 +58,18 @@ static plock_status take(const group *p, const plock__local_wait_request *wait_r
             p->map->claims[lease->claim].kept_until = plock_after(now, wait_requests[i].at_least);
         }
     }
-    if (status == PLOCK_STORE_FULL && plock__local_sweep(p->map, now))
-        return take(p, wait_requests, now, error);
+    return status;
+}
+
+/* What makes room, and what gives keys back, lets waiters in. So the keys are looked at again. */
+static plock_status take_if_free(const group *p, const plock__local_wait_request *wait_requests,
+                                 plock_ns now, size_t *refused, plock_error *error) {
+    plock_status status;
+    do {
+        *refused = first_taken(p, now);
+        if (*refused < p->count) return PLOCK_REFUSED;
+        status = take(p, wait_requests, now, error);
+    } while (status == PLOCK_STORE_FULL && plock__local_sweep(p->map, now));
     return status;
 }
 
@@ -104,9 +114,7 @@ static plock_status acquire(group *p, size_t *refused, plock_interest *interest,
     const plock_ns now = plock_now(), deadline = plock_after(p->leases[0]->began_at, PATIENCE);
     if (!status) status = plock__local_go_in(p->map, now, deadline, interest, error);
     if (!status) {
-        *refused = first_taken(p, now);
-        const plock_status taken =
-            *refused < p->count ? PLOCK_REFUSED : take(p, wait_requests, now, error);
+        const plock_status taken = take_if_free(p, wait_requests, now, refused, error);
         status = plock__local_leave(p->map, error);
         if (!status) status = taken;
     }
