@@ -709,6 +709,41 @@ static void what_is_to_outlive_its_process_does_so_only_together(void) {
     (void)unlink(local_path());
 }
 
+/* As a single acquire keeps its key: max_hold bounds only the renewal. */
+static void keep_both_beyond_max_hold(void *context) {
+    scene *s = context;
+    plock_lease *leases[] = {local_lease(s->store, "one"), local_lease(s->store, "two")};
+    plock_interest interest;
+    plock_error error;
+    size_t refused;
+    const plock_local_acquire_options terms = {
+        .ttl = PLOCK_SECOND, .at_least = LONG, .max_hold = PLOCK_MILLISECOND, .renews = true};
+    if (plock_local_acquire_all(leases, 2, &terms, &refused, &interest, &error)) _exit(1);
+    for (int i = 0; i < 2; i++)
+        if (plock_lease_valid_until(leases[i]) < plock_lease_acquired_at(leases[i]) + LONG)
+            _exit(2);
+    s->at = plock_lease_acquired_at(leases[0]) + terms.max_hold;
+    if (s->fault) (void)raise(SIGKILL);
+    while (plock_now() <= s->at) continue;
+    for (int i = 0; i < 2; i++)
+        if (!plock_lease_valid(leases[i])) _exit(3);
+}
+
+static void several_keys_stay_taken_for_longer_than_max_hold(void) {
+    for (int dies = 0; dies < 2; dies++) {
+        scene *s = new_scene();
+        s->store = local_open();
+        s->fault = (unsigned long)dies;
+        const int status = local_status_of(local_child(keep_both_beyond_max_hold, s));
+        CHECK(dies ? WIFSIGNALED(status) : status == 0);
+        while (plock_now() <= s->at) continue;
+        CHECK_INT(local_holders(s->store, "one"), 1);
+        CHECK_INT(local_holders(s->store, "two"), 1);
+        plock_local_close(s->store);
+        (void)unlink(local_path());
+    }
+}
+
 /* Others wait for the key meanwhile: they have it in their order, whatever step of the first one's
  * is its last. */
 static void waiters_are_served_at_whatever_step_the_first_dies(void) {
@@ -763,6 +798,7 @@ int main(void) {
     RUN(dead_waiters_make_room);
     RUN(it_may_die_at_every_step);
     RUN(what_is_to_outlive_its_process_does_so_only_together);
+    RUN(several_keys_stay_taken_for_longer_than_max_hold);
     RUN(waiters_are_served_at_whatever_step_the_first_dies);
     RUN(waiters_are_served_at_once_at_whatever_step_a_break_dies);
     local_end();

@@ -34,10 +34,20 @@ static plock_status take_one(const group *p, size_t number,
     first.at_least = 0; /* if the process dies before it has all keys, none must stay taken */
     if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);
     if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
-    if (status) return status;
-    plock__local_has_claim(lease, claim);
-    plock__local_date(lease, now);
-    return PLOCK_OK;
+    if (!status) plock__local_has_claim(lease, claim);
+    return status;
+}
+
+/* From now on the keys stay taken for at_least, even if max_hold ends the renewal before. */
+static void keep(const group *p, plock_ns at_least, plock_ns now) {
+    const plock_ns until = plock_after(now, at_least);
+    plock__local_outlives(p->map, until);
+    for (size_t i = 0; i < p->count; i++) {
+        plock__local_claim *claim = &p->map->claims[p->leases[i]->claim];
+        claim->at_least = at_least;
+        if (atomic_load(&claim->until) < until) atomic_store(&claim->until, until);
+        claim->kept_until = until;
+    }
 }
 
 static plock_status take(const group *p, const plock__local_wait_request *wait_requests,
@@ -46,19 +56,13 @@ static plock_status take(const group *p, const plock__local_wait_request *wait_r
     size_t taken = 0;
     while (taken < p->count && !(status = take_one(p, taken, &wait_requests[taken], now, error)))
         taken++;
-    for (size_t i = 0; i < taken && !status; i++)
-        if (wait_requests[i].at_least)
-            plock__local_outlives(p->map, plock_after(now, wait_requests[i].at_least));
-    for (size_t i = 0; i < taken; i++) {
-        plock_local_lease *lease = p->leases[i];
-        if (status) {
-            lease->base.held = false;
-            plock__local_give_up_claim(p->map, lease->claim, now);
-        } else if (wait_requests[i].at_least) {
-            p->map->claims[lease->claim].kept_until = plock_after(now, wait_requests[i].at_least);
-        }
-    }
-    return status;
+    for (size_t i = 0; i < taken && status; i++)
+        plock__local_give_up_claim(p->map, p->leases[i]->claim, now);
+    if (status) return status;
+    const plock_ns at_least = p->leases[0]->terms.at_least;
+    if (at_least) keep(p, at_least, now);
+    for (size_t i = 0; i < p->count; i++) plock__local_date(p->leases[i], now);
+    return PLOCK_OK;
 }
 
 /* What makes room, and what gives keys back, lets waiters in. So the keys are looked at again. */
