@@ -299,8 +299,8 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
 
 /* --- one attempt, with an owner that the caller names --- */
 
-/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. It stays held when
- * this process ends, since any process that names the owner can release it. */
+/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. Any process that
+ * names the owner can release it. If this process ends before, the lock ends with it. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     StringValue(owner);
     const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
