@@ -461,6 +461,69 @@ static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
     }
 }
 
+/* When the others gave their last sign of life. */
+static void set_last_signs(plock_local *store, plock_ns at) {
+    plock__local_map *map = NULL;
+    plock_error error;
+    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
+    for (uint32_t slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++)
+        if (slot != map->slot) atomic_store(&map->processes[slot].seen_at, at);
+    plock__local_release(map);
+}
+
+static void hold_the_key(void *context) {
+    const scene *s = context;
+    plock_lease *lease = local_lease(s->store, "k");
+    if (local_acquire(lease, LONG, 0)) _exit(1);
+    (void)raise(SIGSTOP);
+    _exit(2);
+}
+
+static pid_t stopped_child(void (*body)(void *), scene *s) {
+    int status;
+    const pid_t child = local_child(body, s);
+    CHECK(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+    return child;
+}
+
+static void end_by_force(pid_t child) {
+    CHECK(kill(child, SIGKILL) == 0);
+    (void)local_status_of(child);
+}
+
+/* A waiter that has just died is not let in, and keeps no other out. */
+static void a_key_that_only_the_dead_held_and_waited_for_is_free(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    const pid_t holder = stopped_child(hold_the_key, s);
+    const pid_t waiter = local_child(wait_to_write, s);
+    CHECK(local_await_waiters(s->store, "k", 1));
+    end_by_force(waiter);
+    end_by_force(holder);
+    set_last_signs(s->store, PLOCK_NEVER / 2);
+    plock_lease *lease = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    plock_lease_free(lease);
+    plock_local_close(s->store);
+}
+
+static void a_dead_writer_keeps_no_reader_out(void) {
+    scene *s = new_scene();
+    s->store = local_open();
+    const plock_local_acquire_options reads = {.ttl = LONG, .mode = 'r'};
+    plock_lease *first = local_lease(s->store, "k"), *second = local_lease(s->store, "k");
+    CHECK_STATUS(local_acquire_as(first, &reads), PLOCK_OK);
+    const pid_t writer = local_child(wait_to_write, s);
+    CHECK(local_await_waiters(s->store, "k", 1));
+    CHECK_STATUS(local_acquire_as(second, &reads), PLOCK_REFUSED);
+    end_by_force(writer);
+    set_last_signs(s->store, PLOCK_NEVER / 2);
+    CHECK_STATUS(local_acquire_as(second, &reads), PLOCK_OK);
+    plock_lease_free(first);
+    plock_lease_free(second);
+    plock_local_close(s->store);
+}
+
 /* Waits at this many keys of its own, or as often at the one key, without a thread for each. */
 static void wait_often(const scene *s, int count, bool apart) {
     char name[32];
@@ -487,16 +550,6 @@ static void wait_for_all_keys(void *context) {
     (void)raise(SIGKILL);
 }
 
-/* As if the others had given no sign of life for a second. */
-static void silence_others(plock_local *store) {
-    plock__local_map *map = NULL;
-    plock_error error;
-    CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
-    for (uint32_t slot = 0; slot < PLOCK__LOCAL_PROCESSES; slot++)
-        if (slot != map->slot) atomic_store(&map->processes[slot].seen_at, 0);
-    plock__local_release(map);
-}
-
 /* Nobody waits behind them, or asks for their keys, so only the need for room ends them. */
 static void dead_waiters_make_room(void) {
     char name[32];
@@ -512,7 +565,7 @@ static void dead_waiters_make_room(void) {
             CHECK_STATUS(local_acquire(held[i], LONG, 0), PLOCK_OK);
         }
         check_killed(local_child(all ? wait_for_all_keys : wait_for_one_key, s));
-        silence_others(s->store);
+        set_last_signs(s->store, 0); /* a second ago, or more */
         for (int i = 0; all && i < count; i++) CHECK_STATUS(local_release(held[i]), PLOCK_OK);
         plock_lease *other = local_lease(s->store, "other");
         CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
@@ -795,6 +848,8 @@ int main(void) {
     RUN(a_child_does_not_keep_its_dead_parent_alive);
     RUN(the_dead_are_skipped_and_the_others_keep_their_order);
     RUN(a_look_at_a_key_ends_no_share_that_outlives_its_process);
+    RUN(a_key_that_only_the_dead_held_and_waited_for_is_free);
+    RUN(a_dead_writer_keeps_no_reader_out);
     RUN(dead_waiters_make_room);
     RUN(it_may_die_at_every_step);
     RUN(what_is_to_outlive_its_process_does_so_only_together);

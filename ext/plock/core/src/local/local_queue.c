@@ -37,6 +37,14 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     }
 }
 
+/* Asking the kernel costs a call, so it is asked once for several claims of one process in a row.
+ */
+static bool alive(plock__local_map *map, uint64_t process) {
+    if (process != map->asked_about) map->lives = plock__local_alive(map, process);
+    map->asked_about = process;
+    return map->lives;
+}
+
 /* How long a process has to take a turn that was handed over to it. */
 static const plock_ns HANDOVER = PLOCK_SECOND;
 
@@ -52,13 +60,18 @@ static void has_to_look(plock__local_map *map, uint32_t waiter) {
     if (lease_here(map, claim)) plock__local_has_to_look(lease_here(map, claim));
 }
 
-/* Returns the first waiter, from this one on, whose process is not silent; PLOCK__LOCAL_NONE: there
- * is none. */
+/* A process that has died seems to live for as long as its last sign of life counts. */
+static bool is_there(plock__local_map *map, uint64_t process) {
+    return plock__local_silent_in(map, process) > 0 && alive(map, process);
+}
+
+/* Returns the first waiter, from this one on, whose process is there; PLOCK__LOCAL_NONE: there is
+ * none. */
 static uint32_t living(plock__local_map *map, uint32_t waiter) {
     uint32_t steps = 0;
     while (any(waiter) && !map->damaged) {
         const plock__local_claim *claim = plock__claim(map, waiter);
-        if (plock__local_silent_in(map, process_of(claim)) > 0) break;
+        if (is_there(map, process_of(claim))) break;
         waiter = claim->next;
         if (++steps > map->claim_count) map->damaged = true;
     }
@@ -191,14 +204,6 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
 void plock__local_give_up_claim(plock__local_map *map, uint32_t claim, plock_ns now) {
     map->lease_of[claim] = NULL;
     plock__local_end_claim(map, claim, now);
-}
-
-/* Asking the kernel costs a call, so it is asked once for several claims of one process in a row.
- */
-static bool alive(plock__local_map *map, uint64_t process) {
-    if (process != map->asked_about) map->lives = plock__local_alive(map, process);
-    map->asked_about = process;
-    return map->lives;
 }
 
 plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim) {

@@ -9,7 +9,8 @@
  * A claim that another process admits is handed over for a second. Within that second, a thread of
  * the claim's own process takes the turn, and then the claim has its full time. Otherwise the next
  * process that looks ends the claim. So a stopped process delays the others for a second at most. A
- * waiter whose process has been silent for a second is passed over, and keeps its place. */
+ * waiter whose process has been silent for a second is passed over, and keeps its place. One whose
+ * process has died is passed over at once. */
 #ifndef PLOCK__LOCAL_QUEUE_H
 #define PLOCK__LOCAL_QUEUE_H
 
@@ -37,7 +38,7 @@ void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns no
 /* The same for all keys. Returns true if that made room for a key or a claim. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now);
 
-/* Would a new claim be admitted now? Waiters of silent processes do not count. */
+/* Would a new claim be admitted now? Waiters of silent and of dead processes do not count. */
 bool plock__local_admits(plock__local_map *map, const plock__local_key *key, char mode,
                          unsigned limit);
 
