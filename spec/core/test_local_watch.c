@@ -431,6 +431,41 @@ static void a_key_that_could_not_be_released_at_once_is_kept_for_as_long_as_it_m
     }
 }
 
+static void is_left_in_vain(plock_lease *lease) {
+    CHECK_STATUS(plock_lease_leave(lease), PLOCK_OK);
+    CHECK_STATUS(local_finish(lease), PLOCK_SILENT);
+}
+
+static void is_left_and_cancelled(plock_lease *lease) {
+    plock_interest interest;
+    CHECK_STATUS(plock_lease_leave(lease), PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
+    plock_lease_cancel(lease);
+}
+
+/* It is this process's as before, so its loss is reported. */
+static void a_lease_that_could_not_be_left_is_still_watched(void) {
+    static void (*const WAYS[])(plock_lease * lease) = {is_left_in_vain, is_left_and_cancelled};
+    for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
+        scene *s = new_scene();
+        s->store = local_open();
+        plock_lease *lease = local_lease(s->store, "l");
+        const plock_local_acquire_options terms = {.ttl = LONG, .renews = true, .watched = true};
+        const pid_t holder = local_child(hold_until_lost, s);
+        CHECK(await_stage(s, 1));
+        const pid_t stopped = will_stop_inside(s);
+        CHECK_STATUS(local_acquire_as(lease, &terms), PLOCK_OK);
+        stops_inside(s, stopped);
+        WAYS[i](lease);
+        go_on(s, stopped, holder);
+        CHECK(plock_lease_valid(lease));
+        CHECK_STATUS(local_break(s->store, "l"), PLOCK_OK);
+        CHECK(noticed(PLOCK_LOST, plock_lease_id(lease)));
+        plock_lease_free(lease);
+        plock_local_close(s->store);
+    }
+}
+
 /* The worker thread finishes the interrupted work, and then the lease can be used again. */
 static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) {
     scene *s = new_scene();
@@ -616,6 +651,7 @@ int main(void) {
     RUN(a_process_stopped_inside_delays_no_other_for_long);
     RUN(a_refused_waiter_times_out_though_the_section_is_taken);
     RUN(a_key_that_could_not_be_released_at_once_is_kept_for_as_long_as_it_must);
+    RUN(a_lease_that_could_not_be_left_is_still_watched);
     RUN(a_lease_that_could_not_be_released_at_once_can_be_taken_again);
     RUN(each_question_has_a_patience_of_its_own);
     RUN(threads_may_open_and_close_it_at_once);

@@ -190,9 +190,7 @@ static plock_status downgrade(plock_lease *base) {
 static plock_status leave(plock_lease *base) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
-    plock_local_lease *lease = plock__local_lease(base);
-    plock__local_dismiss(lease);
-    return begin(lease, PLOCK__OP_LEAVES, plock_now());
+    return begin(plock__local_lease(base), PLOCK__OP_LEAVES, plock_now());
 }
 
 static void hurry(plock_lease *base, plock_ns deadline) {

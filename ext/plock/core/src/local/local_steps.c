@@ -87,9 +87,11 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
     plock__local_tidy(lease->map, held->key, now);
 }
 
-/* From now on the claim has no process, so it needs an expiry. */
+/* From now on the claim has no process, so it needs an expiry. Not before may the worker thread
+ * stop watching it: a lease that cannot be left stays this process's. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
+    plock__local_dismiss(lease);
     plock__local_claim *held = &map->claims[lease->claim];
     const plock_ns alone = plock_after(now, lease->base.ttl);
     const plock_ns until = alone > held->kept_until ? alone : held->kept_until;
