@@ -95,6 +95,7 @@ module Plock
         exec(environment, [command.first, command.first], *command.drop(1))
       rescue SystemCallError => e
         fails.syswrite("!")
+        $stderr = STDERR # a fork has no thread of a Scribe
         CLI.complain("#{command.first}: #{e.message.delete_suffix(" - #{command.first}")}")
         exit!(e.is_a?(Errno::ENOENT) ? ExitStatus::NOT_FOUND : ExitStatus::CANNOT_RUN)
       ensure

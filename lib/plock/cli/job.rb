@@ -169,9 +169,9 @@ module Plock
 
         @lost = true
         @deadline = Clock.now + @grace
-        @on_lost.call
         @child.kill("TERM")
         @child.kill("CONT") # a stopped process ends only after it continues
+        @on_lost.call
       end
 
       def end_by_force

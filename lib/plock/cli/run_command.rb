@@ -82,8 +82,12 @@ module Plock
 
       def call
         require_relative "job"
+        require_relative "scribe"
         @bell = Bell.new
-        riding_out(@lease_options.fetch(:wait, 0.0)) { |left| acquire(left) } || interrupt
+        status = Scribe.during do
+          riding_out(@lease_options.fetch(:wait, 0.0)) { |left| acquire(left) }
+        end
+        status || interrupt
       rescue TimeoutError => e
         report_busy(e.status)
         BUSY.fetch(@busy)

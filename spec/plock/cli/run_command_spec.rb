@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "io/nonblock"
 require "support/command_line"
 
 RSpec.describe "plock run", needs: "redis-server" do
@@ -146,6 +147,30 @@ RSpec.describe "plock run", needs: "redis-server" do
       expect(
         job.said.last
       ).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
+    end
+
+    # A pipe without room, as one whose reader hangs. Its mode is that of the command as well.
+    def full_pipe
+      reader, writer = IO.pipe
+      [reader, writer].each { |stream| discard(stream, :close) }
+      nil while writer.write_nonblock("x" * 4096, exception: false) != :wait_writable
+      writer.nonblock = false
+      writer
+    end
+
+    [{}, { "PLOCK_LOG" => "info" }].each do |env|
+      it "ends the command even if nobody reads its messages#{", and the log" if env.any?}" do
+        job =
+          start_plock(
+            "run", key, "--grace", "0.2", "--",
+            *shell('trap "" TERM; echo $$ >&3; while :; do sleep 0.01; done'), err: full_pipe,
+            env: env
+          )
+        pid = job.line
+        store.break(key)
+        expect_gone(pid)
+        expect(job.finish.exitstatus).to eq 76
+      end
     end
 
     it "ends by KILL, after --grace, processes that survive TERM, grandchildren too" do
