@@ -8,9 +8,11 @@ module Plock
       # The lease was lost. No signal has this number.
       LOST = 0
 
-      # The signals that are passed on to the command.
+      # The signals that are passed on to the command. The system sends TTIN also if another process
+      # of the job reads from the terminal in the background. It must not stop this process alone:
+      # the command would go on without the renewal of its lease.
       FORWARDED =
-        %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP]
+        %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP TTIN]
           .select { |name| Signal.list.key?(name) }
           .freeze
       OWN = %w[CHLD CONT].freeze

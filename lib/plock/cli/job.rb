@@ -22,9 +22,11 @@ module Plock
       CONTINUED = Signal.list.fetch("CONT")
       CHILD = Signal.list.fetch("CHLD")
       INTERRUPTED = Signal.list.fetch("INT")
-      STOPPED = Signal.list.fetch("TSTP")
+      # The signals that stop the whole job of a shell. TTIN comes here if another process of the
+      # job reads from the terminal in the background.
+      JOB_STOPS = %w[TSTP TTIN].map { |name| Signal.list.fetch(name) }.freeze
 
-      private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED, :STOPPED
+      private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED, :JOB_STOPS
 
       # @param command [Array<String>]
       # @param environment [Hash{String => String}] in addition to this process's
@@ -106,7 +108,7 @@ module Plock
         when CHILD then nil # each round checks the command
         else
           # even if another signal stops it first: it may be about to use the terminal
-          @to_stop ||= number == STOPPED
+          @to_stop ||= JOB_STOPS.include?(number)
           @child.kill(number)
         end
       end
@@ -124,9 +126,9 @@ module Plock
       def stop(signal)
         return if @terminal.nil? || @lost
 
-        wants = TERMINAL_STOPS.include?(signal)
+        wants = TERMINAL_STOPS.include?(signal) && !@to_stop
         @wants_terminal ||= wants
-        return go_on if wants && @terminal.ours? && !@to_stop
+        return go_on if wants && @terminal.ours?
 
         @terminal.take_back
         continued = stop_job(signal)

@@ -49,6 +49,25 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       end
     end
 
+    # It would stop plock, which could not renew the lease, but not the command.
+    it "is not stopped by TTIN, which it passes on to the command" do
+      job =
+        start_plock(
+          "run", key, "--ttl", "0.5", "--",
+          *shell("trap 'echo heard >&3' TTIN; echo ready >&3; until read line; do :; done; exit 3"),
+          input: true
+        )
+      job.line
+      fence = store.status(key).fence
+      started = monotonic
+      job.signal(:TTIN)
+      expect(job.line).to eq "heard"
+      eventually { monotonic - started > 1 } # twice its ttl
+      expect(store.status(key)).to have_attributes(held?: true, fence: fence)
+      job.tell
+      expect(job.finish.exitstatus).to eq 3
+    end
+
     it "passes them on to the children of the command" do
       job = start("sh -c 'echo $$ >&3; exec sleep 60'; echo ended >&3")
       child = job.line

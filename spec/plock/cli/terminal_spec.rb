@@ -94,6 +94,13 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
       shell.type("$PLOCK #{Shellwords.join(words)} #{tail}\n")
     end
 
+    def await_stopped_job
+      eventually(10, "it is not stopped") do
+        shell.type("jobs\n")
+        shell.await("prompt> ").include?("Stopped")
+      end
+    end
+
     it "is stopped by Ctrl-Z and continued by fg" do
       run_in_shell("echo ready; read line; echo \"got $line\"; exit 9")
       shell.await("ready")
@@ -145,14 +152,27 @@ RSpec.describe "plock run at a terminal", needs: "redis-server" do
     it "is stopped in the background when it wants to read, and reads in the foreground" do
       run_in_shell("read line; echo \"got $line\"", tail: "&")
       shell.await("prompt> ")
-      eventually(10, "it is not stopped") do
-        shell.type("jobs\n")
-        shell.await("prompt> ").include?("Stopped")
-      end
+      await_stopped_job
       shell.type("fg\n")
       shell.type("words\n")
       shell.await("got words")
       shell.await("prompt> ")
+    end
+
+    it "is stopped as a whole when a neighbour in a pipe reads in the background" do
+      run_in_shell(
+        "echo ready $$; exec sleep 60",
+        tail: "| (read first; echo first $first; read line </dev/tty; echo \"neighbour $line\") &"
+      )
+      pid = shell.await(/first ready \d+\n/)[/ready (\d+)/, 1]
+      await_stopped_job
+      expect(File.read("/proc/#{pid}/stat")).to include ") T "
+      shell.type("fg\n")
+      shell.type("words\n")
+      shell.await("neighbour words")
+      shell.type("\C-c")
+      shell.await("prompt> ")
+      eventually { !store.status(key).held? }
     end
 
     it "leaves the terminal to a neighbour in a pipe until it is asked for it" do
