@@ -79,7 +79,10 @@ module Plock
         @watchdog.keep_alive
         @wants_terminal = @terminal && !@terminal.shared?
         lend_terminal
-        @child.start
+        return @child.start if @lease.valid?
+
+        lose # this process was stopped meanwhile
+        end_by_force
       end
 
       def lend_terminal

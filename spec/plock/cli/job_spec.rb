@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "plock/cli/job"
 require "support/command_line"
 
 # Signals and deaths of plock, its watchdog and its command, and the processes that remain.
@@ -116,6 +117,24 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       eventually { File.read("/proc/#{pid}/stat").include?(") T ") }
       store.break(key)
       expect(job.finish(within: 5).exitstatus).to eq 76 # by TERM: KILL comes after 10 s
+    end
+
+    it "does not begin the command after it was itself stopped for too long before" do
+      path = File.join(Support::Supervisor.folder, "job-#{SecureRandom.hex(6)}")
+      ended =
+        in_child do
+          trap("TERM", "IGNORE")
+          job =
+            Plock::CLI::Job.new(
+              shell("echo ran >#{path}"), {}, lease: Struct.new(:valid?).new(false),
+              bell: Plock::CLI::Bell.new, grace: 5.0
+            )
+          told = 0
+          job.run { told += 1 }
+          [job.lost?, told]
+        end
+      expect(ended).to eq [true, 1]
+      expect(File.exist?(path)).to be false
     end
 
     it "ends the command after it was itself stopped for longer than the lease lasts" do
