@@ -157,6 +157,15 @@ module Plock
     def open_at(url) = Store.open(url, **store_options)
 
     # @api private
+    # How the default store names its keys, and its defaults. A callable {#store} is not called.
+    #
+    # @return [Locking::StoreConfig]
+    # @raise [ConfigurationError]
+    def store_config
+      Locking === @store ? @store.config : Locking::StoreConfig.new(**store_options.compact)
+    end
+
+    # @api private
     # @return [String, nil] nil: it is not set
     # @raise [ConfigurationError] it is empty, which may mean anything
     def self.from_environment(variable)

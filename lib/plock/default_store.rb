@@ -171,6 +171,11 @@ module Plock
     def open_at(url) = configuration.open_at(url)
 
     # @api private
+    # @return [Locking::StoreConfig] of the configured store, which need not be open
+    # @raise [ConfigurationError]
+    def store_config = configuration.store_config
+
+    # @api private
     # Replaces the default store; nil: with the configured one again.
     #
     # @return [Store, nil] the previous default store

@@ -21,14 +21,16 @@ module Plock
 
     class << self
       # Makes a fresh store in memory the default store: while the block runs, or without a block
-      # until {uninstall}. First it empties the stores that this process has in `memory:` and
-      # `memory:NAME`, so that no test finds the locks of another. An install within the block of
-      # another does not empty them.
+      # until {uninstall}. It has the `ttl`, `wait`, `namespace`, `secret` and `logger` of the
+      # configured store, which it does not open. First it empties the stores that this process has
+      # in `memory:` and `memory:NAME`, so that no test finds the locks of another. An install
+      # within the block of another does not empty them.
       #
       # @yieldparam store [MemoryStore]
       # @return [Object, MemoryStore] the block's value; without a block the store
+      # @raise [ConfigurationError] one of these settings is invalid
       def install
-        store = MemoryStore.new
+        store = MemoryStore.new("", Plock.store_config)
         MemoryBackend.clear_all unless @inside
         before = Plock.replace_store(store)
         return store unless block_given?

@@ -25,6 +25,43 @@ RSpec.describe Plock::Testing do
     expect(Plock.store).not_to be(second)
   end
 
+  describe ".install, with a configuration" do
+    def installed = described_class.install { |store| store }
+
+    it "has the defaults and the names of keys of the configured store" do
+      logger = Object.new.tap { |object| object.define_singleton_method(:warn) { |_| nil } }
+      Plock.configure do |c|
+        c.url = "redis://127.0.0.1:1"
+        c.options = { pool_size: 2 }
+        c.ttl, c.wait, c.namespace, c.secret, c.logger = 30, 0, "billing", "s" * 16, logger
+      end
+      expected = Plock::Store.open("memory:", namespace: "billing", secret: "s" * 16)
+      expect(installed.config).to have_attributes(ttl: 30.0, wait: 0.0, logger: logger)
+      expect(installed.status("k").store_key).to eq expected.status("k").store_key
+      described_class.install do
+        expect(Plock.acquire("k", &:ttl)).to eq 30
+      end
+    end
+
+    it "has those of a store that the configuration was given" do
+      Plock.configure { |c| c.store = Plock::Store.open("memory:given", ttl: 20, namespace: "ns") }
+      expect(installed.config).to have_attributes(ttl: 20.0, namespace: "ns")
+    end
+
+    it "calls no callable that opens a store" do
+      Plock.configure do |c|
+        c.store = -> { raise "opened" }
+        c.ttl = 20
+      end
+      expect(installed.config.ttl).to eq 20
+    end
+
+    it "refuses a setting as the configured store would" do
+      Plock.configure { |c| c.ttl = "soon" }
+      expect { installed }.to raise_error(Plock::ConfigurationError)
+    end
+  end
+
   describe ".install, between tests" do
     let(:name) { "memory:#{SecureRandom.hex(8)}" }
     let(:stores) { [Plock::Store.open("memory:"), Plock::Store.open(name)] }

@@ -116,7 +116,7 @@ RSpec.describe "Plock::Testing in a test framework" do
     output = tested(<<~'RUBY')
       require "rspec/autorun"
       require "plock/testing/rspec"
-      Plock.configure { |c| c.namespace = "configured" }
+      Plock.configure { |c| c.url = "memory:configured" }
       RSpec.configure { |c| c.color_mode = :off }
       RSpec.describe "It" do
         it { expect(Plock).to have_locked("import") }
@@ -125,8 +125,8 @@ RSpec.describe "Plock::Testing in a test framework" do
         it { expect { Plock.acquire("a") { nil } }.not_to have_acquired("b", "a") }
         it { expect { nil }.to have_acquired }
         it { expect { raise IOError, "own" }.to have_acquired }
-        it("is fresh") { expect(Plock.store.config.namespace).to be_nil }
-        it("is real", plock: false) { expect(Plock.store.config.namespace).to eq("configured") }
+        it("is fresh") { expect(Plock.store.url).to eq("memory:") }
+        it("is real", plock: false) { expect(Plock.store.url).to eq("memory:configured") }
       end
     RUBY
     expect(output).to include("8 examples, 6 failures")
