@@ -153,4 +153,57 @@ RSpec.describe Parse::Lock, "in what it says" do
       match(/\A\[Parse::Lock\] #{overrun}.*Mutual exclusion was NOT guaranteed/)
     )
   end
+
+  describe "on a standard error stream that nobody reads" do
+    # Its last reader has gone, as when a log's process has ended.
+    around do |example|
+      reader, writer = IO.pipe
+      reader.close
+      before, $stderr = $stderr, writer
+      example.run
+    ensure
+      $stderr = before
+      writer.close
+    end
+
+    it "runs the block without a shared store" do
+      expect(acquire { :ran }).to be :ran
+      expect(acquire(on_degraded: :warn_throttled) { :ran }).to be :ran
+    end
+
+    it "runs the block without a secret" do
+      ENV["PARSE_STACK_LOCK_SECRET"] = nil
+      use_redis
+      expect(acquire { :ran }).to be :ran
+    end
+
+    it "says that the key was not acquired if the store fails" do
+      failing.trouble = :acquire
+      Parse.synchronize_create_store = failing
+      expect(refused(key, wait: 0)).to be_a Parse::Lock::TimeoutError
+      Parse.synchronize_create_store = "redis://127.0.0.1:1"
+      expect(refused(key, wait: 0)).to be_a Parse::Lock::TimeoutError
+    end
+
+    it "returns the block's value if the release fails" do
+      failing.trouble = :release
+      Parse.synchronize_create_store = failing
+      expect(acquire { :ran }).to be :ran
+      server = redis_server
+      Parse.synchronize_create_store = server.url
+      value = acquire do
+        server.kill
+        :ran
+      end
+      expect(value).to be :ran
+    end
+
+    it "returns the block's value after an overrun" do
+      Parse.synchronize_create_store = failing
+      clock = 1_000.0
+      allow(Process).to receive(:clock_gettime).and_call_original
+      allow(Process).to receive(:clock_gettime).with(Process::CLOCK_MONOTONIC) { clock }
+      expect(acquire(ttl: 3) { (clock += 4) && :ran }).to be :ran
+    end
+  end
 end

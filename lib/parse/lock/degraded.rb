@@ -2,6 +2,7 @@
 
 require_relative "errors"
 require_relative "process_mutexes"
+require_relative "reports"
 
 module Parse
   module Lock
@@ -38,12 +39,16 @@ module Parse
           when :warn_throttled
             return unless due?
 
-            warn "[#{source}] Lock store is process-local (Moneta Memory/Null). Cross-process " \
-                 "locking is NOT in effect. Configure a Redis-backed cache to enable distributed " \
-                 "locking."
+            Reports.say(
+              "[#{source}] Lock store is process-local (Moneta Memory/Null). Cross-process " \
+              "locking is NOT in effect. Configure a Redis-backed cache to enable distributed " \
+              "locking."
+            )
           else
-            warn "[#{source}] Lock store is process-local; cross-process locking disabled. " \
-                 "key_digest=#{key.is_a?(::String) ? key[-TAIL..] : key.inspect}"
+            Reports.say(
+              "[#{source}] Lock store is process-local; cross-process locking disabled. " \
+              "key_digest=#{key.is_a?(::String) ? key[-TAIL..] : key.inspect}"
+            )
           end
         end
 

@@ -18,7 +18,7 @@ module Parse
         # @param action [Symbol] `:acquire` or `:release`
         # @param error [Exception]
         def failure(action, error)
-          warn "[Parse::LockBackend] #{action} error (#{error.class}): #{error.message}"
+          say "[Parse::LockBackend] #{action} error (#{error.class}): #{error.message}"
         end
 
         # The block took longer than the lock lasted.
@@ -27,11 +27,21 @@ module Parse
         # @param held [Float] seconds
         # @param ttl [Numeric] seconds
         def overrun(key, held, ttl)
-          warn "[Parse::Lock] critical section for #{key.inspect} ran #{held.round(2)}s, " \
-               "exceeding ttl: #{ttl.to_i}s. The lock freed itself before the block ended. " \
-               "Mutual exclusion was NOT guaranteed: another caller may have run at the same " \
-               "time. Raise ttl: above the longest run, or make the block harmless when it runs " \
-               "twice."
+          say "[Parse::Lock] critical section for #{key.inspect} ran #{held.round(2)}s, " \
+              "exceeding ttl: #{ttl.to_i}s. The lock freed itself before the block ended. " \
+              "Mutual exclusion was NOT guaranteed: another caller may have run at the same " \
+              "time. Raise ttl: above the longest run, or make the block harmless when it runs " \
+              "twice."
+        end
+
+        # Warns. The stream may be closed, or a pipe that no process reads any more: that must
+        # change nothing about the lock.
+        #
+        # @param text [String]
+        def say(text)
+          warn(text)
+        rescue ::SystemCallError, ::IOError
+          nil # there is no other place to report it
         end
       end
     end

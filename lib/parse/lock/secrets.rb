@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "application"
+require_relative "reports"
 require "securerandom"
 
 module Parse
@@ -49,14 +50,16 @@ module Parse
 
             @warned = true
           end
-          warn "[#{source}:SECURITY] No #{VARIABLE} configured and Redis-backed store detected. " \
-               "Keys are hashed with plain SHA-256, so that processes agree on them. There are " \
-               "two risks. (1) A client that can read this Redis can enumerate likely keys and " \
-               "learn which resources are locked. (2) A client that can write to it can compute " \
-               "a key, plant a lock there, and pin the resource until the TTL ends. To avoid " \
-               "them, set #{VARIABLE} to the same secret in every process, or set " \
-               "Parse.synchronize_create_secret to it. Or point Parse.synchronize_create_store " \
-               "at a Redis database that no other application can write to."
+          Reports.say(
+            "[#{source}:SECURITY] No #{VARIABLE} configured and Redis-backed store detected. " \
+            "Keys are hashed with plain SHA-256, so that processes agree on them. There are " \
+            "two risks. (1) A client that can read this Redis can enumerate likely keys and " \
+            "learn which resources are locked. (2) A client that can write to it can compute " \
+            "a key, plant a lock there, and pin the resource until the TTL ends. To avoid " \
+            "them, set #{VARIABLE} to the same secret in every process, or set " \
+            "Parse.synchronize_create_secret to it. Or point Parse.synchronize_create_store " \
+            "at a Redis database that no other application can write to."
+          )
         end
 
         def reset
