@@ -48,8 +48,9 @@ module Plock
       def check_store(store, place)
         return unless (store.is_a?(String) || store.is_a?(Symbol)) && !STORES.include?(store.to_s)
 
-        fail_with("#{place}: store must be one of #{STORES.join(", ")} (got " \
-                  "#{store.to_s.inspect}); a URL belongs in url")
+        got = store.match?(/\A\w+\z/) ? store.to_s.inspect : "another text" # with a password in it?
+        fail_with("#{place}: store must be one of #{STORES.join(", ")} (got #{got}); a URL " \
+                  "belongs in url")
       end
 
       def options(options, place)

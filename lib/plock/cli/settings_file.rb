@@ -25,13 +25,20 @@ module Plock
       # @raise [UsageError]
       def self.find(named)
         return if named == NONE
-        return new(File.expand_path(named)) if named
+        return new(absolute(named), trusted: true) if named
 
-        path = above(Dir.pwd) or return
-        new(path).tap(&:check_owner)
+        path = above(Dir.pwd)
+        path && new(path, trusted: false)
       rescue Errno::ENOENT # the working directory is gone
         nil
       end
+
+      def self.absolute(path)
+        File.expand_path(path)
+      rescue Errno::ENOENT # the same: no such file will be found
+        path
+      end
+      private_class_method :absolute
 
       # @return [String, nil] the variable that names the environment
       def self.environment_variable
@@ -42,7 +49,7 @@ module Plock
       def self.above(folder)
         loop do
           path = File.join(folder, PLACE)
-          return path if File.exist?(path) || File.symlink?(path)
+          return path if there?(path)
           return if folder == File.dirname(folder)
 
           folder = File.dirname(folder)
@@ -50,11 +57,23 @@ module Plock
       end
       private_class_method :above
 
+      def self.there?(path)
+        File.lstat(path) && true
+      rescue Errno::EACCES
+        File.directory?(File.dirname(path)) # into which this user may not look: it may be there
+      rescue SystemCallError
+        false
+      end
+      private_class_method :there?
+
       # @return [String]
       attr_reader :path
 
-      def initialize(path)
+      # @param path [String]
+      # @param trusted [Boolean] has the user named it?
+      def initialize(path, trusted:)
         @path = path
+        @trusted = trusted
       end
 
       # @return [Hash{Symbol => Object}] see {Settings}
@@ -68,20 +87,26 @@ module Plock
       # @return [String] for messages
       def to_s = @environment ? "#{@path} (#{@environment})" : @path
 
-      # @raise [UsageError]
-      def check_owner
-        stat = File.stat(@path)
+      private
+
+      # What is checked and what is read is the same file, even if another one takes its place.
+      def text
+        File.open(@path, encoding: Encoding::UTF_8) do |file|
+          check_owner(file.stat) unless @trusted
+          file.read
+        end
+      rescue SystemCallError => e
+        refuse(e.message)
+      end
+
+      def check_owner(stat)
         unless stat.owned? || stat.uid.zero?
           refuse("it belongs to another user; name it by --config to trust it")
         end
         if stat.mode.anybits?(EVERYBODY_WRITES)
           refuse("it is world-writable; name it by --config to trust it")
         end
-      rescue SystemCallError => e
-        refuse(e.message)
       end
-
-      private
 
       # The settings of the environment. If there are sections, but none for this environment, that
       # is a mistake; an empty one is enough.
@@ -124,11 +149,8 @@ module Plock
       def parse
         require "psych"
         Psych.safe_load(
-          evaluate(File.read(@path, encoding: Encoding::UTF_8)), aliases: true,
-          permitted_classes: [Symbol], filename: @path
+          evaluate(text), aliases: true, permitted_classes: [Symbol], filename: @path
         ) || {}
-      rescue SystemCallError => e
-        refuse(e.message)
       rescue Psych::Exception, ArgumentError => e
         refuse("it is no YAML: #{e.message.sub("(#{@path}): ", "")}")
       end
@@ -140,7 +162,7 @@ module Plock
         erb = ERB.new(text)
         erb.filename = @path
         erb.result
-      rescue StandardError, ScriptError => e # the file is the application's code
+      rescue StandardError, ScriptError, SystemExit => e # the file is the application's code
         refuse("its ERB raised #{e.class} (#{e.message.lines.first.to_s.strip}); the command " \
                "does not load the application: let the file read environment variables")
       end
