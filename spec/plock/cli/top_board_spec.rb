@@ -65,6 +65,20 @@ RSpec.describe "The board of plock top" do
     expect(text.grep(/at node/)).to be_empty
   end
 
+  it "shows the list while a filter is typed, and looks at what is left of it" do
+    see(status("a", label: "first"), status("b", label: "second", since: 1))
+    board.press("/")
+    expect(text).to include(/first/).and include(/second/)
+    board.press("n")
+    expect(text.grep(/first|second/)).to contain_exactly(/second/)
+    expect(board.shown.map(&:label)).to eq ["second"]
+    board.press(:escape)
+    board.press(:enter)
+    board.press(:escape)
+    board.press("/")
+    expect(text).to include(/first/).and include(/second/)
+  end
+
   it "asks no question that the window cannot show" do
     see(status("a", label: "first"))
     [[20, 5], [1, 1], [39, 24], [80, 10]].each do |width, height|

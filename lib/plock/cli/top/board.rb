@@ -69,7 +69,7 @@ module Plock
         def note(text) = @note = text
 
         # @return [Array<Status>] on the screen
-        def shown = @mode == :list ? @rows[@top, @height] || [] : [@subject].compact
+        def shown = list? ? @rows[@top, @height] || [] : [@subject].compact
 
         # @return [Boolean] does it wait for the answer to a question?
         def asks? = @mode == :confirm
@@ -87,13 +87,16 @@ module Plock
           @height = [height - MARGIN, 1].max
           @small = @height + 1 < QUESTION || width < LEGIBLE
           withdraw if asks? && @small
-          body = @mode == :list ? list(width) : subject
+          body = list? ? list(width) : subject
           body = body.first(@height + 1)
           body.fill(["", :plain], body.size...(@height + 1))
           [[title(width), :title], state, *body, [help, :plain]]
         end
 
         private
+
+        # Is it about all locks, and not about one?
+        def list? = %i[list filter].include?(@mode)
 
         # --- keys ---
 
