@@ -72,8 +72,11 @@ module Plock
         true
       end
 
-      # @return [Boolean] is a process of its group still alive?
-      def group? = kill(0)
+      # @return [Boolean] after its end: is a process of its group still alive?
+      def group?
+        reap_orphans
+        kill(0)
+      end
 
       private
 
@@ -82,6 +85,14 @@ module Plock
         Process.setpgid(@pid, @pid)
       rescue Errno::EACCES, Errno::ESRCH
         nil # the child was quicker, or it is gone
+      end
+
+      # In a container, this process may be the one that gets orphans as its children. A dead one
+      # stays in the group until it is reaped.
+      def reap_orphans
+        nil while Process.wait(-@pid, Process::WNOHANG)
+      rescue Errno::ECHILD
+        nil
       end
 
       # The exec closes the child's copies of the parent's pipes. A signal that has come before has

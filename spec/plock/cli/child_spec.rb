@@ -79,6 +79,18 @@ RSpec.describe Plock::CLI::Child do
     expect(made).not_to be_ended
   end
 
+  # The first process of a container is the parent of orphans.
+  it "does not count a dead process of its group that this process has to reap" do
+    made = child_process("sleep", "60")
+    made.start
+    orphan = Process.spawn("true", pgroup: made.pid)
+    eventually { Plock::Processes.ended?(orphan) }
+    made.kill("KILL")
+    made.reap
+    expect(made.group?).to be false
+    expect { Process.wait(orphan) }.to raise_error(Errno::ECHILD)
+  end
+
   it "reports once the signal that stopped it" do
     made = child_process("sleep", "60")
     made.start
