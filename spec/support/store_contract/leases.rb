@@ -212,6 +212,14 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
+    it "is not shortened by an extension" do
+      lease = hold(ttl: 1, at_least: 20)
+      lease.extend(ttl: 2)
+      lease.release
+      expect(store.status(key).remaining).to be_between(15, 20.1)
+      store.break(key)
+    end
+
     it "keeps nothing taken where the release says so" do
       expect(hold(ttl: 1, at_least: 20).release(keep: false)).to be(true)
       expect_free

@@ -51,11 +51,13 @@ static plock_status come_out(plock__local_map *map, plock_interest *interest, pl
 
 static void describe(plock_local_person *person, plock__local_map *map, plock__local_claim *claim,
                      plock_ns now) {
+    const bool kept = plock__state(claim) == PLOCK__KEPT;
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
+    /* a claim whose process lives may last for longer than its lease, until it is renewed */
     const plock_ns left = plock__local_end_of(map, claim) - now,
                    most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
-    person->left = person->waits ? 0 : left < most ? left : most;
+    person->left = person->waits ? 0 : kept || left < most ? left : most;
     person->fence = person->waits ? 0 : claim->fence;
     person->since = claim->since;
     person->pid = claim->pid;
