@@ -263,16 +263,18 @@ module Plock
       lose unless @early
     end
 
-    # Reports the loss once. on_lost always runs on the dispatcher's thread.
+    # Reports the loss once. on_lost always runs on the dispatcher's thread. It comes before the
+    # subscribers, whose log may have a reader that hangs.
     #
     # @api private
     def lose
       return unless first_loss?
 
       begin
-        tell(:lost, held_for) if Events.listening
-      ensure # even if a subscriber ends the thread
+        held = held_for
         alert if @options.on_lost
+      ensure # even if on_lost ends the thread
+        tell(:lost, held) if held && Events.listening
       end
     end
 

@@ -126,7 +126,7 @@ RSpec.describe Plock::Locking::Direct do
       it "tells of the release of each of several keys if its block subscribes" do
         told = []
         store.acquire_all(keys) do
-          subscription = Plock.subscribe { |event| told << [event.name, event.details] }
+          subscription = Plock.subscribe(:release) { |event| told << [event.name, event.details] }
           discard(-> { Plock.unsubscribe(subscription) }, :call)
         end
         expect(told).to eq([[:release, { released: true }]] * 3)

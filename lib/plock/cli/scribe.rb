@@ -46,6 +46,19 @@ module Plock
         nil
       end
 
+      alias print write
+
+      # @return [self]
+      def <<(text)
+        write(text)
+        self
+      end
+
+      # A logger asks for it.
+      #
+      # @return [nil]
+      def close = nil
+
       # Kernel#fork calls it.
       #
       # @return [self]

@@ -74,6 +74,21 @@ RSpec.describe Plock::Events do
     expect(store.status(key).held?).to be(false)
   end
 
+  it "of a loss come after on_lost:, so a subscriber that hangs does not delay it" do
+    store = open_store("memory:")
+    go_on = Queue.new
+    told = Queue.new
+    subscription = Plock.subscribe(:lost) { go_on.pop }
+    discard(store.acquire(key, on_lost: ->(lease) { told << lease.key }), :release)
+    store.break(key)
+    eventually { told.size == 1 }
+    go_on << true
+    Plock::Dispatcher.flush
+  ensure
+    go_on << true
+    Plock.unsubscribe(subscription)
+  end
+
   it "let a loss of the block around it arrive after the subscriber" do
     store = open_store("memory:")
     holder = background do
