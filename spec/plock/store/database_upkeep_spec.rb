@@ -106,14 +106,16 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
       admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE #{listening}")
     end
 
-    # Each thread releases its lease when it looks at the clock for the so many-th time from now.
+    # Each thread releases its lease when it looks at the clock for the so many-th time from now. A
+    # stub of the clock would be taken away while a thread reads it.
     def release_at_looks(leases_by_thread)
       looks = leases_by_thread.transform_values { 0 }
-      allow(Plock::Clock).to receive(:now).and_wrap_original do |now|
+      trace = TracePoint.new(:call) do
         lease, count = leases_by_thread[Thread.current]
         Thread.new { lease.release }.join if lease && (looks[Thread.current] += 1) == count
-        now.call
       end
+      trace.enable(target: Plock::Clock.method(:now))
+      discard(trace, :disable)
     end
 
     it "sleeps after a release that comes at any moment of asking after its lease" do
