@@ -186,6 +186,74 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     end
   end
 
+  # MySQL is sent the statements of a batch one by one.
+  %i[mysql2 trilogy].each do |driver|
+    describe "between the statements of a batch on MySQL with #{driver}",
+             needs: Support::Databases::PROGRAMS[driver] do
+      let(:others) { patient }
+      let(:store) { patient(pool_size: 1).tap { |made| take_for_mysql(made) } }
+
+      def patient(**options)
+        model = Support::Databases.model(self.class.metadata[:driver])
+        database_store(model, **Support::Databases::PATIENT, **options)
+      end
+
+      metadata[:driver] = driver
+
+      def take_for_mysql(store)
+        store.instance_variable_get(:@origin).singleton_class.prepend(
+          Module.new do
+            def adapter(*) = super.tap { |made| made.define_singleton_method(:mariadb?) { false } }
+          end
+        )
+      end
+
+      # Interrupts the caller right after its so many-th statement.
+      def interrupted_after(statement, &block)
+        thread = Thread.current
+        name = "Plock::Store::Database::#{self.class.metadata[:driver].capitalize}"
+        trace = TracePoint.new(:return) do
+          thread.raise(Interrupt) if Thread.current == thread && (statement -= 1).zero?
+        end
+        trace.enable(target: Object.const_get(name).instance_method(:perform), &block)
+        false
+      rescue Interrupt
+        true
+      end
+
+      it "leaves no transaction open to the next user of the connection" do
+        store.acquire(key) { nil }
+        done = (1..12).find do |statement|
+          next true unless interrupted_after(statement) { store.break(key) }
+
+          own = "#{key}:#{statement}"
+          store.acquire(own, ttl: 30) do
+            expect(others.status(own)).to be_held
+            expect(others.acquire(key, wait: 5) { :entered }).to be(:entered)
+          end
+          nil
+        end
+        expect(done).to be > 8
+      end
+    end
+  end
+
+  it "leaves no transaction open on SQLite if it is killed while a reader delays its commit" do
+    file = File.join(Support::Supervisor.folder, "#{SecureRandom.hex(8)}.sqlite3")
+    config = { **Support::Databases.config(:sqlite), database: file }
+    model = model_of({ **config, pragmas: { journal_mode: "delete" } })
+    Support::Databases.migrate(model)
+    store, others = Array.new(2) { database_store(model, **Support::Databases::PATIENT) }
+    store.acquire(key) { nil }
+    reader = discard(SQLite3::Database.new(file), :close)
+    reader.execute("BEGIN")
+    reader.execute("SELECT name FROM plock_leases")
+    await_sleep(background { store.break(key) }).kill.join
+    reader.execute("COMMIT")
+    store.acquire(key, ttl: 30, wait: 5) { expect(others.status(key)).to be_held }
+    expect(others.acquire(key, ttl: 30, wait: 5) { :entered }).to be(:entered)
+  end
+
   # Others would wait behind a place without an owner.
   Support::DatabaseExamples::ALL.each do |title, database|
     it "removes within a second what an interrupted statement still does, on #{title}", :timing,

@@ -32,7 +32,7 @@ module Plock
         # Seconds that the server has to report the id of a new connection's session.
         START_S = 1.0
 
-        # Seconds to wait for the rest of an abandoned answer.
+        # Seconds to wait for the rest of an abandoned answer, and for the end of its transaction.
         DRAIN_S = 0.05
 
         # A statement has failed that may succeed if it is sent again.
@@ -59,6 +59,7 @@ module Plock
           @another = another
           @raw = adapter.raw_connection
           @busy = false # from the moment that something is sent to the end of the answer
+          @batching = false # from the beginning of a batch to its commit or rollback
           @spoilt = false
         end
 
@@ -80,7 +81,10 @@ module Plock
         # @raise [Error] none of the statements has an effect
         def batch(statements, binds, types, deadline)
           telling(statements.join("; ")) do
-            perform_batch(statements.map { |sql| fill(sql, binds) }, types, deadline)
+            @batching = true
+            rows = perform_batch(statements.map { |sql| fill(sql, binds) }, types, deadline)
+            @batching = false
+            rows
           end
         rescue *self.class.failures => e
           roll_back if answered?(e)
@@ -99,12 +103,14 @@ module Plock
         # @return [Boolean] can the connection be used again? This looks at its socket.
         def usable? = finished? && alive?
 
-        # @return [Boolean] is it neither broken nor waiting for an answer? If an answer is
-        #   outstanding, this waits a moment for the rest of it.
+        # @return [Boolean] is it neither broken, nor waiting for an answer, nor in a transaction?
+        #   If an answer is outstanding, this waits a moment for the rest of it. The transaction of
+        #   a batch that was interrupted is rolled back.
         def finished?
           return false if @spoilt
 
           @busy = !recovered? if @busy
+          roll_back(DRAIN_S) if @batching && !@busy
           !@busy
         end
 
@@ -146,13 +152,10 @@ module Plock
 
         def escape(text) = @raw.escape(text)
 
-        # Until the transaction has ended, the connection is busy: an interrupted caller must not
-        # leave it to another one.
-        def roll_back
-          return @busy = false unless in_transaction?
-
-          run("ROLLBACK", Clock.now + ROLLBACK_S)
-        rescue Error
+        def roll_back(seconds = ROLLBACK_S)
+          in_transaction? ? run("ROLLBACK", Clock.now + seconds) : @busy = false
+          @batching = false
+        rescue Error, IOError, SystemCallError
           @busy = true # its state is unknown
         end
 

@@ -47,14 +47,13 @@ module Plock
           false
         end
 
-        # Most statements end within a moment. An open transaction is rolled back.
+        # Most statements end within a moment.
         def recovered?
           return false unless @socket.wait_readable(DRAIN_S)
 
           first_of_results
-          @busy = false
-          !run("ROLLBACK", Clock.now + DRAIN_S).nil?
-        rescue *self.class.failures, Error, IOError, SystemCallError
+          true
+        rescue *self.class.failures, IOError, SystemCallError
           false
         end
       end
