@@ -148,6 +148,24 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
           set_back(hour)
           expect(other.acquire(key, wait: 10, &:fence)).to be > fence
         end
+
+        it "has fences that grow after keys that were free for a day have been forgotten" do
+          days = ->(count) { count * 24 * hour * 1_000_000 }
+          lease = leave_behind(30)
+          set_back(3 * 24 * hour)
+          row = "name = '#{lease.store_key}'"
+          fence = model.lease_connection.select_value(
+            "SELECT fence + #{days.call(3)} FROM plock_leases WHERE #{row}"
+          )
+          lease.extend
+          lease.release
+          model.lease_connection.execute(
+            "UPDATE plock_leases SET fence = #{fence}, " \
+            "acquired_at = acquired_at - #{days.call(2)} WHERE #{row}"
+          )
+          store.instance_variable_get(:@site).ask(:prune, by: monotonic + 20)
+          expect(other.acquire(key, wait: 10, &:fence)).to be > fence
+        end
       end
 
       it "forward ends leases early, and their holders learn it at the next renewal" do

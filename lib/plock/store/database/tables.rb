@@ -13,7 +13,7 @@ module Plock
       # `plock_claims` has the waiters of each key, in the order of their ids. It also has the
       # holders of each key that can have several; they have a fence.
       #
-      # The row of a free key is kept for a day, for its fence. After that, the database's clock is
+      # The row of a free key is kept for a day, for its fence, and until the database's clock is
       # ahead of the fence.
       #
       # If a lease's beginning is more than a minute ahead of the clock, the clock was set back
@@ -359,9 +359,10 @@ module Plock
             "(SELECT name FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}) AND #{idle}"
         end
 
-        # Shared holders may hold a key for longer than a day.
+        # Shared holders may hold a key for longer than a day. The fence is ahead if the clock was
+        # set back since.
         def idle
-          "expires_at < #{now} AND acquired_at < #{now} - $1 AND " \
+          "expires_at < #{now} AND acquired_at < #{now} - $1 AND fence < #{now} AND " \
             "NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = #{@leases}.name)"
         end
       end
