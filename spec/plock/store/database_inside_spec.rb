@@ -85,6 +85,49 @@ Support::Databases::NAMES.each do |name|
       expect([lease.valid?, lease.lost?]).to eq([false, true])
     end
 
+    # MySQL rolls back the whole transaction then, and not only the statement.
+    describe "where a deadlock has ended the transaction, and the caller has not minded",
+             if: %i[mysql2 trilogy].include?(name) do
+      let(:ready) { Queue.new }
+
+      # Of two transactions, the server ends the smaller one. Returns the lease of the greater one.
+      def deadlock
+        greater = background do
+          model.transaction do
+            names = Array.new(20) { |number| "#{key}:#{number}" }
+            names.each { |each| discard(store.acquire(each, ttl: 30, wait: 0), :release) }
+            ready << true
+            discard(store.acquire(key, ttl: 30, wait: 0), :release)
+          end
+        end
+        model.transaction { yield }
+        greater.value
+      end
+
+      it "loses what it has taken when it finds that out" do
+        lease = ended = nil
+        greater = deadlock do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          ready.pop
+          expect { store.acquire("#{key}:7", wait: 0) }.to raise_error(Plock::UnavailableError)
+          ended = [lease.valid?, lease.lost?]
+        end
+        expect([greater.valid?, ended, lease.valid?]).to eq([true, [false, true], false])
+      end
+
+      it "loses it at the commit if a statement of the caller's own met the deadlock" do
+        lease = nil
+        greater = deadlock do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          ready.pop
+          row = other.status("#{key}:7").store_key
+          sql = "UPDATE plock_leases SET waiting = 0 WHERE name = '#{row}'"
+          expect { model.lease_connection.execute(sql) }.to raise_error(ActiveRecord::Deadlocked)
+        end
+        expect([greater.valid?, lease.valid?, lease.lost?]).to eq([true, false, true])
+      end
+    end
+
     def query(own)
       own.lease_connection.select_value("SELECT 1")
     rescue ActiveRecord::ActiveRecordError

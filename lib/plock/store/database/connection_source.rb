@@ -28,23 +28,43 @@ module Plock
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
         # Active Record calls it when a transaction ends, as it calls a record that was saved
-        # there.
-        Outcome = Struct.new(:rolled_back, :committed) do
-          def rolledback!(**)
-            rolled_back.call
+        # there. It calls one of the two blocks, once.
+        class Outcome
+          # @param ended_early [#call] has the database rolled back the transaction, though Active
+          #   Record is about to commit it?
+          # @param siblings [Array<Outcome>] of the same connection, which live as long as this
+          def initialize(rolled_back, committed, ended_early, siblings)
+            @rolled_back = rolled_back
+            @committed = committed
+            @ended_early = ended_early
+            @siblings = siblings
+            @over = false
           end
 
-          def committed!(**)
-            committed.call
-          end
+          def rolledback!(**) = over(@rolled_back)
 
-          def before_committed!(*) = nil
+          def committed!(**) = over(@committed)
+
+          def before_committed!(*)
+            rolledback! if @ended_early.call
+          end
 
           def trigger_transactional_callbacks? = true
 
           def destroyed? = false
 
           def _new_record_before_last_commit = false
+
+          def over? = @over
+
+          private
+
+          def over(block)
+            return if @over
+
+            @over = true
+            block.call
+          end
         end
 
         private_constant :KINDS, :IN_MEMORY, :Outcome
@@ -72,6 +92,7 @@ module Plock
           end
           @connection_class = Database.const_get(kind)
           @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)
+          @outcomes = ObjectSpace::WeakMap.new # by connection
         end
 
         # @param connect_timeout [Float] seconds
@@ -104,9 +125,13 @@ module Plock
 
         # @yieldparam inside [Inside] the caller's connection, of the role that writes
         def inside(&block)
+          connection = self.connection
+          inside = Inside.new(connection, @connection_class.failures)
           # the caller may be in a block of a role that reads
-          ActiveRecord::Base.while_preventing_writes(false) do
-            Inside.new(writing_pool.active_connection, @connection_class.failures).guarded(&block)
+          ActiveRecord::Base.while_preventing_writes(false) { inside.guarded(&block) }
+        ensure
+          Thread.handle_interrupt(UNINTERRUPTED) do
+            @outcomes[connection]&.each(&:rolledback!) if inside&.transaction_gone?
           end
         end
 
@@ -114,14 +139,20 @@ module Plock
         def connection = writing_pool.active_connection
 
         # Calls one of the two when the caller's transaction has ended. The first is also called if
-        # only the caller's savepoint is rolled back, or if the session that did the work is gone:
-        # Active Record connects again, and commits without the work, if the caller has not minded
-        # the failure of a statement.
-        def when_over(rolled_back, committed = nil)
+        # only the caller's savepoint is rolled back, or if the database has ended the transaction
+        # before, and the caller has not minded the failure of a statement: the session that did the
+        # work is gone, and Active Record connects again, or MySQL has found a deadlock. Active
+        # Record then commits without the work.
+        def when_over(rolled_back, committed = -> {})
           connection = self.connection
           session = session_of(connection)
-          on_commit = -> { session_of(connection) == session ? committed&.call : rolled_back.call }
-          connection.add_transaction_record(Outcome.new(rolled_back, on_commit))
+          on_commit = -> { session_of(connection) == session ? committed.call : rolled_back.call }
+          deadlocked = -> { connection.current_transaction.invalidated? }
+          outcomes = (@outcomes[connection] ||= [])
+          outcome = Outcome.new(rolled_back, on_commit, deadlocked, outcomes)
+          outcomes.reject!(&:over?)
+          outcomes << outcome
+          connection.add_transaction_record(outcome)
         end
 
         # @return [String] the database's URL, without user and password

@@ -20,7 +20,11 @@ module Plock
           @failures = failures
           @mysql = adapter.adapter_name.match?(/mysql|trilogy/i)
           @postgresql = adapter.adapter_name.match?(/postg/i)
+          @gone = false
         end
+
+        # @return [Boolean] has MySQL rolled back the whole transaction, as after a deadlock?
+        def transaction_gone? = @gone
 
         # @yield some statements; if they raise or return nil, they are rolled back
         def guarded
@@ -67,7 +71,7 @@ module Plock
           savepoint("ROLLBACK TO SAVEPOINT")
           savepoint("RELEASE SAVEPOINT")
         rescue ActiveRecord::ActiveRecordError, *@failures
-          nil # there is no transaction any more
+          @gone = @mysql # there is no savepoint any more
         end
       end
     end
