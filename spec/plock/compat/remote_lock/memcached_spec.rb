@@ -6,6 +6,7 @@ require "active_support/core_ext/numeric/time"
 require "connection_pool"
 require "fileutils"
 require "plock/compat/remote_lock"
+require "support/certificates"
 require "support/memcached"
 require "tmpdir"
 require_relative "behaviour"
@@ -36,6 +37,39 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
     expect { described_class.new(5) }.to raise_error(
       ArgumentError, /a client of memcached.*got Integer/
     )
+  end
+
+  # memcached with TLS, as its clients of today are set up for it.
+  describe "on a server with TLS" do
+    let(:server) do
+      folder = Dir.mktmpdir.tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
+      FileUtils.chmod(0o755, folder)
+      pair = Support::Certificates.server.to_a.map do |file|
+        File.join(folder, File.basename(file)).tap { |path| FileUtils.cp(file, path) }
+      end
+      FileUtils.chmod(0o644, pair)
+      kind = Class.new(Support::Memcached) do
+        define_method(:start_command) do |port|
+          [*super(port), "-Z", "-o", "ssl_chain_cert=#{pair[0]},ssl_key=#{pair[1]}"]
+        end
+
+        def answers?
+          TCPSocket.open("127.0.0.1", port).close
+          true
+        rescue SystemCallError
+          false
+        end
+      end
+      discard(kind.new.start, :stop)
+    end
+    let(:address) { server.address }
+
+    it "locks with what its client knows of TLS" do
+      context = OpenSSL::SSL::SSLContext.new
+      context.set_params(ca_file: Support::Certificates.ca.cert_file, verify_hostname: true)
+      adapter = described_class.new(dalli(ssl_context: context))
+      expect(RemoteLock.new(adapter).synchronize(key, retries: 1) { :in }).to be(:in)
+    end
   end
 
   it "says what is missing where the gem dalli is not installed, whatever client is given" do
@@ -100,6 +134,15 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
       end
       dalli.set(key, "notvalid", 60)
       expect([adapter.has_key?(key), adapter.delete(key)]).to eq [false, false]
+    end
+
+    it "locks the same key in each namespace" do
+      clients = [dalli(namespace: "app"), dalli(namespace: "other"), dalli]
+      locks = clients.map { |client| RemoteLock.new(described_class.new(client)) }
+      entered = locks.reduce(-> { :in }) do |inner, each|
+        -> { each.synchronize(key, retries: 1, &inner) }
+      end
+      expect(entered.call).to be(:in)
     end
 
     it "takes over the namespace of the client" do

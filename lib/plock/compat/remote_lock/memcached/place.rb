@@ -15,7 +15,10 @@ class RemoteLock
       KEY_MAX_BYTES = 250
       CONNECTIONS = 5
       TIMEOUT_S = 0.5
-      private_constant :TAKEN_OVER, :KEY_MAX_BYTES, :CONNECTIONS, :TIMEOUT_S
+      NAME_CHARACTERS = 32 # that a namespace of plock may have
+      QUIET = { protocol: :meta, silence_marshal_warning: true }.freeze
+      private_constant :TAKEN_OVER, :KEY_MAX_BYTES, :CONNECTIONS, :TIMEOUT_S, :NAME_CHARACTERS,
+                       :QUIET
 
       class << self
         # @param source [Dalli::Client, MemCache, #with, String, Array<String>]
@@ -63,7 +66,7 @@ class RemoteLock
 
       # @param settings [Hash{Symbol => Object}] for Dalli
       def initialize(servers, settings)
-        @turns = Plock::Store::Memcached.new(servers)
+        @turns = turns_at(servers, settings)
         @room = KEY_MAX_BYTES - prefix_of(settings).bytesize
         @pool = Plock::Store::Pool.new(CONNECTIONS) { Client.new(servers, settings, TIMEOUT_S) }
       end
@@ -82,6 +85,15 @@ class RemoteLock
       end
 
       private
+
+      # A key in another namespace of the client is another lock, with turns of its own.
+      def turns_at(servers, settings)
+        prefix = prefix_of(settings)
+        Plock::Store::Memcached.new(
+          ::Dalli::Client.new(servers, settings.merge(QUIET)), # asked for its settings only
+          namespace: (Plock.digest(prefix)[0, NAME_CHARACTERS] unless prefix.empty?)
+        )
+      end
 
       def prefix_of(settings)
         return "" unless settings[:namespace]
