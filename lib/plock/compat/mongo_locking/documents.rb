@@ -38,11 +38,14 @@ module Mongo
           (collection.respond_to?(:find_and_modify) || collection.respond_to?(:find_one_and_update))
       end
 
+      # @return [Object] the collection that is asked
+      attr_reader :collection
+
       # @param timeout [Float] seconds that one request may take
       def initialize(collection, timeout)
-        @collection = collection
-        @timeout = timeout
         @first_generation = collection.respond_to?(:find_and_modify)
+        @collection = answering(collection)
+        @timeout = timeout
       end
 
       # Makes the missing indexes.
@@ -77,6 +80,15 @@ module Mongo
       end
 
       private
+
+      # A secondary may not have the document yet, and a write without an answer does not say
+      # whether the lock is ours. The application's client may have asked for both.
+      def answering(collection)
+        return collection if @first_generation || !collection.respond_to?(:with)
+
+        answered = collection.write_concern.nil? || collection.write_concern.acknowledged?
+        collection.with(read: { mode: :primary }, **(answered ? {} : { write: { w: 1 } }))
+      end
 
       def index(keys, unique: false)
         unless @first_generation

@@ -58,6 +58,23 @@ RSpec.describe "Mongo::Locking with the mongo gem" do
     expect(said).to eq ["unable to acquire lock Order/1", "Plock::UnavailableError"]
   end
 
+  it "asks the primary, and for an answer, whatever the application's client does" do
+    said = with_driver(<<~RUBY)
+      wire = StandIn::Wire.new(StandIn::Server.new)
+      client = Mongo::Client.new([wire.address], database: "x", connect: :direct,
+                                 server_selection_timeout: 5, write: { w: 0 },
+                                 read: { mode: :secondary_preferred })
+      Mongo::Locking.configure(collection: client[:locks], max_retries: 1)
+      p Order.new(7).lock { :entered }
+      used = Mongo::Locking::Documents.new(client[:locks], 1.0).collection
+      p used.read_preference[:mode], used.write_concern.acknowledged?
+      puts wire.concerns.inspect
+      strict = Mongo::Locking::Documents.new(client[:locks].with(write: { w: 3 }), 1.0).collection
+      p strict.write_concern.options[:w]
+    RUBY
+    expect(said).to eq [":entered", ":primary", "true", '[{"w"=>1}, {"w"=>1}]', "3"]
+  end
+
   it "locks, through its connections and its encoding" do
     said = with_driver(<<~RUBY)
       server = StandIn::Server.new

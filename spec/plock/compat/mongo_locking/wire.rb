@@ -20,9 +20,13 @@ module StandIn
     # @return [Array<String>] names of the commands, in order
     attr_reader :commands
 
+    # @return [Array<Hash>] the write concerns of those that change documents
+    attr_reader :concerns
+
     def initialize(server)
       @server = server
       @commands = []
+      @concerns = []
       @listener = TCPServer.new("127.0.0.1", 0)
       Thread.new { loop { Thread.new(@listener.accept) { |connection| serve(connection) } } }
     end
@@ -68,6 +72,7 @@ module StandIn
       when "createIndexes"
         command["indexes"].each { |index| @server.index(index["key"].keys, index["unique"]) } && {}
       when "findAndModify"
+        @concerns << command["writeConcern"].to_h
         { "value" => modify(command) }
       when "find"
         {
