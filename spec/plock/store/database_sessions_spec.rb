@@ -33,6 +33,21 @@ RSpec.describe Plock::Store::Database, "in sessions that a model sets up in its 
     end
   end
 
+  %i[mysql2 trilogy].each do |name|
+    it "forgets places that nobody renews, with sql_safe_updates on #{name}",
+       needs: Support::Databases::PROGRAMS[name] do
+      store = store_for(other(name, variables: { sql_safe_updates: 1 }))
+      model = Support::Databases.model(name)
+      gone = "name, token, acquired_at, expires_at, holder"
+      model.lease_connection.execute(
+        "INSERT INTO plock_claims (#{gone}) VALUES ('#{key}', '#{key}', 1, 1, '')"
+      )
+      store.instance_variable_get(:@site).ask(:prune, by: monotonic + 20)
+      left = "SELECT count(*) FROM plock_claims WHERE name = '#{key}'"
+      expect(model.lease_connection.select_value(left)).to be_zero
+    end
+  end
+
   describe "and labels that their encodings do not have" do
     let(:label) { "nächtlich % 夜間 🎉 -" }
 

@@ -27,10 +27,12 @@ module Plock
           "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
 
         # Settings of each session, whatever those of the model and the server are. Each statement
-        # outside of a batch is a transaction, and no transaction begins by itself. MariaDB does not
-        # wait for a row that another session has locked; MySQL waits for at least a second, and
-        # ends an idle session.
-        VARIABLES = { autocommit: 1, completion_type: 0, innodb_lock_wait_timeout: 0 }.freeze
+        # outside of a batch is a transaction, and no transaction begins by itself. A statement may
+        # look at all rows. MariaDB does not wait for a row that another session has locked; MySQL
+        # waits for at least a second, and ends an idle session.
+        VARIABLES = {
+          autocommit: 1, completion_type: 0, innodb_lock_wait_timeout: 0, sql_safe_updates: 0
+        }.freeze
         ON_MYSQL = { innodb_lock_wait_timeout: 1, wait_timeout: 10 }.freeze
         READ_S = 2
         LONGEST_S = 31_536_000
