@@ -82,6 +82,22 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
         expect(lease.release).to be(true)
       end
 
+      it "ends when it did before if the savepoint is rolled back in which it was extended" do
+        lease = nil
+        model.transaction do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          model.transaction(requires_new: true) do
+            2.times { |number| lease.extend(ttl: 60 * (number + 1)) }
+            raise ActiveRecord::Rollback
+          end
+          expect(lease.remaining).to be_between(20, 30)
+          model.transaction(requires_new: true) { lease.extend(ttl: 40) }
+        end
+        expect(lease.remaining).to be_between(30, 40)
+        expect(other.status(key).remaining).to be_between(lease.remaining, 40)
+        lease.release
+      end
+
       it "refuses a release or extension by another thread while that transaction is open" do
         lease = refused = nil
         model.transaction do

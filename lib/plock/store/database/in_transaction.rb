@@ -89,10 +89,14 @@ module Plock
           !ours.nil?
         end
 
+        # If the caller's savepoint is rolled back, so is the extension.
         def prolong_inside(lease, span, deadline)
-          @origin.inside do |inside|
+          valid_until = lease.valid_until
+          ours = @origin.inside do |inside|
             tables.prolong(inside, lease.key, lease.token, micros(span), false, deadline) || nil
-          end || false
+          end
+          @origin.when_over(-> { lease.end_by(valid_until) }) if ours
+          ours || false
         end
       end
     end

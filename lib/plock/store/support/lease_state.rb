@@ -122,6 +122,13 @@ module Plock
         end
       end
 
+      # An extension was undone. Others may have the key from that moment on.
+      #
+      # @param moment [Float] on {Clock}
+      def end_by(moment)
+        @valid_until = [@valid_until, moment].min
+      end
+
       # @param keep [Float] seconds that the key stays taken
       # @param deadline [Float, nil] on {Clock}; nil: the store's own
       # @return [Boolean, nil] as {#extend}
