@@ -85,6 +85,38 @@ Support::Databases::NAMES.each do |name|
       expect([lease.valid?, lease.lost?]).to eq([false, true])
     end
 
+    # Active Record does not say how a transaction has ended whose COMMIT had no answer.
+    describe "where the connection is lost before the commit", if: name != :sqlite do
+      let(:own) do
+        Support::Databases.connect("Cut#{SecureRandom.hex(4)}", Support::Databases.config(name))
+      end
+      let(:store) { discard(described_class.new(own, inside: true), :close) }
+
+      def commit_in_vain
+        expect do
+          own.transaction do
+            yield
+            cut(own.lease_connection, self.class.metadata[:database])
+          end
+        end.to raise_error(ActiveRecord::ActiveRecordError)
+      end
+
+      metadata[:database] = name
+
+      it "loses what it has taken" do
+        lease = nil
+        commit_in_vain { lease = store.acquire(key, ttl: 30, wait: 0) }
+        expect([lease.valid?, lease.lost?]).to eq([false, true])
+        expect(other.try_acquire(key, wait: 5) { :entered }).to be(:entered)
+      end
+
+      it "is free in the end if it was released there" do
+        lease = store.acquire(key, ttl: 30)
+        commit_in_vain { lease.release }
+        expect(other.try_acquire(key, wait: 5) { :entered }).to be(:entered)
+      end
+    end
+
     # MySQL rolls back the whole transaction then, and not only the statement.
     describe "where a deadlock has ended the transaction, and the caller has not minded",
              if: %i[mysql2 trilogy].include?(name) do

@@ -28,22 +28,23 @@ module Plock
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
         # Active Record calls it when a transaction ends, as it calls a record that was saved
-        # there. It calls one of the two blocks, once.
+        # there. It calls one of the blocks, once.
         class Outcome
           # @param ended_early [#call] has the database rolled back the transaction, though Active
           #   Record is about to commit it?
-          # @param siblings [Array<Outcome>] of the same connection, which live as long as this
-          def initialize(rolled_back, committed, ended_early, siblings)
+          def initialize(rolled_back, committed, unknown, ended_early)
             @rolled_back = rolled_back
             @committed = committed
+            @unknown = unknown
             @ended_early = ended_early
-            @siblings = siblings
             @over = false
           end
 
           def rolledback!(**) = over(@rolled_back)
 
           def committed!(**) = over(@committed)
+
+          def unknown! = over(@unknown)
 
           def before_committed!(*)
             rolledback! if @ended_early.call
@@ -67,7 +68,20 @@ module Plock
           end
         end
 
-        private_constant :KINDS, :IN_MEMORY, :Outcome
+        # Extends a caller's connection that has outcomes. Active Record calls none of them if a
+        # COMMIT has had no answer: it only throws the connection away.
+        module WithOutcomes
+          # @return [Array<Outcome>]
+          def plock_outcomes = @plock_outcomes ||= []
+
+          def throw_away!
+            super
+          ensure
+            plock_outcomes.each(&:unknown!)
+          end
+        end
+
+        private_constant :KINDS, :IN_MEMORY, :Outcome, :WithOutcomes
 
         # @return [Class] a subclass of {Connection}
         attr_reader :connection_class
@@ -92,7 +106,6 @@ module Plock
           end
           @connection_class = Database.const_get(kind)
           @tables = Database.const_get(tables).new(model.table_name_prefix, model.table_name_suffix)
-          @outcomes = ObjectSpace::WeakMap.new # by connection
         end
 
         # @param connect_timeout [Float] seconds
@@ -131,27 +144,26 @@ module Plock
           ActiveRecord::Base.while_preventing_writes(false) { inside.guarded(&block) }
         ensure
           Thread.handle_interrupt(UNINTERRUPTED) do
-            @outcomes[connection]&.each(&:rolledback!) if inside&.transaction_gone?
+            outcomes_of(connection).each(&:rolledback!) if inside&.transaction_gone?
           end
         end
 
         # @return [Object] an object that no other thread's transaction has
         def connection = writing_pool.active_connection
 
-        # Calls one of the two when the caller's transaction has ended. The first is also called if
+        # Calls one of these when the caller's transaction has ended. The first is also called if
         # only the caller's savepoint is rolled back, or if the database has ended the transaction
         # before, and the caller has not minded the failure of a statement: the session that did the
         # work is gone, and Active Record connects again, or MySQL has found a deadlock. Active
-        # Record then commits without the work.
-        def when_over(rolled_back, committed = -> {})
+        # Record then commits without the work. The last is called if the COMMIT had no answer.
+        def when_over(rolled_back, committed = -> {}, unknown = rolled_back)
           connection = self.connection
           session = session_of(connection)
           on_commit = -> { session_of(connection) == session ? committed.call : rolled_back.call }
           deadlocked = -> { connection.current_transaction.invalidated? }
-          outcomes = (@outcomes[connection] ||= [])
-          outcome = Outcome.new(rolled_back, on_commit, deadlocked, outcomes)
-          outcomes.reject!(&:over?)
-          outcomes << outcome
+          outcome = Outcome.new(rolled_back, on_commit, unknown, deadlocked)
+          outcomes_of(connection).reject!(&:over?)
+          outcomes_of(connection) << outcome
           connection.add_transaction_record(outcome)
         end
 
@@ -171,6 +183,8 @@ module Plock
         end
 
         private
+
+        def outcomes_of(connection) = connection.extend(WithOutcomes).plock_outcomes
 
         # @return [Object, nil] another one after Active Record has connected again; nil: unknown
         def session_of(connection)

@@ -47,7 +47,11 @@ module Plock
             if fence
               lease.given(fence, asked_at, ttl)
               lease.transaction = @origin.connection
-              @origin.when_over(-> { lease.lose }, -> { lease.transaction = nil })
+              in_doubt = -> do
+                lease.lose
+                take_back_later(lease)
+              end
+              @origin.when_over(-> { lease.lose }, -> { lease.transaction = nil }, in_doubt)
               hold_of(lease, 0.0, false)
             end
           end
