@@ -99,6 +99,9 @@ class Locker
     @identifier
   end
 
+  # From then on, whoever uses this object is the same owner, and can enter {#run} again. The first
+  # block that ends releases the row.
+  #
   # @param name [String]
   # @return [String]
   def identifier=(name)
@@ -116,7 +119,9 @@ class Locker
     !@named
   end
 
-  # Runs the block with the lock, and releases it. The lock is not re-entrant.
+  # Runs the block with the lock, and releases it. The lock is not re-entrant, even through the same
+  # object: a call during another one has its own {#identifier}, and leaves {#locked} and
+  # {#sequence} as they are.
   #
   # @param blocking [Boolean] wait for the row, without end
   # @yieldparam sequence [Integer] greater than that of every earlier holder
@@ -126,13 +131,22 @@ class Locker
   #   after the block if the loss is found only then, or under a Fiber scheduler.
   # @raise [ActiveRecord::ActiveRecordError] the database failed before the block
   # @raise [Plock::UnavailableError] the database took longer than {#lock_for} to answer
+  # @raise [Plock::UnsupportedError] the call would wait, without end, for its own block
   #
   # @example
   #   Locker.new("import", blocking: true, lock_for: 60).run { |sequence| import(fence: sequence) }
-  def run(blocking = @blocking)
-    raise ArgumentError, "Locker#run needs a block" unless block_given?
+  def run(blocking = @blocking, &block)
+    raise ArgumentError, "Locker#run needs a block" unless block
 
-    Holding.new(self, rows).around(blocking ? Float::INFINITY : 0.0) { yield sequence }
+    identifier # of this process
+    alone = nil
+    Thread.handle_interrupt(Plock::UNINTERRUPTED) { alone = @alone.try_lock }
+    return hold(blocking, &block) if alone || @named
+
+    refuse_to_wait_for_itself if blocking && @alone.owned?
+    another.hold(blocking, &block)
+  ensure
+    @alone.unlock if alone && @alone.owned?
   end
 
   # Takes the row if it is free.
@@ -184,12 +198,27 @@ class Locker
     check_spans
   end
 
+  protected
+
+  def hold(blocking)
+    Holding.new(self, rows).around(blocking ? Float::INFINITY : 0.0) { yield sequence }
+  end
+
   private
 
+  # The same lock for another owner.
+  def another = dup.tap(&:rename)
+
+  def refuse_to_wait_for_itself
+    raise Plock::UnsupportedError,
+          "this fiber holds #{key.inspect} already, and would wait for itself"
+  end
+
   def identify
+    @alone = Thread::Mutex.new unless @pid == Process.pid # its owner is in #run
     @pid = Process.pid
     @identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
-    @locked = false
+    @named = @locked = false
   end
 
   def rows

@@ -28,6 +28,47 @@ Support::Databases::NAMES.each do |name|
       expect(holder.result).to eq([:ran, true])
     end
 
+    it "skips the block if it is held through the same object, and keeps it" do
+      mine = locker
+      mine.run do |first|
+        expect(mine.run { raise "entered" }).to be(false)
+        expect(background { mine.run { raise "entered" } }.value).to be(false)
+        expect(run { raise "entered" }).to be(false)
+        expect(first).to be(1)
+      end
+      expect(mine.run { |sequence| expect(sequence).to be(2) }).to be(true)
+      expect(row).to have_attributes(locked_by: nil, sequence: 2)
+    end
+
+    it "lets in one after the other who wait through the same object" do
+      mine = locker(blocking: true)
+      entered, leave = Queue.new, Queue.new
+      threads = Array.new(3) { background { mine.run { (entered << true) && leave.pop } } }
+      3.times do |number|
+        entered.pop
+        threads.each { |thread| await_sleep(thread) if thread.alive? }
+        expect([entered.size, row.sequence]).to eq([0, number + 1])
+        leave << true
+      end
+      expect(threads.map(&:value)).to eq([true] * 3)
+    end
+
+    it "raises where its block would wait for itself through the same object" do
+      mine = locker(blocking: true)
+      mine.run do
+        expect { mine.run { raise "entered" } }.to raise_error(Plock::UnsupportedError, /itself/)
+        expect(mine.run(false) { raise "entered" }).to be(false)
+      end
+      expect(row.locked_by).to be_nil
+    end
+
+    it "is entered again through an object whose identifier was set, and tells of the loss" do
+      mine = locker.tap { |one| one.identifier = "mine:#{key}" }
+      again = nil
+      expect { mine.run { again = mine.run { nil } } }.to raise_error(Locker::LockStolen)
+      expect(again).to be(true)
+    end
+
     it "writes what the original reads" do
       asked = Time.now
       run(lock_for: 20) do
