@@ -25,7 +25,10 @@ class RemoteLock
 
   # The options of {#synchronize}.
   OPTIONS = [*DEFAULT_OPTIONS.keys, :wrap_in_transaction].freeze
-  private_constant :OPTIONS
+
+  # The pauses of so many tries exceed every wait.
+  TRIES_COUNTED = 1_100
+  private_constant :OPTIONS, :TRIES_COUNTED
 
   # @param adapter [Adapters::Base, #store] of any class that has `store(key, seconds)`,
   #   `has_key?(key)` and `delete(key)`
@@ -91,18 +94,15 @@ class RemoteLock
   # @option options [Numeric] :initial_wait (0.01) seconds, 0 or more; the pause after the n-th try
   #   is `2 ** (n - 1)` to `2 ** n` times as long
   # @option options [Numeric] :expiry (60) seconds until the lock expires, up to 31_622_400
-  # @option options [Integer] :retries (11) number of tries; 0 makes none
+  # @option options [Integer, Float] :retries (11) number of tries; 0 makes none, and
+  #   Float::INFINITY means without end
   # @return [nil]
   # @raise [Error] not acquired
   # @raise [ArgumentError] an option is invalid
   # @raise [Plock::Error] the store failed
   def acquire_lock(key, options = {})
     settings = settings(options)
-    pauses =
-      Array.new([settings[:retries] - 1, 0].max) do |tried|
-        [2.0**(tried + rand), Float::MAX].min * settings[:initial_wait]
-      end
-    return if settings[:retries].positive? && obtain(key_for(key), settings[:expiry], pauses)
+    return if settings[:retries].positive? && obtain(key_for(key), settings)
 
     raise Error, "Couldn't acquire lock for: #{key}"
   end
@@ -123,17 +123,25 @@ class RemoteLock
 
   def key_for(string) = [@prefix, "lock", string].compact.join("|")
 
-  def obtain(name, expiry, pauses)
+  def obtain(name, settings)
+    expiry, tries = settings.values_at(:expiry, :retries)
     if @adapter.respond_to?(:obtains?) && @adapter.obtains?
-      return @adapter.obtain(name, expiry, pauses.sum)
+      counted = [tries, TRIES_COUNTED].min
+      # not #sum, which makes a NaN of numbers like these
+      wait = (1...counted).inject(0.0) { |sum, tried| sum + pause_after(tried, settings) }
+      return @adapter.obtain(name, expiry, wait)
     end
 
-    pauses.each do |pause|
+    1.upto(tries - 1) do |tried|
       return true if @adapter.store(name, expiry)
 
-      Kernel.sleep(pause)
+      Kernel.sleep(pause_after(tried, settings))
     end
     @adapter.store(name, expiry)
+  end
+
+  def pause_after(tried, settings)
+    [2.0**(tried + rand - 1), Float::MAX].min * settings[:initial_wait]
   end
 
   # An interrupt may come after the store has granted the lock and before this method knows of it.
@@ -175,7 +183,7 @@ class RemoteLock
     raise ArgumentError, "unknown option: #{unknown.inspect}" if unknown
 
     settings = DEFAULT_OPTIONS.merge(options)
-    unless settings[:retries].is_a?(Integer)
+    unless settings[:retries].is_a?(Integer) || settings[:retries] == Float::INFINITY
       raise ArgumentError, "retries must be an Integer (got #{settings[:retries].inspect})"
     end
     return settings if settings[:initial_wait].is_a?(Numeric) && !settings[:initial_wait].negative?

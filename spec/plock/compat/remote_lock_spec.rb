@@ -55,6 +55,14 @@ RSpec.describe RemoteLock do
       expect($?.exitstatus).to be 0
     end
 
+    it "tries without end if it is told to" do
+      tries = 0
+      allow(Kernel).to receive(:sleep)
+      allow(adapter).to receive(:store) { (tries += 1) > 3_000 }
+      lock.acquire_lock("k", retries: Float::INFINITY)
+      expect(tries).to be 3_001
+    end
+
     # Which deletes without a look at the owner, as the original's do.
     it "leaves the holder's lock alone if a waiter is interrupted" do
       owner = -> { Thread.current.object_id }
@@ -81,6 +89,10 @@ RSpec.describe RemoteLock do
       expect { lock.acquire_lock("k", initial_wait: 0, retries: 5_000) }.to raise_error(
         RemoteLock::Error
       )
+      free = [2_000, 20_000_000, Float::INFINITY].map do |tries|
+        lock.synchronize("free", retries: tries) { tries }
+      end
+      expect(free).to eq [2_000, 20_000_000, Float::INFINITY]
     end
   end
 
