@@ -6,6 +6,7 @@ require_relative "stand_in"
 Plock::Compat::StandIn.claim("remote_lock", "RemoteLock")
 
 require_relative "remote_lock/adapters"
+require_relative "remote_lock/leftovers"
 
 # The API of the gem `remote_lock` on plock's engine. Require `plock/compat/remote_lock` instead of
 # that gem. Keys and values in the store are the same, so processes of both exclude one another.
@@ -44,7 +45,8 @@ class RemoteLock
   # Acquires the lock, runs the block, and releases the lock on every way out of it. If this fiber
   # already holds the lock, the method only runs the block.
   #
-  # A failed release is logged, so the caller gets the block's value or exception.
+  # A failed release is logged, so the caller gets the block's value or exception. What it has left
+  # in the store is released before this fiber acquires the lock again.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}] as for {#acquire_lock}
@@ -59,7 +61,7 @@ class RemoteLock
   def synchronize(key, options = {}, &block)
     model = transactions(options)
     options = options.except(:wrap_in_transaction)
-    return run(model, &block) if acquired?(key)
+    return run(model, &block) if acquired?(key) && !left_over?(key)
 
     holding(key, options) { run(model, &block) }
   end
@@ -102,7 +104,11 @@ class RemoteLock
   # @raise [Plock::Error] the store failed
   def acquire_lock(key, options = {})
     settings = settings(options)
-    return if settings[:retries].positive? && obtain(key_for(key), settings)
+    release_lock(key) if left_over?(key) && acquired?(key)
+    if settings[:retries].positive? && obtain(key_for(key), settings)
+      forget_left_over(key)
+      return
+    end
 
     raise Error, "Couldn't acquire lock for: #{key}"
   end
@@ -112,7 +118,14 @@ class RemoteLock
   # @param key [#to_s]
   # @return [Boolean, Object] with plock's adapters, whether the lock was still ours
   # @raise [Plock::Error] the store failed; the lock expires
-  def release_lock(key) = @adapter.delete(key_for(key))
+  def release_lock(key)
+    released = false
+    ours = @adapter.delete(key_for(key))
+    released = true
+    ours
+  ensure
+    released ? forget_left_over(key) : leave_over(key)
+  end
 
   # @param key [#to_s]
   # @return [Boolean] whether this fiber holds the lock
@@ -144,36 +157,58 @@ class RemoteLock
     [2.0**(tried + rand - 1), Float::MAX].min * settings[:initial_wait]
   end
 
+  # Adapters to the same store have the same place.
+  def place(key)
+    store = Waiting === @adapter ? @adapter.turns : @adapter
+    [store.__id__, key_for(key)].freeze
+  end
+
+  def left_over?(key) = Leftovers.any? && Leftovers.include?(place(key))
+
+  def leave_over(key) = Leftovers.add(place(key))
+
+  def forget_left_over(key)
+    Leftovers.delete(place(key)) if Leftovers.any?
+  end
+
   # An interrupt may come after the store has granted the lock and before this method knows of it.
   # So the release looks for the lock, unless the store refused it. After a failure of the store,
-  # the adapter has already undone the request. A child that is forked in the block leaves the lock
-  # to its parent.
+  # the adapter has already undone the request, if it could. A child that is forked in the block
+  # leaves the lock to its parent.
   def holding(key, options)
     mask = Plock::Locking::Acquisition.mask
     pid = Process.pid
-    entered = refused = false
+    entered = refused = failed = false
     begin
       acquire_lock(key, options)
       entered = true
       yield
-    rescue Error, ArgumentError, *Plock::Locking::Acquisition::STORE_FAILURES
+    rescue Error, ArgumentError
       refused = !entered
       raise
+    rescue *Plock::Locking::Acquisition::STORE_FAILURES
+      failed = true
+      raise
     ensure
-      Thread.handle_interrupt(mask) { leave(key, pid, entered) } unless refused
+      Thread.handle_interrupt(mask) { leave(key, pid, entered, failed) } unless refused
     end
   end
 
   # An application's own adapter may delete the lock of another owner. So it is called only for a
   # lock that is ours.
-  def leave(key, pid, entered)
-    return unless pid == Process.pid && (entered || acquired?(key))
+  def leave(key, pid, entered, failed)
+    return unless pid == Process.pid
+
+    leave_over(key) unless entered
+    return unless entered || (!failed && acquired?(key))
     return unless release_lock(key) == false && entered
 
     warn_of(key, "was lost before its block ended: another caller may have run at the same time. " \
                  "Raise expiry: above the longest run")
   rescue Plock::Error => e
     warn_of(key, "could not be released (#{e.class}: #{e.message}): it frees itself")
+  rescue StandardError
+    raise if entered # else the caller gets the exception that ended the acquire
   end
 
   def warn_of(key, what) = Plock::Log.warn(Plock.logger, "the lock #{key_for(key).inspect} #{what}")

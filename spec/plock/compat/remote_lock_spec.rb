@@ -55,6 +55,51 @@ RSpec.describe RemoteLock do
       expect($?.exitstatus).to be 0
     end
 
+    it "does not run the block if what a failed release has left cannot be released" do
+      allow(adapter).to receive(:delete).and_raise(IOError, "away")
+      expect { lock.synchronize("k") { nil } }.to raise_error(IOError, "away")
+      expect { lock.synchronize("k") { raise "entered" } }.to raise_error(IOError, "away")
+      expect { lock.acquire_lock("k") }.to raise_error(IOError, "away")
+      allow(adapter).to receive(:delete).and_call_original
+      expect(lock.synchronize("k", expiry: 9) { adapter.dup }).to eq({ "p|lock|k" => 9 })
+      expect(adapter).to be_empty
+    end
+
+    it "does not enter with what a failed acquire has left" do
+      broken = true
+      allow(adapter).to receive(:store).and_wrap_original do |store, *arguments|
+        store.call(*arguments)
+        next true unless broken
+
+        broken = false
+        raise Plock::UnavailableError.new("no answer", code: :timed_out)
+      end
+      expect { lock.synchronize("k") { raise "entered" } }.to raise_error(Plock::UnavailableError)
+      expect(adapter).to eq({ "p|lock|k" => 60 })
+      expect(lock.synchronize("k", expiry: 9) { adapter.dup }).to eq({ "p|lock|k" => 9 })
+      expect(adapter).to be_empty
+    end
+
+    it "enters again what it acquired after a failed release" do
+      broken = true
+      allow(adapter).to receive(:delete).and_wrap_original do |delete, *arguments|
+        broken ? raise(IOError) : delete.call(*arguments)
+      end
+      expect { lock.synchronize("k") { nil } }.to raise_error(IOError)
+      broken = false
+      lock.acquire_lock("k", expiry: 9)
+      expect(lock.synchronize("k") { adapter.dup }).to eq({ "p|lock|k" => 9 })
+      expect(adapter).to eq({ "p|lock|k" => 9 })
+    end
+
+    it "raises the error of its store, also where the look for the lock fails" do
+      allow(adapter).to receive(:store).and_raise(IOError, "first")
+      looks = 0
+      allow(adapter).to receive(:has_key?) { (looks += 1) > 1 && raise(IOError, "second") }
+      expect { lock.synchronize("k") { raise "entered" } }.to raise_error(IOError, "first")
+      expect(looks).to be 2
+    end
+
     it "tries without end if it is told to" do
       tries = 0
       allow(Kernel).to receive(:sleep)

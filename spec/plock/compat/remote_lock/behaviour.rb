@@ -58,6 +58,31 @@ RSpec.shared_examples "a remote lock" do
       end
     end
 
+    it "does not enter with what a failed release of this fiber has left" do
+      broken = true
+      allow(adapter).to receive(:delete).and_wrap_original do |delete, *arguments|
+        next delete.call(*arguments) unless broken
+
+        broken = false
+        raise Plock::UnavailableError.new("away", code: :io)
+      end
+      said = warnings { lock.synchronize(key) { nil } }
+      expect(said).to match [/could not be released/]
+      allow(adapter).to receive(:store).and_call_original
+      lock.synchronize(key, expiry: 90) { expect(lock.acquired?(key)).to be true }
+      expect(adapter).to have_received(:store).with(name, 90).once
+      expect(lock.acquired?(key)).to be false
+    end
+
+    it "knows what was left, through another adapter to the same place, too" do
+      allow(adapter).to receive(:delete).and_raise(Plock::UnavailableError.new("away", code: :io))
+      warnings { lock.synchronize(key) { nil } }
+      other = RemoteLock.new(another_adapter)
+      expect(other.acquired?(key)).to be true
+      other.synchronize(key) { other.synchronize(key) { nil } }
+      expect(other.acquired?(key)).to be false
+    end
+
     it "leaves nothing to another fiber of the thread" do
       lock.synchronize(key) do
         Fiber

@@ -32,9 +32,10 @@ class RemoteLock
       # @raise (see #store)
       def has_key?(key) = @place.held?(key, uid)
 
-      private
-
+      # @api private
       def turns = @place.turns
+
+      private
 
       def free(key) = @place.free(key, uid)
 

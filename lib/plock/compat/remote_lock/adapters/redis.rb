@@ -34,9 +34,10 @@ class RemoteLock
       # @raise [Plock::Error] the store failed
       def has_key?(key) = turns.lock_held?(key, uid)
 
-      private
-
+      # @api private
       def turns = @turns ||= Stores.redis(@connection)
+
+      private
 
       def free(key) = turns.lock_release(key, uid)
 

@@ -39,6 +39,9 @@ class RemoteLock
       end
 
       # @api private
+      def turns = @leases
+
+      # @api private
       # @param key [String]
       # @param seconds [Numeric] until the lock expires
       # @param wait [Numeric] seconds to wait
