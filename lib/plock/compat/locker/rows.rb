@@ -26,8 +26,9 @@ class Locker
     }.freeze
 
     NAME = "Locker"
+    COLUMNS = %w[key locked_by locked_at locked_until sequence].freeze
 
-    private_constant :CLOCKS, :KINDS, :NAME
+    private_constant :CLOCKS, :KINDS, :NAME, :COLUMNS
 
     # @return [String] the channel of PostgreSQL on which the processes of one table call waiters
     def self.channel(model) =
@@ -48,6 +49,8 @@ class Locker
     # Makes the key's row, which is free, if it is missing.
     def make(key)
       with do |connection, kind|
+        next create(connection, key.to_s) if filled?
+
         key = connection.quote(key.to_s)
         send(:"insert_on_#{kind}", connection, name, key, key)
       end
@@ -55,6 +58,7 @@ class Locker
 
     # @return [Integer, nil] the sequence; nil: another caller holds the row
     def take(key, owner, seconds)
+      make(key) if filled?
       with do |connection, kind|
         now, later = clock(kind, seconds)
         key, owner = connection.quote(key.to_s), connection.quote(owner)
@@ -149,6 +153,28 @@ class Locker
       "#{name} = #{connection.quote(key.to_s)} AND locked_by = #{connection.quote(owner)}"
     end
 
+    # @return [Boolean] whether a row has columns, such as created_at, that the model must fill
+    def filled?
+      @model.columns.any? do |column|
+        !column.null && column.default.nil? && column.default_function.nil? &&
+          !COLUMNS.include?(column.name) &&
+          !(column.name == @model.primary_key && column.type == :integer)
+      end
+    end
+
+    # As the original makes a row. Another caller may make it at the same moment.
+    def create(connection, key)
+      look = look_for(connection.quote(key))
+      return if connection.exec_query(look, NAME).any?
+
+      # after a failure, a transaction of the caller's goes on
+      @model.transaction(requires_new: true) { @model.create!(key: key) }
+    rescue ActiveRecord::RecordNotUnique
+      nil
+    rescue ActiveRecord::RecordInvalid # a validation may have found that other caller's row
+      raise if connection.exec_query(look, NAME).none?
+    end
+
     # A row that exists draws no id from the sequence of ids.
     def take_on_postgresql(connection, update, making)
       sql = "WITH taken AS (#{update} RETURNING sequence), " \
@@ -170,9 +196,7 @@ class Locker
     def insert_on_postgresql(connection, columns, values, key) =
       connection.update(making(columns, values, key), NAME)
 
-    def insert_on_sqlite(connection, columns, values, key)
-      connection.update("INSERT OR IGNORE #{row_if_absent(columns, values, key)}", NAME)
-    end
+    alias insert_on_sqlite insert_on_postgresql
 
     # Two statements, because INSERT … SELECT keeps the ids and the gap locked until its end.
     # Several of them at once fail with a deadlock (1213), or on MariaDB with 1467 (MDEV-33593).

@@ -115,6 +115,43 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: long[0, 255])).to be_empty
     end
 
+    context "with columns of your own that must be filled" do
+      let!(:model) do
+        Class.new(Support::Lockers.model(name)) do
+          self.table_name = "timed_locks"
+          lease_connection.create_table(:timed_locks, force: true) do |table|
+            table.string :key, index: { unique: true }
+            table.string :locked_by
+            table.datetime :locked_at, :locked_until
+            table.bigint :sequence, default: 0
+            table.timestamps
+          end
+        end
+      end
+
+      after { model.lease_connection.drop_table(:timed_locks) }
+
+      it "has the model make the row, as the original does" do
+        expect(run { |sequence| expect(sequence).to be(1) }).to be(true)
+        expect(row.created_at).to be_within(60).of(Time.now)
+        expect(described_class.new("#{key}:2", model: model).run { nil }).to be(true)
+        expect(run { expect(run { raise "entered" }).to be(false) }).to be(true)
+      end
+
+      it "has it made in a transaction of the caller's, and by several at once" do
+        model.transaction do
+          expect(run { nil }).to be(true)
+          raise ActiveRecord::Rollback
+        end
+        expect(row).to be_nil
+        gate = Queue.new
+        threads = Array.new(4) { background { gate.pop && locker } }
+        4.times { gate.push(:go) }
+        threads.each(&:join)
+        expect(model.where(key: key).count).to be(1)
+      end
+    end
+
     it "makes one row where many are made at once" do
       gate = Queue.new
       threads = Array.new(4) { background { gate.pop && locker } }
