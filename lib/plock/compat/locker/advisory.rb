@@ -40,7 +40,7 @@ class Locker
     # @param key [String]
     # @param options [Hash{Symbol => Object}] as for {#initialize}
     # @yield with the lock
-    # @return [Boolean] whether the block has run
+    # @return (see #run)
     # @raise (see #run)
     def self.run(key, options = {}, &block) = new(key, options).run(&block)
 
@@ -66,10 +66,11 @@ class Locker
       @locked = false
     end
 
-    # Runs the block with the lock.
+    # Runs the block with the lock. A transaction of the caller's goes on as before.
     #
     # @yield with the lock
-    # @return [Boolean] whether the block has run
+    # @return [Boolean, nil] whether the block has run; nil: it has raised ActiveRecord::Rollback,
+    #   which ends here, as in the gem, because the lock has a transaction of its own
     # @raise [LockConnectionLost] in the block, as soon as the connection is lost; after the block
     #   under a Fiber scheduler
     # @raise [Plock::Error] the database does not answer, or is not PostgreSQL
@@ -81,6 +82,8 @@ class Locker
         @locked = true
         yield
       end
+    rescue ActiveRecord::Rollback
+      nil
     ensure
       @locked = false
     end

@@ -48,6 +48,15 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
     expect(described_class.run(key) { nil }).to be(true)
   end
 
+  it "swallows a Rollback of its block, as the original's own transaction does" do
+    went_on = model.transaction do
+      expect(described_class.run(key) { raise ActiveRecord::Rollback }).to be_nil
+      :went_on
+    end
+    expect(went_on).to be(:went_on)
+    expect(described_class.run(key) { nil }).to be(true)
+  end
+
   it "has the numbers that the gem of this name has" do
     expect(described_class.new("foo")).to have_attributes(
       key: "foo", crc: -1_938_594_527, lockspace: 1, blocking: false, locked: false
