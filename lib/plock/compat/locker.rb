@@ -60,7 +60,7 @@ class Locker
     # Deletes the rows that no caller has held since that time. The sequence of such a key begins at
     # 1 again.
     #
-    # @param before [Time]
+    # @param before [Time, Date, String] a date, or a text as the database has it, is in UTC
     # @param model [Class, nil] nil: the default model
     # @return [Integer] number of deleted rows
     # @raise [ActiveRecord::ActiveRecordError] the database failed
@@ -162,9 +162,10 @@ class Locker
 
   # Renews the row for {#lock_for} seconds from now.
   #
+  # @param _thread [Thread, nil] is ignored: the gem raises an error in it
   # @return [Boolean] whether it was still ours
   # @raise [ActiveRecord::ActiveRecordError] the database failed
-  def renew
+  def renew(_thread = nil)
     @locked = rows.renew(key, identifier, lock_for)
   end
 

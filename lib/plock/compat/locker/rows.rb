@@ -110,7 +110,10 @@ class Locker
     def prune(before)
       with do |connection, kind|
         now, = clock(kind, 0.0)
-        moment = connection.quote(before.getutc.strftime("%Y-%m-%d %H:%M:%S.%6N"))
+        if before.respond_to?(:getutc)
+          before = before.getutc.strftime("%Y-%m-%d %H:%M:%S.%6N")
+        end
+        moment = connection.quote(before)
         free = "locked_by IS NULL OR locked_until < #{now}"
         connection.delete("DELETE FROM #{table} WHERE locked_until < #{moment} AND (#{free})", NAME)
       end

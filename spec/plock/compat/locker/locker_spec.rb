@@ -314,6 +314,19 @@ Support::Databases::NAMES.each do |name|
       end
     end
 
+    it "takes a date, or a text, as the time before, and an argument of renew" do
+      one = locker.tap { |mine| mine.get && mine.release }
+      model.where(key: key).update_all(locked_until: Time.utc(2020, 1, 2, 12))
+      described_class.prune("2020-01-02 11:59:59", model: model)
+      described_class.prune("2020-01-02", model: model)
+      described_class.prune(Date.new(2020, 1, 2), model: model)
+      expect(row).not_to be_nil
+      expect(described_class.prune(Date.new(2020, 1, 3), model: model)).to be >= 1
+      expect([one.get, one.renew(Thread.current), one.release]).to eq([true] * 3)
+      model.where(key: key).update_all(locked_until: Time.utc(2020, 1, 2, 12))
+      expect(described_class.prune("2020-01-02 12:00:01", model: model)).to be >= 1
+    end
+
     it "forgets rows of a time before" do
       old, held = locker, described_class.new("#{key}:held", { model: model })
       old.get && old.release && held.get
