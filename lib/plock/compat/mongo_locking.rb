@@ -121,6 +121,17 @@ module Mongo
         @backing || @mutex.synchronize { @backing ||= open }
       end
 
+      # Makes the indexes of the collection now. Otherwise the first lock makes them. A store of
+      # plock needs none.
+      #
+      # @return [nil]
+      # @raise [InvalidConfig] as for {.store}
+      # @raise [Plock::Error] the collection failed
+      def ensure_indices
+        store.ensure_indices if store.respond_to?(:ensure_indices)
+        nil
+      end
+
       # @return [Hash{Symbol => Numeric}]
       def options = Locker::DEFAULT_OPTIONS.merge(@options)
 

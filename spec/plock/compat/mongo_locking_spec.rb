@@ -74,6 +74,10 @@ RSpec.describe Mongo::Locking do
       )
     end
 
+    it "makes nothing for .ensure_indices where the locks are in a store of plock's" do
+      expect(described_class.ensure_indices).to be_nil
+    end
+
     it "calls a Proc at the first lock, and once" do
       calls = 0
       described_class.configure(store: -> { (calls += 1) && "memory:" })
@@ -141,6 +145,11 @@ RSpec.describe Mongo::Locking do
       expect(log.string).to include("Thing.lockable! ignores :expire")
     ensure
       described_class.logger = nil
+    end
+
+    it "has its defaults for nil, as the gem has" do
+      type = lockable { lockable!(key: nil, scope: nil) }
+      expect(name_of(type.new)).to eq "Thing/7"
     end
 
     it "is inherited, the scope too" do
@@ -349,9 +358,13 @@ RSpec.describe Mongo::Locking do
       end
     end
 
-    it "refuses an option that it does not know" do
-      expect { order.lock(wait: 5) { nil } }.to raise_error(
-        Mongo::Locking::Exceptions::ArgumentError, "unknown option: :wait"
+    it "ignores an option that it does not know, with a warning that names it" do
+      value = nil
+      heard = warnings { value = order.lock(wait: 5, max_retries: 1) { :ran } }
+      expect(value).to be :ran
+      expect(heard).to match([/MongoModels::Order#lock ignores :wait: the options that it knows/])
+      expect { order.lock(max_retries: "5") { raise "entered" } }.to raise_error(
+        Mongo::Locking::Exceptions::ArgumentError, /max_retries must be a number/
       )
     end
 

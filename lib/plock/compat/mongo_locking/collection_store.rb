@@ -84,6 +84,11 @@ module Mongo
         running?(found)
       end
 
+      def ensure_indices
+        @documents.ensure_indexes
+        @indexed = true
+      end
+
       private
 
       # The connection belongs to the application.
@@ -91,8 +96,7 @@ module Mongo
 
       # The first request makes the unique index, so that a lock cannot have two documents.
       def indexed
-        @documents.ensure_indexes unless @indexed
-        @indexed = true
+        ensure_indices unless @indexed
         @documents
       end
 

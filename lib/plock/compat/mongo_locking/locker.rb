@@ -28,14 +28,17 @@ module Mongo
 
         # @return [Locker]
         # @raise [Exceptions::ArgumentError]
-        def root(class_name, key: :id, scope: class_name, **options)
+        def root(class_name, key: nil, scope: nil, **options)
+          key ||= :id
+          scope ||= class_name
           bad("locker key must be a Proc or Symbol") unless [::Proc, ::Symbol].include?(key.class)
           unless [::Proc, ::Symbol, ::String].include?(scope.class)
             bad("locker scope must be a Proc, Symbol or String")
           end
 
           new(
-            { key: key, scope: scope, parent: nil }, check(known(options, "lockable!", class_name))
+            { key: key, scope: scope, parent: nil },
+            check(known(options, "#{class_name}.lockable!"))
           )
         end
 
@@ -48,7 +51,7 @@ module Mongo
 
           new(
             { key: nil, scope: nil, parent: parent },
-            check(known(options, "locked_by!", class_name))
+            check(known(options, "#{class_name}.locked_by!"))
           )
         end
 
@@ -56,7 +59,6 @@ module Mongo
         # @raise [Exceptions::ArgumentError]
         def check(options)
           options.each do |name, value|
-            bad("unknown option: #{name.inspect}") unless OPTIONS.include?(name)
             unless value.is_a?(::Numeric) && value.real? && value >= 0
               bad("#{name} must be a number, 0 or more (got #{value.inspect})")
             end
@@ -71,7 +73,7 @@ module Mongo
         #
         # @return [Object] the block's value
         def lock(from, options, &block)
-          check(options)
+          options = check(known(options, "#{from.class.name}#lock"))
           root = Path.root_of(from)
           locker = root.class.locker
           Tenures.hold(locker.name_of(root), Locking.options.merge(locker.options, options), &block)
@@ -86,14 +88,14 @@ module Mongo
         private
 
         # The gem accepts unknown options and ignores them.
-        def known(options, method, class_name)
+        def known(options, method)
           unknown = options.keys - OPTIONS
           return options if unknown.empty?
 
           names = unknown.map(&:inspect).join(", ")
           ::Plock::Log.warn(
             Locking.logger,
-            "#{class_name}.#{method} ignores #{names}: the options that it knows are " \
+            "#{method} ignores #{names}: the options that it knows are " \
               "#{OPTIONS.map(&:inspect).join(", ")}"
           )
           options.slice(*OPTIONS)

@@ -52,11 +52,13 @@ module Mongo
       # Holds the lock of the root while the block runs. The lock belongs to the fiber. If this
       # fiber already holds it, the method only runs the block.
       #
+      # An unknown option is ignored, with a warning.
+      #
       # @param opts [Hash{Symbol => Numeric}] tries, intervals and lifetime, as for
       #   {Locking.configure}
       # @yield with the lock
       # @return [Object] the block's value
-      # @raise [Exceptions::ArgumentError] no block, or an invalid option
+      # @raise [Exceptions::ArgumentError] no block, or an invalid value
       # @raise [Exceptions::LockTimeout] another caller held the lock at the last try
       # @raise [Exceptions::LockFailure] the store failed, or this fiber had lost the lock
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root

@@ -57,6 +57,15 @@ RSpec.describe Mongo::Locking::CollectionStore do
         expect(server.requests - before).to be 2
       end
 
+      it "makes the indexes before the first lock if it is told to" do
+        Mongo::Locking.configure(collection: public_send(given))
+        expect(Mongo::Locking.ensure_indices).to be_nil
+        expect(server.requests).to be 3
+        Mongo::Locking.store.acquire(key) { expect(server.requests).to be 4 }
+      ensure
+        Mongo::Locking.configure(store: nil)
+      end
+
       it "makes a unique index, so that there cannot be two documents" do
         store.acquire(key) do
           expect {
