@@ -7,6 +7,7 @@ Plock::Compat::StandIn.claim("remote_lock", "RemoteLock")
 
 require_relative "remote_lock/adapters"
 require_relative "remote_lock/leftovers"
+require_relative "remote_lock/waiting"
 
 # The API of the gem `remote_lock` on plock's engine. Require `plock/compat/remote_lock` instead of
 # that gem. Keys and values in the store are the same, so processes of both exclude one another.
@@ -104,7 +105,7 @@ class RemoteLock
   # @raise [Plock::Error] the store failed
   def acquire_lock(key, options = {})
     settings = settings(options)
-    release_lock(key) if left_over?(key) && acquired?(key)
+    settle_left_over(key) if left_over?(key)
     if settings[:retries].positive? && obtain(key_for(key), settings)
       forget_left_over(key)
       return
@@ -166,6 +167,11 @@ class RemoteLock
   def left_over?(key) = Leftovers.any? && Leftovers.include?(place(key))
 
   def leave_over(key) = Leftovers.add(place(key))
+
+  def settle_left_over(key)
+    release_lock(key) if Waiting === @adapter || acquired?(key)
+    Leftovers.rename(place(key))
+  end
 
   def forget_left_over(key)
     Leftovers.delete(place(key)) if Leftovers.any?

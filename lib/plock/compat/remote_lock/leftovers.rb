@@ -1,9 +1,16 @@
 # frozen_string_literal: true
 
+require "securerandom"
+
 class RemoteLock
   # The locks that this fiber may have left in a store: their release failed, or the answer to their
   # request is missing. The store then has this fiber as the owner, but no block of it has the lock.
-  # A place that is kept too long does no harm: whoever acquires the lock looks for it first.
+  #
+  # The failed request may still be carried out. So before this fiber acquires such a lock again, it
+  # gets another name there. A release of the lock that was left then does not free the new one.
+  #
+  # A place is the adapter's store, and the key there. One that is kept too long does no harm:
+  # whoever acquires the lock looks for it first.
   #
   # @api private
   module Leftovers
@@ -11,24 +18,34 @@ class RemoteLock
     private_constant :MOST
 
     class << self
-      # @param place [Array] the adapter's store, and the key there
-      def add(place)
-        known = known_here
-        known.shift if known.size >= MOST
-        known[place] = true
-      end
+      def add(place) = keep(known, place, true)
 
-      def include?(place) = known_here.key?(place)
+      def include?(place) = known.key?(place)
 
-      def delete(place) = known_here.delete(place)
+      def delete(place) = known.delete(place)
 
       # @return [Boolean] is there any, of whatever store?
-      def any? = known_here.any?
+      def any? = known.any?
+
+      def rename(place) = keep(names, place, SecureRandom.hex(4))
+
+      # @param store [Object]
+      # @param key [String] as the store has it
+      # @return [String, nil] this fiber's name there, if it has got another one
+      def name(store, key) = (names[[store.__id__, key]] if names.any?)
 
       private
 
       # Thread#[] belongs to the fiber.
-      def known_here = Thread.current[:plock_remote_lock_leftovers] ||= {}
+      def known = Thread.current[:plock_remote_lock_leftovers] ||= {}
+
+      def names = Thread.current[:plock_remote_lock_names] ||= {}
+
+      def keep(places, place, value)
+        places.delete(place)
+        places.shift if places.size >= MOST
+        places[place] = value
+      end
     end
   end
 end

@@ -38,8 +38,15 @@ class RemoteLock
     # @return [Boolean] whether it was ours
     def delete(key)
       Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do
-        turn = Holdings.take(place(turns, key))
-        turn.nil? || turn.over? ? free(key) : free_with(key, turn)
+        place = place(turns, key)
+        turn = Holdings.take(place)
+        next free(key) if turn.nil? || turn.over?
+
+        begin
+          free_with(key, turn)
+        ensure
+          Holdings.add(place, turn) unless turn.over? # this fiber may try again
+        end
       end
     end
 

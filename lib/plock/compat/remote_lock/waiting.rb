@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "holdings"
+require_relative "leftovers"
 
 class RemoteLock
   # How plock's own adapters wait: in a queue, without polling.
@@ -65,7 +66,12 @@ class RemoteLock
       lease.finish
     end
 
+    def place(backing, key) = [backing, key, owner(key)].freeze
+
     # The owner is this fiber.
-    def place(backing, key) = [backing, key, uid].freeze
+    def owner(key)
+      name = Leftovers.name(turns, key)
+      name ? uid_of(name) : uid
+    end
   end
 end

@@ -74,6 +74,24 @@ RSpec.shared_examples "a remote lock" do
       expect(lock.acquired?(key)).to be false
     end
 
+    it "keeps its lock if a release that had failed is carried out late" do
+      owner = adapter.send(:uid)
+      broken = true
+      allow(adapter).to receive(:delete).and_wrap_original do |delete, *arguments|
+        next delete.call(*arguments) unless broken
+
+        broken = false
+        raise Plock::UnavailableError.new("no answer", code: :timed_out)
+      end
+      warnings { lock.synchronize(key) { nil } }
+      lock.synchronize(key) do
+        allow(another_adapter).to receive(:uid).and_return(owner)
+        expect(elsewhere { another_adapter.delete(name) }).to be false
+        expect(lock.synchronize(key) { lock.acquired?(key) }).to be true
+      end
+      expect(lock.acquired?(key)).to be false
+    end
+
     it "knows what was left, through another adapter to the same place, too" do
       allow(adapter).to receive(:delete).and_raise(Plock::UnavailableError.new("away", code: :io))
       warnings { lock.synchronize(key) { nil } }

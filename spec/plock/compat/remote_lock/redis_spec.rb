@@ -66,6 +66,19 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(open_store(url).each_lock.map(&:label)).not_to include(name)
     end
 
+    it "acquires again at once after a release that got no answer, and leaves nothing behind" do
+      line = proxy
+      far = open_store("redis://127.0.0.1:#{line.port}")
+      lock = RemoteLock.new(described_class.new(far))
+      said = warnings { lock.synchronize(key) { line.swallow(:reply) } }
+      expect(said).to match [/could not be released/]
+      line.clear
+      line.disconnect
+      expect(lock.synchronize(key, retries: 4) { :in }).to be :in
+      expect(shared_redis.call("EXISTS", name)).to eq 0
+      expect(open_store(url).each_lock.map(&:label)).not_to include(name)
+    end
+
     it "releases lock and turn in one request" do
       calls = -> do
         shared_redis.call("INFO", "commandstats")[/^cmdstat_evalsha:calls=(\d+)/, 1].to_i

@@ -49,7 +49,9 @@ class RemoteLock
       private
 
       # The owner, as the store has it.
-      def uid = "#{HOST}-#{Process.pid}-#{thread_id}"
+      def uid = uid_of(thread_id)
+
+      def uid_of(name) = "#{HOST}-#{Process.pid}-#{name}"
 
       # Thread#[] belongs to the fiber.
       def thread_id

@@ -25,19 +25,19 @@ class RemoteLock
       # @return [Boolean]
       # @raise [ArgumentError] seconds or key are invalid
       # @raise [Plock::Error] the store failed
-      def store(key, seconds) = @place.take(key, uid, span(seconds))
+      def store(key, seconds) = @place.take(key, owner(key), span(seconds))
 
       # @param (see Base#has_key?)
       # @return [Boolean]
       # @raise (see #store)
-      def has_key?(key) = @place.held?(key, uid)
+      def has_key?(key) = @place.held?(key, owner(key))
 
       # @api private
       def turns = @place.turns
 
       private
 
-      def free(key) = @place.free(key, uid)
+      def free(key) = @place.free(key, owner(key))
 
       def free_with(key, turn)
         free(key)

@@ -27,25 +27,28 @@ class RemoteLock
       # @return [Boolean]
       # @raise [ArgumentError] seconds are invalid
       # @raise [Plock::Error] the store failed
-      def store(key, seconds) = turns.lock_acquire(key, uid, span(seconds))
+      def store(key, seconds) = turns.lock_acquire(key, owner(key), span(seconds))
 
       # @param (see Base#has_key?)
       # @return [Boolean]
       # @raise [Plock::Error] the store failed
-      def has_key?(key) = turns.lock_held?(key, uid)
+      def has_key?(key) = turns.lock_held?(key, owner(key))
 
       # @api private
       def turns = @turns ||= Stores.redis(@connection)
 
       private
 
-      def free(key) = turns.lock_release(key, uid)
+      def free(key) = turns.lock_release(key, owner(key))
 
       # One request releases both and calls the next waiter, which then need not wait for a second
       # request.
       def free_with(key, turn)
         since = turn.releasing
-        ours, its = turns.lock_release_with(key, uid, turn.hold)
+        ours, its = turns.lock_release_with(key, owner(key), turn.hold)
+        if its.nil? # an earlier request, which was not answered, may not have arrived
+          turns.lock_release(turns.config.store_key(turn.key), turn.token)
+        end
         turn.released(its, since)
         ours
       ensure
