@@ -141,7 +141,8 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     return binding_bool(!status);
 }
 
-/* lock_release_with(key, owner, hold) -> the same for a lock with a named owner and a lease. */
+/* lock_release_with(key, owner, hold) -> the same for a lock with a named owner and a lease. If the
+ * server does not answer, only the release of the lease goes on in the background. */
 static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE hold) {
     VALUE named = lease_of_owner(self, key, owner);
     return binding_release_all(self, rb_ary_new_from_args(2, named, hold), INT2FIX(0), Qnil);

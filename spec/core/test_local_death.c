@@ -536,6 +536,11 @@ static void wait_often(const scene *s, int count, bool apart) {
             plock_lease_step(lease, &interest) != PLOCK_AGAIN)
             _exit(1);
     }
+    /* no step has found the section taken, and made no claim */
+    for (int i = 0; i < (apart ? count : 1); i++) {
+        (void)snprintf(name, sizeof name, "key %d", i);
+        if (local_waiters(s->store, name) != (apart ? 1 : count)) _exit(2);
+    }
 }
 
 enum { KEYS = 16, CLAIMS = PLOCK__LOCAL_CLAIMS_PER_KEY * KEYS };

@@ -275,7 +275,9 @@ static plock_status acquire_both_in_a_full_store(scene *s, unsigned long *point)
     (void)plock__local_signal_at(*point);
     const plock_status status = acquire_both(pair);
     *point = plock__local_signal_at(0);
-    CHECK_INT(local_holders(s->store, "k"), 1);
+    /* a waiter to whom the key was handed keeps it for a second */
+    const int holders = local_holders(s->store, "k");
+    CHECK(holders <= 1 && (status || holders == 1));
     CHECK(!status || status == PLOCK_REFUSED || status == PLOCK_STORE_FULL);
     if (!status) CHECK(plock_lease_valid(pair[0]));
     plock_lease_free(over);

@@ -27,7 +27,8 @@ void plock_group_free(plock_group *group);
  *
  * A release skips leases that are not held. It does not skip a lease with a named owner
  * (plock_lease_own), but releases it by that owner. A group cannot acquire such a lease. The
- * released keys stay taken for `keep`. */
+ * released keys stay taken for `keep`. If a release cannot reach the server, the worker thread
+ * repeats it, but not that of a named owner (plock/redis.h). */
 PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group,
                                                 const plock_acquire_options *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);

@@ -55,7 +55,7 @@ static void describe(plock_local_person *person, plock__local_map *map, plock__l
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
     /* a claim whose process lives may last for longer than its lease, until it is renewed */
-    const plock_ns left = plock__local_end_of(map, claim) - now,
+    const plock_ns end = plock__local_end_of(map, claim), left = end > now ? end - now : 0,
                    most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
     person->left = person->waits ? 0 : kept || left < most ? left : most;
     person->fence = person->waits ? 0 : claim->fence;

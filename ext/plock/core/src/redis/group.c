@@ -271,18 +271,29 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* Releases the remaining leases in the background. Returns false if there was no memory for one. */
-static bool go_on_in_background(plock_group *group, bool tells) {
+/* May the release go on in the background after this failure? If its time was cut short, always,
+ * but for a named owner, who may have acquired the key again by then. */
+static bool goes_on(const plock_group *group, const plock_redis_lease *lease,
+                    plock_status failure) {
+    return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, failure);
+}
+
+/* Releases the remaining leases in the background: all of them, or, after a failure, those whose
+ * release may then go on there. Returns false if one of them is left. */
+static bool go_on_in_background(plock_group *group, plock_status failure, bool tells) {
     bool all = true;
     for (size_t i = 0; i < group->releasing; i++) {
         const size_t place = group->places[i];
+        const plock_redis_lease *lease = group->leases[place];
         if (group->released[place]) continue;
-        if (!plock__lease_release_in_background(group->leases[place], tells)) all = false;
+        if ((failure && !goes_on(group, lease, failure)) ||
+            !plock__lease_release_in_background(lease, tells))
+            all = false;
     }
     return all;
 }
 
-static bool carries_on(const plock_group *group, plock_status status) {
+static bool all_carry_on(const plock_group *group, plock_status status) {
     for (size_t i = 0; i < group->releasing; i++)
         if (!plock__lease_carries_on(group->leases[group->places[i]], status)) return false;
     return true;
@@ -291,9 +302,8 @@ static bool carries_on(const plock_group *group, plock_status status) {
 /* Handles a failed release. If only a connection was missing, returns PLOCK_OK, because the program
  * need not know (redis_lease_release.c). */
 static plock_status failed_to_release(plock_group *group, plock_status status) {
-    const bool hides = status == PLOCK_SATURATED && carries_on(group, status);
-    if (!group->hurried && !carries_on(group, status)) return status;
-    if (!go_on_in_background(group, hides) || !hides) return status;
+    const bool hides = status == PLOCK_SATURATED && all_carry_on(group, status);
+    if (!go_on_in_background(group, status, hides) || !hides) return status;
     for (size_t i = 0; i < group->releasing; i++) group->released[group->places[i]] = true;
     return PLOCK_OK;
 }
@@ -320,7 +330,7 @@ static void give_up(plock_group *group) {
     }
     if (group->doing == ALL_RELEASING) {
         plock__retry_cancel(&group->retry);
-        if (own) (void)go_on_in_background(group, false);
+        if (own) (void)go_on_in_background(group, PLOCK_OK, false);
     }
     group->doing = NO_OPERATION;
 }
