@@ -85,6 +85,39 @@ Support::Databases::NAMES.each do |name|
       expect([lease.valid?, lease.lost?]).to eq([false, true])
     end
 
+    it "loses what is rolled back even if an interrupt comes as it does so" do
+      lease = nil
+      late = TracePoint.new(:call) do
+        late.disable
+        Thread.new(Thread.current) { |caller| caller.raise(IOError, "late") }.join
+      end
+      expect do
+        model.transaction do
+          lease = store.acquire(key, ttl: 30, wait: 0)
+          late.enable(target: Plock::Store::LeaseState.instance_method(:lose))
+          raise ActiveRecord::Rollback
+        end
+      end.to raise_error(IOError, "late")
+      expect([lease.valid?, lease.lost?]).to eq([false, true])
+    ensure
+      late.disable
+    end
+
+    it "takes back what is committed although an interrupt comes before the answer" do
+      connection = model.lease_connection
+      allow(connection).to receive(:commit_db_transaction).and_wrap_original do |commit|
+        commit.call
+        raise IOError, "late"
+      end
+      allow(connection).to receive(:rollback_db_transaction) # it is no error to the server
+      lease = nil
+      expect do
+        model.transaction { lease = store.acquire(key, ttl: 30, wait: 0) }
+      end.to raise_error(IOError, "late")
+      expect([lease.valid?, lease.lost?]).to eq([false, true])
+      expect(other.try_acquire(key, wait: 5) { :entered }).to be(:entered)
+    end
+
     # Active Record does not say how a transaction has ended whose COMMIT had no answer.
     describe "where the connection is lost before the commit", if: name != :sqlite do
       let(:own) do
@@ -147,16 +180,22 @@ Support::Databases::NAMES.each do |name|
         expect([greater.valid?, ended, lease.valid?]).to eq([true, [false, true], false])
       end
 
-      it "loses it at the commit if a statement of the caller's own met the deadlock" do
-        lease = nil
-        greater = deadlock do
-          lease = store.acquire(key, ttl: 30, wait: 0)
-          ready.pop
-          row = other.status("#{key}:7").store_key
-          sql = "UPDATE plock_leases SET waiting = 0 WHERE name = '#{row}'"
-          expect { model.lease_connection.execute(sql) }.to raise_error(ActiveRecord::Deadlocked)
+      [false, true].each do |nested|
+        it "loses it at once if a statement of the caller's own met the deadlock" \
+           "#{", in a savepoint" if nested}" do
+          lease = ended = nil
+          greater = deadlock do
+            lease = store.acquire(key, ttl: 30, wait: 0)
+            ready.pop
+            row = other.status("#{key}:7").store_key
+            sql = "UPDATE plock_leases SET waiting = 0 WHERE name = '#{row}'"
+            expect do
+              model.transaction(requires_new: nested) { model.lease_connection.execute(sql) }
+            end.to raise_error(ActiveRecord::Deadlocked)
+            ended = [lease.valid?, lease.lost?]
+          end
+          expect([greater.valid?, ended, lease.valid?]).to eq([true, [false, true], false])
         end
-        expect([greater.valid?, lease.valid?, lease.lost?]).to eq([true, false, true])
       end
     end
 

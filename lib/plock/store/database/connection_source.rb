@@ -30,25 +30,21 @@ module Plock
         # Active Record calls it when a transaction ends, as it calls a record that was saved
         # there. It calls one of the blocks, once.
         class Outcome
-          # @param ended_early [#call] has the database rolled back the transaction, though Active
-          #   Record is about to commit it?
-          def initialize(rolled_back, committed, unknown, ended_early)
+          def initialize(rolled_back, committed, unknown)
             @rolled_back = rolled_back
             @committed = committed
             @unknown = unknown
-            @ended_early = ended_early
-            @over = false
+            @committing = @over = false
           end
 
-          def rolledback!(**) = over(@rolled_back)
+          # A rollback after the COMMIT was sent may come too late.
+          def rolledback!(**) = over(@committing ? @unknown : @rolled_back)
 
           def committed!(**) = over(@committed)
 
           def unknown! = over(@unknown)
 
-          def before_committed!(*)
-            rolledback! if @ended_early.call
-          end
+          def before_committed!(*) = @committing = true
 
           def trigger_transactional_callbacks? = true
 
@@ -61,15 +57,19 @@ module Plock
           private
 
           def over(block)
-            return if @over
+            Thread.handle_interrupt(UNINTERRUPTED) do
+              next if @over
 
-            @over = true
-            block.call
+              @over = true
+              block.call
+            end
           end
         end
 
         # Extends a caller's connection that has outcomes. Active Record calls none of them if a
-        # COMMIT has had no answer: it only throws the connection away.
+        # COMMIT has had no answer: it only throws the connection away. If MySQL has found a
+        # deadlock, it has ended the whole transaction. Active Record only notes that of its
+        # innermost savepoint, and may commit the rest, without the work.
         module WithOutcomes
           # @return [Array<Outcome>]
           def plock_outcomes = @plock_outcomes ||= []
@@ -77,7 +77,18 @@ module Plock
           def throw_away!
             super
           ensure
-            plock_outcomes.each(&:unknown!)
+            Thread.handle_interrupt(UNINTERRUPTED) { plock_outcomes.each(&:unknown!) }
+          end
+
+          private
+
+          def invalidate_transaction(error)
+            super
+          ensure
+            if error.is_a?(ActiveRecord::TransactionRollbackError) &&
+               savepoint_errors_invalidate_transactions?
+              Thread.handle_interrupt(UNINTERRUPTED) { plock_outcomes.each(&:rolledback!) }
+            end
           end
         end
 
@@ -153,15 +164,14 @@ module Plock
 
         # Calls one of these when the caller's transaction has ended. The first is also called if
         # only the caller's savepoint is rolled back, or if the database has ended the transaction
-        # before, and the caller has not minded the failure of a statement: the session that did the
-        # work is gone, and Active Record connects again, or MySQL has found a deadlock. Active
-        # Record then commits without the work. The last is called if the COMMIT had no answer.
+        # before: MySQL has found a deadlock, or the session that did the work is gone, the caller
+        # has not minded the failure of a statement, and Active Record connects again and commits
+        # without the work. The last is called if the COMMIT had no answer, or was interrupted.
         def when_over(rolled_back, committed = -> {}, unknown = rolled_back)
           connection = self.connection
           session = session_of(connection)
           on_commit = -> { session_of(connection) == session ? committed.call : rolled_back.call }
-          deadlocked = -> { connection.current_transaction.invalidated? }
-          outcome = Outcome.new(rolled_back, on_commit, unknown, deadlocked)
+          outcome = Outcome.new(rolled_back, on_commit, unknown)
           outcomes_of(connection).reject!(&:over?)
           outcomes_of(connection) << outcome
           connection.add_transaction_record(outcome)
