@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "stringio"
+
 module Plock
   module CLI
     # Stands in for the standard error stream while a command runs. A thread of its own writes, so
@@ -32,18 +34,26 @@ module Plock
       # @return [Integer] bytes, as IO#write
       def write(*texts)
         texts.sum do |text|
-          @texts.push(text.to_s, true)
-          text.to_s.bytesize
+          text = String.new(text.to_s) # the caller may change it
+          @texts.push(text, true)
+          text.bytesize
         end
       rescue ThreadError, ClosedQueueError
         0
       end
 
-      # @param lines [Array<String>]
+      # @param texts [Array<Object>] as for IO#puts
       # @return [nil]
-      def puts(*lines)
-        lines.each { |line| write("#{line.chomp}\n") }
+      def puts(*texts)
+        write(StringIO.new.tap { |whole| whole.puts(*texts) }.string)
         nil
+      end
+
+      # As IO#printf.
+      #
+      # @return [nil]
+      def printf(format, *values)
+        write(format(format, *values)) && nil
       end
 
       alias print write
@@ -53,6 +63,16 @@ module Plock
         write(text)
         self
       end
+
+      # @return [Boolean] colours are for the stream itself
+      def tty? = false
+      alias isatty tty?
+
+      # @return [Boolean]
+      def sync = true
+
+      # Has no effect.
+      def sync=(_wanted); end
 
       # A logger asks for it.
       #

@@ -91,7 +91,9 @@ module Plock
 
       # What is checked and what is read is the same file, even if another one takes its place.
       def text
-        File.open(@path, encoding: Encoding::UTF_8) do |file|
+        # a FIFO that nobody writes to must not hold the command back before its owner is checked
+        mode = File::RDONLY | (@trusted ? 0 : File::NONBLOCK)
+        File.open(@path, mode, encoding: Encoding::UTF_8) do |file|
           check_owner(file.stat) unless @trusted
           file.read
         end

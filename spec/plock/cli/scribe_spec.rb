@@ -23,6 +23,21 @@ RSpec.describe Plock::CLI::Scribe do
     ).to eq "one\ntwo\nthree\nfour"
   end
 
+  it "takes what other programs write to a stream, as it is at that moment" do
+    expect(
+      written do
+        $stderr.puts(:a, [1, nil])
+        $stderr.puts
+        text = +"b"
+        $stderr.write(text)
+        text.clear
+        ($stderr << "c").printf("%02d", 7)
+        $stderr.print("d")
+        $stderr.sync = true unless $stderr.tty?
+      end
+    ).to eq "a\n1\n\n\nbc07d"
+  end
+
   it "returns the block's value, and puts the stream back even if the block raises" do
     before = $stderr
     expect(described_class.during { 5 }).to be 5

@@ -60,6 +60,17 @@ RSpec.describe Plock::CLI::SettingsFile do
     expect(message).to include "it is world-writable"
   end
 
+  it "does not hold the command back if it is a FIFO of another user's" do
+    message =
+      refusal do
+        FileUtils.rm_f(file)
+        File.mkfifo(file)
+        File.chmod(0o666, file)
+        Timeout.timeout(5) { described_class.find(nil).settings }
+      end
+    expect(message).to include "it is world-writable"
+  end
+
   it "is refused if --config names it in a working directory that is gone" do
     expect(
       refusal do
