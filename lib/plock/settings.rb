@@ -48,7 +48,7 @@ module Plock
       def check_store(store, place)
         return unless (store.is_a?(String) || store.is_a?(Symbol)) && !STORES.include?(store.to_s)
 
-        got = store.match?(/\A\w+\z/) ? store.to_s.inspect : "another text" # with a password in it?
+        got = store.match?(%r{[@/]}) ? "another text" : store.to_s.inspect # it may have a password
         fail_with("#{place}: store must be one of #{STORES.join(", ")} (got #{got}); a URL " \
                   "belongs in url")
       end

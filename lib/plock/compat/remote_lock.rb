@@ -98,7 +98,7 @@ class RemoteLock
   #   is `2 ** (n - 1)` to `2 ** n` times as long
   # @option options [Numeric] :expiry (60) seconds until the lock expires, up to 31_622_400
   # @option options [Integer, Float] :retries (11) number of tries; 0 makes none, and
-  #   Float::INFINITY means without end
+  #   Float::INFINITY means without end. plock's adapters count the pauses only, up to 366 days.
   # @return [nil]
   # @raise [Error] not acquired
   # @raise [ArgumentError] an option is invalid

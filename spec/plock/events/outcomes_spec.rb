@@ -149,6 +149,22 @@ RSpec.describe Plock::Events do
         expect(events[1].details).to eq({ ttl: 30.0 })
       end
 
+      it "do not tell of a lease as forgotten that was released, though it was lost" do
+        told = []
+        subscription = Plock.subscribe(:abandoned) { |event| told << event.fence }
+        discard(-> { Plock.unsubscribe(subscription) }, :call)
+        released, forgotten = Thread.new do
+          lost = store.acquire(key, ttl: 30)
+          store.break(key)
+          lost.release
+          expired = store.acquire(key, ttl: 0.05)
+          eventually { expired.lost? }
+          [lost.fence, expired.fence]
+        end.value
+        eventually { GC.start || told.include?(forgotten) }
+        expect(told).not_to include(released)
+      end
+
       it "tell of a lease that was collected without a release" do
         heard = hear(:abandoned)
         fence = nil

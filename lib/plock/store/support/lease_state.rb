@@ -59,6 +59,7 @@ module Plock
         @guarded = guarded
         @lock = Mutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
+        @told = false # whether the caller knows that it was lost
         @renewing = false # whether the scheduler's worker is renewing it now
         @ending = false # its last request has begun, or waits for its turn: no other may begin
         @pid = Process.pid
@@ -109,7 +110,9 @@ module Plock
       def lost? = !inherited? && (@ended == :lost || (@ended.nil? && clock.now >= @valid_until))
 
       # @return [Boolean] has nobody been told that it has ended? It may have.
-      def forgotten? = !inherited? && (@ended.nil? || (@ended == :lost && !@watch))
+      def forgotten?
+        !inherited? && !@told && (@ended.nil? || (@ended == :lost && !@watch))
+      end
 
       # @param ttl [Float] seconds
       # @return [Boolean, nil] was the lease ours? nil: it was released or handed over before
@@ -283,11 +286,14 @@ module Plock
         return if @ending && !last && @ended != :lost
 
         alone do
-          next (@ended == :lost ? false : nil) if @ended || inherited?
-
-          yield
+          answer = @ended || inherited? ? lost_before : yield
+          @told = true if answer == false
+          answer
         end
       end
+
+      # @return [false, nil] nil: it was released or handed over, or is the parent's
+      def lost_before = (false if @ended == :lost)
 
       def alone(&block) = @lock.synchronize(&block)
 
