@@ -214,7 +214,7 @@ module Plock
 
       def unlock_later(lease, delay = 0.0)
         @scheduler.call_later(delay) do
-          lease.unlock(soon)
+          lease.in_turn { lease.unlock(soon) }
           nil
         end
       end

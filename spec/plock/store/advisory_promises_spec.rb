@@ -124,6 +124,31 @@ Support::AdvisoryServer::NAMES.each do |name|
       line.clear
     end
 
+    it "a lease that has expired gives its connection back when no thread asks on it" do
+      lease = hold(ttl: 0.3, on_lost: ->(_) {})
+      state = lease.hold.lease
+      order, go = Array.new(2) { Queue.new }
+      allow(state).to receive(:unlock).and_wrap_original do |unlock, *arguments|
+        order << :given_back
+        unlock.call(*arguments)
+      end
+      asking = background do
+        eventually { state.take_turn }
+        go.pop
+        order << :answered
+        state.end_turn
+      end
+      eventually { state.ended == :lost }
+      eventually do
+        waits = Thread.list.any? { |it| it.name == "plock background calls" && it.stop? }
+        waits || order.size.positive?
+      end
+      go << true
+      asking.join
+      eventually { order.size == 2 }
+      expect(Array.new(2) { order.pop }).to eq(%i[answered given_back])
+    end
+
     it "a break while the answer is under way ends in a lease or in an error of plock's" do
       line = proxy(server.address)
       breaker = child { |parent| break_while_asking(parent, server.model_through(line)) }

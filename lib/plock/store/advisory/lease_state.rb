@@ -100,6 +100,10 @@ module Plock
           @store.here.enter { |here| here[server_id] = self }
         end
 
+        # Waits until no other thread asks on the lease's connection, as the check of a lease may do
+        # that has expired meanwhile. With trilogy, Ruby crashes if a connection is closed then.
+        def in_turn(&block) = alone(&block)
+
         # Gives back the lock and the connection, once. If the server does not answer, the
         # connection is closed, which ends the lock.
         #
