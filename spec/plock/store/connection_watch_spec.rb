@@ -38,7 +38,7 @@ RSpec.describe Plock::Store::ConnectionWatch do
   def threads_begun
     begun = 0
     allow(Plock::Background).to receive(:launch).and_wrap_original do |launch, *names, &run|
-      begun += 1
+      begun += 1 if names.include?("plock watch") # and no thread that another example needs
       launch.call(*names, &run)
     end
     yield

@@ -29,6 +29,7 @@ RSpec.describe "Plock::Web with 10,000 locks, of which 1,000 are waited for",
 
   # Until the whole list is known, and with it.
   it "takes less than 300 ms, from the first request on", :timing, :slow do
+    GC.start # what earlier examples have left is not the pages' work
     times = Array.new(40) do |number|
       seconds { get "/locks", page: number.even? ? 1 : 100, sort: number.even? ? nil : "label" }
     end
