@@ -396,50 +396,49 @@ static void a_release_that_failed_goes_on_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
-/* The named owner may have acquired its key again by then. */
-static void one_that_failed_goes_on_without_the_named_owner(void) {
-    begin();
+/* Lease 0 is that of a named owner, and lease 1 is acquired. */
+static void hold_beside_a_named_owner(void) {
     CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
     fake_peers[0].answers[0] = FAKE_HELD;
-    fake_redis.says = silent_to_all;
     CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
-    CHECK_STATUS(release(0), PLOCK_SILENT);
-    CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1));
+}
+
+/* The named owner may have acquired its key again by the time of a release in the background. */
+static void end_and_check_who_was_released(void) {
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 1 b "), 1);
     CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 0);
+}
+
+static void one_that_failed_goes_on_without_the_named_owner(void) {
+    begin();
+    fake_redis.says = silent_to_all;
+    hold_beside_a_named_owner();
+    CHECK_STATUS(release(0), PLOCK_SILENT);
+    CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1));
+    end_and_check_who_was_released();
 }
 
 static void without_time_the_named_owner_is_not_released_later(void) {
     begin();
-    CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
-    fake_peers[0].answers[0] = FAKE_HELD;
     fake_redis.says = silent_to_all;
-    CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
-    CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
+    hold_beside_a_named_owner();
     CHECK_STATUS(plock_group_release(group, 0), PLOCK_OK);
     plock_group_hurry(group, plock_now() + 20 * PLOCK_MILLISECOND);
     CHECK_STATUS(finish(), PLOCK_SILENT);
-    end();
-    CHECK_INT(fake_commands_like("EVALSHA release 1 b "), 1);
-    CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 0);
+    end_and_check_who_was_released();
 }
 
 static void without_a_connection_the_named_owner_is_no_success(void) {
     begin_at("redis://h?pool_size=1");
-    CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
-    fake_peers[0].answers[0] = FAKE_HELD;
-    CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
-    CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
+    hold_beside_a_named_owner();
     plock_connection *busy;
     plock_turn turn = {0};
     CHECK_STATUS(plock__pool_take(&store->node.pool, &busy, &turn, &interest), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_SATURATED);
     plock__pool_give(&store->node.pool, busy, true);
-    end();
-    CHECK_INT(fake_commands_like("EVALSHA release 1 b "), 1);
-    CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 0);
+    end_and_check_who_was_released();
 }
 
 static void one_that_found_no_connection_has_not_failed(void) {

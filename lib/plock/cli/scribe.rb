@@ -6,7 +6,7 @@ module Plock
   module CLI
     # Stands in for the standard error stream while a command runs. A thread of its own writes, so
     # no other thread waits for the reader of the stream. That may hang: a pipe can be full, and
-    # Ctrl-S stops a terminal. The loss of a lease must end the command all the same.
+    # Ctrl-S stops a terminal. The loss of a lease must end the command even then.
     class Scribe
       ROOM = 1000 # texts that are not written yet; further ones are dropped
       PATIENCE_S = 2.0 # at the end

@@ -89,9 +89,9 @@ module Plock
 
       private
 
-      # What is checked and what is read is the same file, even if another one takes its place.
+      # The file that is read is the one whose owner was checked, even if another takes its place.
       def text
-        # a FIFO that nobody writes to must not hold the command back before its owner is checked
+        # a FIFO without a writer must not hold the command back before its owner is checked
         mode = File::RDONLY | (@trusted ? 0 : File::NONBLOCK)
         File.open(@path, mode, encoding: Encoding::UTF_8) do |file|
           check_owner(file.stat) unless @trusted

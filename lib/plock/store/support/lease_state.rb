@@ -109,7 +109,7 @@ module Plock
 
       def lost? = !inherited? && (@ended == :lost || (@ended.nil? && clock.now >= @valid_until))
 
-      # @return [Boolean] has nobody been told that it has ended? It may have.
+      # @return [Boolean] was its end told to no caller and no listener? It may have ended.
       def forgotten?
         !inherited? && !@told && (@ended.nil? || (@ended == :lost && !@watch))
       end

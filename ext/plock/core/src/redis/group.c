@@ -271,11 +271,10 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* May the release go on in the background after this failure? If its time was cut short, always,
- * but for a named owner, who may have acquired the key again by then. */
-static bool goes_on(const plock_group *group, const plock_redis_lease *lease,
-                    plock_status failure) {
-    return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, failure);
+/* May the release go on in the background after this failure? If its time was cut short, always.
+ * But a named owner may have acquired the key again by then. */
+static bool goes_on(const plock_group *group, const plock_redis_lease *lease, plock_status why) {
+    return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, why);
 }
 
 /* Releases the remaining leases in the background: all of them, or, after a failure, those whose
