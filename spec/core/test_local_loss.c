@@ -825,6 +825,47 @@ static void a_check_that_has_only_begun_counts_for_nothing(void) {
     clear();
 }
 
+static struct pause_of_a_thread { pthread_barrier_t begins, ends; } noticing;
+
+static void lets_others_go_on(void) {
+    (void)pthread_barrier_wait(&noticing.begins);
+    (void)pthread_barrier_wait(&noticing.ends);
+}
+
+static void *notices_the_loss(void *unused) {
+    another_thread_enters();
+    return unused;
+}
+
+/* That thread is between the two for as long as this one acquires. */
+static void the_place_is_given_up_by_whoever_needs_it(void) {
+    for (int kind = 0; kind < KINDS_COUNT; kind++) {
+        clear();
+        plock_local *store = open_there();
+        struct retry e = retry_to(store, &KINDS[kind]);
+        pthread_t thread;
+        visited = plock__local_retain(store->map);
+        is_seen_at_the_section(store);
+        is_truncated();
+        CHECK(!pthread_barrier_init(&noticing.begins, NULL, 2) &&
+              !pthread_barrier_init(&noticing.ends, NULL, 2));
+        plock__local_before(PLOCK__LEAVES_PLACE, lets_others_go_on);
+        CHECK(pthread_create(&thread, NULL, notices_the_loss, NULL) == 0);
+        (void)pthread_barrier_wait(&noticing.begins);
+        if (!CHECK_STATUS(KINDS[kind].does(&e), KINDS[kind].in_a_new_file))
+            fprintf(stderr, "kind %d: %s\n", kind, e.error.message);
+        (void)pthread_barrier_wait(&noticing.ends);
+        CHECK(pthread_join(thread, NULL) == 0);
+        holds_what_it_says(&e, KINDS[kind].held);
+        is_done(&e);
+        plock__local_release(visited);
+        plock_local_close(store);
+        CHECK(!pthread_barrier_destroy(&noticing.begins) &&
+              !pthread_barrier_destroy(&noticing.ends));
+    }
+    clear();
+}
+
 /* The waiter was refused in the lost file, and not yet in the present one. */
 static void a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
     for (int i = 0; i < 2;
@@ -946,6 +987,7 @@ int main(void) {
     RUN(a_folder_further_up_that_is_away_is_waited_for_a_second);
     RUN(a_file_that_comes_back_can_be_used_though_a_process_was_inside);
     RUN(a_check_that_has_only_begun_counts_for_nothing);
+    RUN(the_place_is_given_up_by_whoever_needs_it);
     RUN(a_process_with_nothing_in_the_file_starts_again);
     RUN(a_process_with_a_lease_in_the_file_is_refused_another);
     RUN(a_file_removed_while_it_is_opened_is_replaced);

@@ -113,12 +113,16 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
 
 /* Returns the map of this file, retained; NULL: none. With the lock held. */
 static plock__local_map *mapped(dev_t device, ino_t inode) {
-    plock__local_map *map = maps;
-    while (map && (map->device != device || map->inode != inode || plock__local_lost(map) ||
-                   plock__local_look_at_path(map) != PLOCK__LOCAL_IN_PLACE))
-        map = map->next;
-    if (map) map->references++;
-    return map;
+    for (plock__local_map *map = maps; map; map = map->next) {
+        if (map->device != device || map->inode != inode) continue;
+        if (plock__local_lost(map)) {
+            plock__local_leave_harmed(map);
+        } else if (plock__local_look_at_path(map) == PLOCK__LOCAL_IN_PLACE) {
+            map->references++;
+            return map;
+        }
+    }
+    return NULL;
 }
 
 /* Returns the map that this process already has. With POSIX locks, a second map would do harm: its

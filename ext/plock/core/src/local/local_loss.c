@@ -100,9 +100,16 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     int in_place = PLOCK__LOCAL_IN_PLACE;
     if (!atomic_compare_exchange_strong(&map->loss, &in_place, (int)loss)) return;
     replace_pages(map->bytes, (size_t)map->title.size);
+    PLOCK__BEFORE(PLOCK__LEAVES_PLACE);
     /* Then a new file can be made for waiters, although this process still holds leases in the old
      * one. */
     if (loss == PLOCK__LOCAL_HARMED) plock__local_leave_place(map);
+}
+
+/* POSIX locks do not exclude their own process, and the place may be that of a newer map. */
+void plock__local_leave_harmed(const plock__local_map *map) {
+    if (atomic_load(&map->loss) == PLOCK__LOCAL_HARMED && plock__local_life_is_shared())
+        plock__local_leave_place(map);
 }
 
 plock_status plock__local_loss_of(const plock__local_map *map, plock_error *error) {
@@ -134,17 +141,8 @@ static plock_status seen(plock__local_map *map, enum plock__local_loss loss, plo
     return plock__local_loss_of(map, error);
 }
 
-/* Another thread may have noticed the loss, but not given up the place yet. Until then, this
- * process itself keeps the file from being replaced. POSIX locks belong to the process, so with
- * those the place may be that of a newer map, and stays. */
-static plock_status known_loss(const plock__local_map *map, plock_error *error) {
-    if (atomic_load(&map->loss) == PLOCK__LOCAL_HARMED && plock__local_life_is_shared())
-        plock__local_leave_place(map);
-    return plock__local_loss_of(map, error);
-}
-
 plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error *error) {
-    if (plock__local_lost(map)) return known_loss(map, error);
+    if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     if (since(&map->checked_at, now) < CHECKED_EVERY) return PLOCK_OK;
     const enum plock__local_loss loss = look_again(map, now);
     const plock_status status = seen(map, loss, error);

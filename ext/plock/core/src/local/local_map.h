@@ -147,6 +147,11 @@ void plock__local_make_readable(plock__local_map *map);
 /* Marks the file as lost: nothing in it counts any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
+/* Gives up the place in a lost file that was truncated or written over. The thread that noticed the
+ * loss may not have done so yet, and until then this process itself keeps the file from being
+ * replaced. */
+void plock__local_leave_harmed(const plock__local_map *map);
+
 /* Returns PLOCK_OK, or the loss that plock__local_check found before. */
 PLOCK_MUST_USE plock_status plock__local_loss_of(const plock__local_map *map, plock_error *error);
 
@@ -278,13 +283,14 @@ void plock__local_pretend_file_system(long magic);
 /* Tests set a function that runs once at one of these moments: the worker thread has chosen a
  * lease and has not looked yet; an attendant has stopped and is not freed yet; a map has left the
  * process's list and is still mapped; a map has no place yet; the size of a file is about to be
- * checked. */
+ * checked; a loss is known and the place in the file is not given up yet. */
 enum plock__local_moment {
     PLOCK__LOOKS,
     PLOCK__IS_FREED,
     PLOCK__IS_UNMAPPED,
     PLOCK__TAKES_PLACE,
     PLOCK__MEASURES,
+    PLOCK__LEAVES_PLACE,
     PLOCK__MOMENTS
 };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));
