@@ -146,12 +146,23 @@ static void work(void *context) {
 
 /* --- what happens to the file --- */
 
+static size_t contents(int fd, unsigned char *bytes, size_t size) {
+    const ssize_t got = pread(fd, bytes, size, 0);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* As the file is at one moment: two reads agree. Records of several moments would be damage, which
+ * may be found at any time. */
 static void copy(const char *from, const char *to) {
-    char bytes[4096];
+    static unsigned char bytes[1 << 20], again[sizeof bytes];
     const int in = open(from, O_RDONLY),
               out = open(to, O_WRONLY | O_CREAT | O_TRUNC, S_IRUSR | S_IWUSR);
-    ssize_t got;
-    while ((got = read(in, bytes, sizeof bytes)) > 0) CHECK(write(out, bytes, (size_t)got) == got);
+    size_t size, length;
+    do {
+        size = contents(in, bytes, sizeof bytes);
+        length = contents(in, again, sizeof again);
+    } while (size != length || memcmp(bytes, again, size));
+    CHECK(size < sizeof bytes && write(out, bytes, size) == (ssize_t)size);
     (void)close(in);
     (void)close(out);
 }
