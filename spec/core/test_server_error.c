@@ -103,6 +103,9 @@ static const struct {
     {"ERR Error running script (call to f_5f8e): @user_script:1: @user_script: 1: Script attempted "
      "to access a non local key in a cluster node",
      PLOCK_MIGRATING},
+    {"ERR Error running script (call to f_5f8e): @user_script:1: @user_script: 1: Script attempted "
+     "to execute a write command while the cluster is down and readonly",
+     PLOCK_CLUSTERDOWN},
     {"ERR Error running script (call to f_5f8e): @user_script:1: user_script:1: attempt to compare "
      "nil with number",
      PLOCK_SERVER},

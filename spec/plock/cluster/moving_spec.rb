@@ -30,6 +30,12 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
 
   def queue = Support::Scripts.queue(lock)
 
+  # Another key of the same slot.
+  def beside(key)
+    (1..).lazy.map { |number| "#{key}:#{number}" }
+         .find { |name| cluster.slot(store.config.store_key(name)) == slot }
+  end
+
   it "keeps a lease whose slot moves, and renews it at the new node" do
     lease = store.acquire(key, ttl: 1.2, wait: 5, renew: true)
     cluster.move(slot, to)
@@ -130,6 +136,36 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
           expect(lease.release).to be(true)
         end
         expect { take.call(store, key, wait: 0.2) }.to raise_error(Plock::TimeoutError)
+      end
+    end
+
+    # A command for several keys, some of which exist, fails in another way than one for others.
+    it "takes and releases permits beside others that are held" do
+      semaphore = store.semaphore(key, permits: 3)
+      leases = Array.new(2) { semaphore.acquire(ttl: 60, wait: 5) }
+      slot = cluster.slot(leases.first.store_key)
+      cluster.move(slot, (cluster.primaries - [cluster.owner_of(slot)]).first) do
+        leases << semaphore.acquire(ttl: 60, wait: 5)
+        # there is no free one, and nobody can queue at the moment
+        expect { open_store(cluster.url).semaphore(key, permits: 3).acquire(wait: 0.2) }
+          .to raise_error(Plock::Error)
+        expect(leases.map(&:release)).to eq([true, true, true])
+      end
+      leases = Array.new(3) { semaphore.acquire(ttl: 60, wait: 1) }
+      expect(leases.map(&:release)).to eq([true, true, true])
+    end
+
+    it "acquires and releases several keys of one slot, of which some have waiters" do
+      keys = [key, beside(key)]
+      over = Queue.new
+      all = background { store.acquire_all(keys, ttl: 60, wait: 5) { over.pop } }
+      eventually { store.status(keys.last).held? }
+      waiting = background { store.acquire(keys.first, wait: 30) { :entered } }
+      eventually { store.status(keys.first).waiters.any? }
+      cluster.move(slot, to) do
+        over << :left
+        expect([all.value, waiting.value]).to eq(%i[left entered])
+        expect(store.acquire_all(keys, ttl: 60, wait: 5) { :again }).to eq(:again)
       end
     end
 

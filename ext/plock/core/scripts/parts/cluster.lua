@@ -19,7 +19,11 @@ end
 function redis.call(name, ...)
   local reply = server.pcall(name, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'non local key', 1, true) then return elsewhere(name, ...) end
+  -- of several keys, only some of which are here, newer servers say the latter
+  if string.find(reply.err, 'non local key', 1, true) or
+     string.find(reply.err, 'rehashing of the slot', 1, true) then
+    return elsewhere(name, ...)
+  end
   if string.find(reply.err, 'run this command', 1, true) then
     local said = {err = "NOPERM " .. name .. ": this user has no permission to run the command"}
     error(server.REDIS_VERSION and said or '-' .. said.err, 0) -- Redis 6 takes no table

@@ -252,6 +252,14 @@ plock_value *plock__value_copy(const plock_value *value) {
 
 /* --- errors of the server --- */
 
+/* Words of a cluster's node that stand somewhere in the error of a script. The cluster was down
+ * from the beginning of the script, so its first write failed. */
+static plock_status inside_script(const char *text) {
+    if (strstr(text, "access a non local key") || strstr(text, "during rehashing of the slot"))
+        return PLOCK_MIGRATING;
+    return strstr(text, "while the cluster is down") ? PLOCK_CLUSTERDOWN : PLOCK_SERVER;
+}
+
 plock_status plock__server_error(const plock_value *value, plock_error *error) {
     static const struct {
         const char *word;
@@ -301,10 +309,8 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
      * -READONLY …". For a missing permission inside a script it has a message of its own. */
     const bool wrapped = !strncmp(text, "ERR Error running script", 24);
     const char *inner = wrapped ? strstr(text, ": -") : NULL, *start = inner ? inner + 3 : text;
-    plock_status status = wrapped && strstr(text, ": The user executing the script can't ")
-                              ? PLOCK_NOPERM
-                          : strstr(text, "access a non local key") ? PLOCK_MIGRATING
-                                                                   : PLOCK_SERVER;
+    plock_status status = inside_script(text);
+    if (wrapped && strstr(text, ": The user executing the script can't ")) status = PLOCK_NOPERM;
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS && status == PLOCK_SERVER; i++) {
         const size_t word = strlen(WORDS[i].word);
         /* a single word must not be the beginning of a longer one */
