@@ -5,9 +5,11 @@
 
 #include "base/memory.h"
 #include "base/process.h"
+#include "plock/query.h"
 #include "redis/call.h"
 #include "redis/routes.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -369,6 +371,51 @@ static void without_a_descriptor_it_does_not_wait_for_a_map(void) {
     end();
 }
 
+/* Another server may have its address by now. */
+static void a_node_that_refuses_us_makes_the_map_doubtful(void) {
+    for (int greets = 0; greets < 2; greets++) {
+        begin();
+        if (greets) {
+            fake_peers[0].silent_greeting = true;
+            fake_peers[0].answers[0] = "-NOAUTH Authentication required.\r\n";
+        } else {
+            fake_peers[0].connect_failure = PLOCK_TLS_VERIFY;
+        }
+        start();
+        CHECK_STATUS(step(), greets ? PLOCK_NOAUTH : PLOCK_TLS_VERIFY);
+        CHECK(store->routes->loaded_at != 0);
+        end();
+    }
+}
+
+/* Its cursor means nothing at the node that has its place in the order now. */
+static void a_scan_goes_on_at_the_beginning_of_another_primary(void) {
+    static const int64_t SOMEWHERE = 7;
+    char second[24];
+    plock_query *query;
+    begin();
+    move_k(nodes[1]);
+    CHECK_STATUS(plock_query_new(&query, store, "plock:v1:*", 10, false), PLOCK_OK);
+    fake_peers[0].connect_failure = PLOCK_CONNECT;
+    fake_peers[1].answers[0] = "*2\r\n$1\r\n0\r\n$1\r\nz\r\n";
+    fake_peers[1].answers[1] = "*2\r\n$1\r\n0\r\n$1\r\na\r\n";
+    plock_query_scan(query, SOMEWHERE); /* at the first node */
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
+    for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) plock__routes_move(store, slot, nodes[1]);
+    fake_clock_pass(interest.deadline - plock_now());
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_OK);
+    CHECK_INT(plock_query_parts(query), 1);
+    size_t length = 0;
+    const char *text = plock_query_text(query, 0, &length);
+    (void)snprintf(second, sizeof second, "%lld", (long long)INT64_C(1) << 48);
+    CHECK(text && length == strlen(second) && !memcmp(text, second, length));
+    plock_query_scan(query, INT64_C(1) << 48);
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_OK);
+    CHECK_INT(plock_query_parts(query), 2);
+    plock_query_free(query);
+    end();
+}
+
 static void a_slot_that_no_node_serves_is_waited_for(void) {
     begin();
     atomic_store(&store->routes->slots[plock__slot(plock__text("k", 1))], NULL);
@@ -472,6 +519,8 @@ int main(void) {
     RUN(several_keys_that_are_split_are_asked_for_one_by_one);
     RUN(without_a_map_it_waits_for_one_and_tells_why_there_is_none);
     RUN(without_a_descriptor_it_does_not_wait_for_a_map);
+    RUN(a_node_that_refuses_us_makes_the_map_doubtful);
+    RUN(a_scan_goes_on_at_the_beginning_of_another_primary);
     RUN(a_slot_that_no_node_serves_is_waited_for);
     RUN(a_cancelled_wait_for_the_map_leaves_nothing_behind);
     RUN(a_load_that_ends_does_not_bring_its_store_back);

@@ -8,6 +8,7 @@
 #include "redis/coordinator.h"
 #include "redis/routes.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -292,6 +293,32 @@ static void what_begins_before_the_map_is_known_moves_to_its_node(void) {
     end();
 }
 
+static atomic_bool is_silent;
+
+static const char *refuses_and_falls_silent(const char *command, unsigned nth) {
+    return atomic_load(&is_silent) ? FAKE_SILENCE : fake_refuses(command, nth);
+}
+
+static void a_wait_at_a_silent_node_ends_though_the_earlier_node_answers(void) {
+    plock_interest interest;
+    plock_status status = PLOCK_AGAIN;
+    atomic_store(&is_silent, false);
+    begin(refuses_and_falls_silent);
+    get_in_queue(1);
+    move_to(nodes[1]);
+    await_waiters(nodes[1]);
+    fake_await("EVALSHA acquire", 3);
+    atomic_store(&is_silent, true);
+    for (int i = 0; i < 60 && (status == PLOCK_AGAIN || status == PLOCK_TRY_FAILED); i++) {
+        atomic_store(&nodes[0]->reached_at, plock_now());
+        fake_native_pass(PLOCK_SECOND / 10);
+        status = plock_lease_step(leases[0], &interest);
+    }
+    CHECK_STATUS(status, PLOCK_SILENT);
+    CHECK_HAS(plock_lease_error(leases[0])->message, ":7001");
+    end();
+}
+
 static void each_allocation_may_fail(void) {
     for (unsigned long n = 1;; n++) {
         begin(fake_refuses);
@@ -323,6 +350,7 @@ int main(void) {
     RUN(a_waiter_that_comes_meanwhile_joins_those_that_have_moved);
     RUN(a_watched_lease_is_checked_where_its_slot_is_now);
     RUN(what_begins_before_the_map_is_known_moves_to_its_node);
+    RUN(a_wait_at_a_silent_node_ends_though_the_earlier_node_answers);
     RUN(each_allocation_may_fail);
     return test_end("reroute");
 }

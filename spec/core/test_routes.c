@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include "base/process.h"
+#include "plock/query.h"
 #include "redis/routes.h"
 
 #include <pthread.h>
@@ -124,6 +125,31 @@ static void a_doubt_before_a_load_has_begun_is_covered_by_it(void) {
     end();
 }
 
+/* No node says of a scan that it belongs elsewhere. */
+static void a_scan_begins_by_a_fresh_map(void) {
+    plock_query *query;
+    plock_interest interest;
+    begin(false);
+    doubt();
+    CHECK(goes_to_soon("7000"));
+    plock__enter();
+    store->routes->loaded_at -= PLOCK_SECOND;
+    plock__leave();
+    atomic_store(&waits, true);
+    CHECK_STATUS(plock_query_new(&query, store, "plock:v1:*", 10, false), PLOCK_OK);
+    plock_query_scan(query, 0);
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
+    (void)pthread_barrier_wait(&before_answer); /* a node has been asked for the map */
+    CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
+    CHECK_TEXT(plock_query_error(query)->message, ""); /* the scan has not gone to 7000 */
+    atomic_store(&waits, false);
+    (void)pthread_barrier_wait(&before_answer);
+    CHECK_STATUS(plock_wait_poll(NULL, &interest), PLOCK_OK);
+    CHECK(goes_to("7001"));
+    plock_query_free(query);
+    end();
+}
+
 static void a_store_may_be_closed_before_a_load_has_begun(void) {
     begin(false);
     doubt();
@@ -139,6 +165,7 @@ int main(void) {
     RUN(a_doubt_just_after_a_load_leads_to_another);
     RUN(a_doubt_during_a_load_leads_to_another);
     RUN(a_doubt_before_a_load_has_begun_is_covered_by_it);
+    RUN(a_scan_begins_by_a_fresh_map);
     RUN(a_store_may_be_closed_before_a_load_has_begun);
     return test_end("routes");
 }

@@ -2,9 +2,14 @@
 
 #include "base/failure.h"
 
+/* While the lease waits, its slot may move to another node. */
+static plock_node *node_of(const plock_redis_lease *lease) {
+    return plock__slot_node(lease->store, lease->slot);
+}
+
 /* Returns when the last answered request to the node left. */
 static plock_ns reached_at(const plock_redis_lease *lease) {
-    return atomic_load_explicit(&lease->node->reached_at, memory_order_relaxed);
+    return atomic_load_explicit(&node_of(lease)->reached_at, memory_order_relaxed);
 }
 
 plock_ns plock__outage_limit(const plock_redis_lease *lease) {
@@ -72,7 +77,7 @@ void plock__outage_end(plock_redis_lease *lease) {
 plock_status plock__outage_silence(plock_redis_lease *lease) {
     if (lease->outage) return lease->base.error.status = lease->outage;
     return plock__fail(&lease->base.error, PLOCK_SILENT, "%.80s: %s",
-                       plock__node_display(lease->node), plock_status_text(PLOCK_SILENT));
+                       plock__node_display(node_of(lease)), plock_status_text(PLOCK_SILENT));
 }
 
 plock_status plock__outage_give_up(plock_redis_lease *lease, plock_status status) {

@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "redis/redirect.h"
 #include "redis/retry.h"
 #include "redis/routes.h"
 
@@ -20,7 +21,8 @@ struct plock_query {
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
     char note[PLOCK_NOTE_MAX]; /* a copy, which the request refers to */
-    char cursor[24];           /* of a scan of a cluster, as text */
+    bool resumes;              /* a scan of a cluster goes on where a node said … */
+    char cursor[24];           /* … and this is where it goes on after that, as text */
     char names[];
 };
 
@@ -56,11 +58,24 @@ enum { CURSOR_BITS = 48 };
 
 static const int64_t CURSOR_MASK = ((int64_t)1 << CURSOR_BITS) - 1;
 
-/* Replaces the cursor of a primary, or the end of its keys, by that of the cluster. */
+static void say_cursor(plock_query *query, int64_t cursor) {
+    const int length = snprintf(query->cursor, sizeof query->cursor, "%lld", (long long)cursor);
+    query->answer[0] =
+        (plock_value){.type = PLOCK__STRING, .text = query->cursor, .length = (size_t)length};
+}
+
+/* Replaces the cursor of a primary, or the end of its keys, by that of the cluster. If that primary
+ * has been replaced since, another one has answered with the keys from some place on: it is scanned
+ * from its beginning. */
 static plock_status continue_scan(plock_query *query, plock_error *error) {
     const plock_node *node = query->retry.call.node;
-    plock_value *part = &query->answer[0];
+    const plock_value *part = &query->answer[0];
     int64_t cursor = 0;
+    if (query->resumes && node->number != query->retry.request.primary) {
+        query->parts = 1;
+        say_cursor(query, (int64_t)node->number << CURSOR_BITS);
+        return PLOCK_OK;
+    }
     if (!query->parts || part->type != PLOCK__STRING) return plock__not_our_answer(error);
     for (size_t i = 0; i < part->length; i++) {
         if (part->text[i] < '0' || part->text[i] > '9' || cursor > CURSOR_MASK)
@@ -70,9 +85,7 @@ static plock_status continue_scan(plock_query *query, plock_error *error) {
     if (cursor > CURSOR_MASK) return plock__not_our_answer(error);
     const plock_node *next = cursor ? node : plock__routes_primary(node->store, node->number + 1);
     if (next) cursor |= (int64_t)next->number << CURSOR_BITS;
-    const int length = snprintf(query->cursor, sizeof query->cursor, "%lld", (long long)cursor);
-    part->text = query->cursor;
-    part->length = (size_t)length;
+    say_cursor(query, cursor);
     return PLOCK_OK;
 }
 
@@ -85,6 +98,7 @@ static plock_request scan_request(plock_query *query, int64_t cursor) {
     const bool there = !primary || primary->number == number;
     plock_request request = plock__scan_request(&query->subject, there ? cursor & CURSOR_MASK : 0);
     request.primary = primary ? primary->number : number;
+    query->resumes = there && (cursor & CURSOR_MASK);
     return request;
 }
 
@@ -143,6 +157,11 @@ void plock_query_status(plock_query *query, int64_t first) {
 void plock_query_scan(plock_query *query, int64_t cursor) {
     const plock_request request = scan_request(query, cursor);
     ask(query, &request);
+    /* no node says of a request without keys that it belongs elsewhere */
+    if (cursor || !query->node->store->routes) return;
+    plock__begin_step();
+    plock__redirect_renew(&query->retry.call);
+    plock__end_step();
 }
 
 void plock_query_break(plock_query *query) { plock_query_break_only(query, "", 0); }

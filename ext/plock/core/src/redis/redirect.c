@@ -88,6 +88,11 @@ void plock__redirect_begin(plock_call *call) {
     if (check_keys(call, &ignored)) call->state = PLOCK__ROUTING;
 }
 
+void plock__redirect_renew(plock_call *call) {
+    if (!call->load) call->load = plock__routes_renew(call->node->store);
+    if (call->load) call->state = PLOCK__ROUTING;
+}
+
 static void pause(plock_call *call) {
     plock_ns span = FIRST_PAUSE << (call->pauses < 8 ? call->pauses : 8);
     if (span > LAST_PAUSE) span = LAST_PAUSE;
@@ -172,7 +177,9 @@ plock_status plock__redirect_failed(const plock_call *call, plock_status status,
                              PLOCK__NODES_MAX);
     if (status == PLOCK_MOVED)
         status = plock__fail(error, PLOCK_CLUSTERDOWN, "the key is just moving to another node");
-    if (plock_status_unreachable(status) || status == PLOCK_CLUSTERDOWN ||
+    /* another server may have the address by now, and refuse us */
+    const bool refused = call->state == PLOCK__OPENING;
+    if (refused || plock_status_unreachable(status) || status == PLOCK_CLUSTERDOWN ||
         status == PLOCK_LOADING || status == PLOCK_MASTERDOWN || status == PLOCK_READONLY)
         plock__routes_doubt(call->node->store);
     return status;

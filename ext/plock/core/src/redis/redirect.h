@@ -25,6 +25,9 @@ PLOCK_MUST_USE plock_status plock__redirect_ask(plock_connection *connection, pl
 /* Chooses the node of a call that begins. */
 void plock__redirect_begin(plock_call *call);
 
+/* Has a call that begins wait for a fresh map first. */
+void plock__redirect_renew(plock_call *call);
+
 /* A step of a call that is PAUSING or ROUTING. Returns PLOCK_OK if it is TAKING a connection now.
  */
 PLOCK_MUST_USE plock_status plock__redirect_step(plock_call *call, plock_interest *interest,

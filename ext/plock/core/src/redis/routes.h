@@ -70,8 +70,12 @@ plock_node *plock__routes_primary(plock_store *store, unsigned number);
  * than every 100 ms. Not with the lock held. */
 void plock__routes_doubt(plock_store *store);
 
-/* Waits for the first map. *load is NULL at the first call. After PLOCK_AGAIN, call again as
- * interest says. Returns PLOCK_OK, PLOCK_AGAIN, or the failure of the load; except after
+/* Begins or joins a load, which the caller waits for by plock__routes_await. Returns NULL if the
+ * map is not older than 100 ms, or no load can be begun. Not with the lock held. */
+plock_load *plock__routes_renew(plock_store *store);
+
+/* Waits for the first map, or for *load. *load is NULL at the first call. After PLOCK_AGAIN, call
+ * again as interest says. Returns PLOCK_OK, PLOCK_AGAIN, or the failure of the load; except after
  * PLOCK_AGAIN, *load is NULL then. */
 PLOCK_MUST_USE plock_status plock__routes_await(plock_store *store, plock_load **load,
                                                 plock_interest *interest, plock_error *error);

@@ -254,6 +254,16 @@ void plock__routes_doubt(plock_store *store) {
     if (load) release(load);
 }
 
+plock_load *plock__routes_renew(plock_store *store) {
+    plock_routes *routes = store->routes;
+    plock_error ignored;
+    plock__enter();
+    const bool fresh = !routes->running && atomic_load(&routes->mapped) &&
+                       plock_now() - routes->loaded_at < LOADS_EVERY;
+    plock__leave();
+    return fresh ? NULL : begin(store, 0, &ignored);
+}
+
 plock_status plock__routes_await(plock_store *store, plock_load **load, plock_interest *interest,
                                  plock_error *error) {
     if (!*load) {
