@@ -14,7 +14,7 @@ module Plock
     STORES = %w[database advisory].freeze
 
     # Options whose values are Symbols. YAML files have Strings in their place.
-    SYMBOLS = %i[verify encoding scope release].freeze
+    SYMBOLS = %i[verify sentinel_verify encoding scope release].freeze
     private_constant :SYMBOLS
 
     # Settings that decide how keys are named. They stand beside `options`, not in them: processes

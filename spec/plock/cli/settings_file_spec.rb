@@ -115,6 +115,14 @@ RSpec.describe Plock::CLI::SettingsFile do
     ).to match(/its ERB raised SystemExit \(no url\)/)
   end
 
+  it "has words in the place of Symbols, for each option that takes them" do
+    write("shared:\n  options: { verify: peer, sentinel_verify: peer, encoding: marshal, " \
+          "release: background }\n")
+    options = described_class.find(file).settings.fetch(:options)
+    expect(options.values).to all(be_a(Symbol))
+    expect { open_store("rediss+sentinel://s1.example/main", **options) }.not_to raise_error
+  end
+
   it "is refused without a word of the password if its store is a URL" do
     write("shared:\n  store: redis://:sesame@localhost\n")
     message = refusal { described_class.find(nil).settings }
