@@ -231,6 +231,11 @@ static VALUE store_unverified(VALUE self) {
     return binding_bool(plock_config_unverified(plock_store_config(binding_store(self))));
 }
 
+/* selects? -> is the database another one than 0? Then the user needs the right to SELECT. */
+static VALUE store_selects(VALUE self) {
+    return binding_bool(plock_config_selects(plock_store_config(binding_store(self))));
+}
+
 /* pool_counts -> [size, used, idle, waiting, waits] */
 static VALUE store_pool_counts(VALUE self) {
     const plock_pool_status status = plock_store_pool_status(binding_store(self));
@@ -268,6 +273,7 @@ void binding_init_store(void) {
     rb_define_method(class, "lock_release", store_lock_release, 2);
     rb_define_method(class, "url", store_url, 0);
     rb_define_method(class, "unverified?", store_unverified, 0);
+    rb_define_method(class, "selects?", store_selects, 0);
     rb_define_private_method(class, "pool_counts", store_pool_counts, 0);
     rb_define_method(class, "close", store_close, 0);
     rb_define_method(class, "closed?", store_closed, 0);

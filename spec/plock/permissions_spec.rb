@@ -9,9 +9,10 @@ RSpec.describe "A user with few rights" do
   rules = Support::Documents.acl.drop(3)
 
   let(:server) { redis_server }
-  let(:holder) { open_store(server.url) }
+  let(:database) { 0 }
+  let(:holder) { open_store(server.url(db: database)) }
 
-  def admitted = open_store(server.url(user: "locks", password: "correct horse"))
+  def admitted = open_store(server.url(user: "locks", password: "correct horse", db: database))
 
   # The rules with one of them replaced, or taken away.
   def let_in(rules, without: nil, with: nil)
@@ -84,10 +85,28 @@ RSpec.describe "A user with few rights" do
     expect([background { lock.try_write(wait: 0.1) }.value, lease.release]).to eq [nil, true]
   end
 
+  # But for the name of the connection. Redis 6 names the command only.
+  def expect_nothing_denied = expect(denied - %w[client|setname client]).to be_empty
+
   it "does everything with the rights that the documents list" do
     let_in(rules)
     use_everything
-    expect(denied - ["client|setname", "client"]).to be_empty # Redis 6 names the command only
+    expect_nothing_denied
+  end
+
+  describe "in a database other than 0" do
+    let(:database) { 1 }
+
+    it "does everything with the right that the documents list for it, too" do
+      let_in(rules + Support::Documents.rights("With a database other than 0"))
+      use_everything
+      expect_nothing_denied
+    end
+
+    it "is told that the right is missing" do
+      let_in(rules)
+      expect { admitted.status(unique_key) }.to raise_error(Plock::PermissionError, /select/i)
+    end
   end
 
   def denied =

@@ -120,6 +120,15 @@ module Support
 
     def self.page(path) = Page.new(path)
 
+    # @param opening [String] of a sentence of docs/operations.md
+    # @return [Array<String>] the rights that it names, as rules of ACL SETUSER
+    def self.rights(opening)
+      section = page("docs/operations.md").section("Requirements of the server")
+      sentence = section.split(/(?<=\.)\s+(?:- )?/).find { |one| one.start_with?(opening) }
+      (sentence or raise "no sentence begins with #{opening.inspect}")
+        .scan(/`([^`]+)`/).flatten.flat_map(&:split).grep(/\A[+~&]/)
+    end
+
     # @return [Array<String>] the words of the command that makes the smallest user that suffices
     def self.acl
       command = pages.filter_map { |page| page.text[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/] }

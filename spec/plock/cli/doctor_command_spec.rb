@@ -207,6 +207,13 @@ RSpec.describe "plock doctor", needs: "redis-server" do
     )
   end
 
+  it "names the right to use a database other than 0 if the store is in one" do
+    { [] => false, ["db=0"] => false, ["db=1"] => true }.each do |query, needed|
+      finding = examine(server.unix_url(*query)).first["rights"]
+      expect(finding["remedy"].split.include?("+select")).to be needed
+    end
+  end
+
   it "sees that there is no secret" do
     finding = examine(server.unix_url, env: { "PLOCK_SECRET" => nil }).first["secret"]
     expect(finding).to match(a_hash_including("level" => "advice", "remedy" => /PLOCK_SECRET/))

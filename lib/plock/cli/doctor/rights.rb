@@ -23,6 +23,7 @@ module Plock
           store = server.store
           rights = SMALLEST.dup
           rights << "+role" if store.respond_to?(:sentinels) && store.sentinels.any?
+          rights << "+select" if store.respond_to?(:selects?) && store.selects?
           rights << "+wait" if store.respond_to?(:replicas) && store.replicas.positive?
           if Store::CLUSTER.match?(store.url)
             rights.push("+cluster|slots", "+cluster|myid", "+asking")

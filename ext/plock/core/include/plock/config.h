@@ -59,6 +59,9 @@ bool plock_config_sentinel(const plock_config *config, unsigned number, const ch
 /* Returns true for rediss:// with verify=none. The program should then log one warning. */
 bool plock_config_unverified(const plock_config *config);
 
+/* Does each connection to a server begin with SELECT, because the database is not 0? */
+bool plock_config_selects(const plock_config *config);
+
 /* Are the values of locks stored in the format of Ruby's Marshal? */
 bool plock_config_marshals(const plock_config *config);
 

@@ -249,6 +249,10 @@ enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8, ROLE = 16 };
 
 static plock_text word(const char *text) { return plock__text(text, strlen(text)); }
 
+bool plock_config_selects(const plock_config *config) {
+    return config->database && strcmp(config->database, "0");
+}
+
 /* Queues a command of the greeting. */
 static plock_status say(plock_connection *connection, unsigned command, unsigned count,
                         const plock_text *words, plock_error *error) {
@@ -270,7 +274,7 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
     /* Keeps RESP2, and asks whether this kind of server can keep locks. */
     if (!status)
         status = say(connection, HELLO, 2, (plock_text[]){word("HELLO"), word("2")}, error);
-    if (!status && config->database && strcmp(config->database, "0"))
+    if (!status && plock_config_selects(config))
         status = say(connection, SELECT, 2, (plock_text[]){word("SELECT"), word(config->database)},
                      error);
     if (!status) {
