@@ -108,24 +108,47 @@ module Plock
 
       def of_sentinels(config)
         role = config.instance_variable_get(:@role)
-        refuse(config, "replicas that sentinels name") unless [nil, :master].include?(role)
-        sentinel = config.sentinels.first
+        refuse_replicas(role)
+        sentinels = given_sentinels(config)
+        sentinel = sentinels.first
+        refuse(config, "sentinels at Unix sockets") if sentinels.any?(&:path)
         build(
-          sentinels: config.sentinels.map { |one| [one.host, one.port] }, name: config.name,
+          sentinels: sentinels.map { |one| [one.host, one.port] }, name: config.name.to_s,
           sentinel_username: sentinel.username, sentinel_password: sentinel.password,
-          sentinel_tls: sentinel.ssl?, username: config.username, password: config.password,
-          database: config.db, tls: config.ssl? && (config.ssl_params || {})
+          sentinel_tls: sentinel.ssl? && (sentinel.ssl_params || {}), username: config.username,
+          password: config.password, database: config.db,
+          tls: config.ssl? && (config.ssl_params || {})
         )
+      end
+
+      # All with the same TLS settings. A client that is in use has also the sentinels of which the
+      # others have told it. They have the settings that the client has for all, and so perhaps not
+      # those that were given with each sentinel.
+      def given_sentinels(config)
+        groups = config.sentinels.group_by { |one| one.ssl? && (one.ssl_params || {}) }
+        if groups.size > 1
+          common = config.instance_variable_get(:@sentinel_client_config).to_h
+          groups.delete((common[:ssl] || false) && (common[:ssl_params] || {}))
+        end
+        refuse(config, "sentinels that differ in their TLS settings") if groups.size > 1
+        groups.values.first
+      end
+
+      def refuse_replicas(role)
+        return if [nil, "master"].include?(role&.to_s)
+
+        refuse(nil, "replicas that sentinels name")
       end
 
       # There the host is the primary's name, and the first sentinel has the credentials.
       def of_redis4_sentinels(options)
+        refuse_replicas(options[:role])
         sentinels = options[:sentinels].map { |one| one.transform_keys(&:to_sym) }
         tls = options[:ssl] && (options[:ssl_params] || {})
         build(
           sentinels: sentinels.map { |one| [one[:host], one[:port] || 26_379] },
-          name: options[:host], sentinel_username: sentinels[0][:username],
-          sentinel_password: sentinels[0][:password], sentinel_tls: !!tls,
+          name: options[:host].to_s, sentinel_username: sentinels[0][:username],
+          sentinel_password: sentinels[0][:password], sentinel_tls: tls,
           username: options[:username], password: options[:password], database: options[:db],
           tls: tls
         )
@@ -193,14 +216,15 @@ module Plock
       )
         options = credentials(username, password)
         options[:database] = Integer(database) unless database.to_i.zero?
-        options.update(TLSParameters.read(tls)) if tls
+        parameters = tls ? TLSParameters.read(tls) : {}
+        options.update(parameters)
         return new(locate_cluster(cluster, tls), options) if cluster
         return new(locate(host, port, path, tls), options) unless sentinels
 
-        credentials(sentinel_username, sentinel_password).each do |key, value|
-          options[:"sentinel_#{key}"] = value
-        end
-        options[:sentinel_tls] = sentinel_tls unless sentinel_tls == !!tls
+        of_theirs = credentials(sentinel_username, sentinel_password)
+        of_theirs[:tls] = !!sentinel_tls unless !!sentinel_tls == !!tls
+        of_theirs.update(TLSParameters.of_sentinels(sentinel_tls, parameters)) if sentinel_tls
+        options.update(of_theirs.transform_keys { |key| :"sentinel_#{key}" })
         places = sentinels.map { |place| place_of(*place) }
         new("#{tls ? "rediss" : "redis"}+sentinel://#{places.join(",")}/#{escape(name)}", options)
       end

@@ -130,6 +130,27 @@ RSpec.describe Plock::ClientAddress do
          { password: "a", database: 1, sentinel_password: "b" }]
       )
     end
+
+    it "that reads from replicas is refused, but not one that names the primary's role" do
+      through = { host: "main", port: 6379, sentinels: [{ host: "a.example" }] }
+      [:slave, "slave", "replica"].each do |role|
+        expect { described_class.of(older.new(role: role, **through)) }
+          .to raise_error(Plock::UnsupportedError, /replicas/)
+      end
+      [nil, :master, "master"].each do |role|
+        expect(taken(older.new(role: role, **through)))
+          .to eq(["redis+sentinel://a.example:26379/main", {}])
+      end
+    end
+
+    it "through sentinels has the TLS of the servers for them, too" do
+      redis = older.new(
+        host: "main", port: 6379, ssl: true, ssl_params: { ca_file: "/ca.pem" },
+        sentinels: [{ host: "a.example" }]
+      )
+      expect(taken(redis))
+        .to eq(["rediss+sentinel://a.example:26379/main", { ca_file: "/ca.pem" }])
+    end
   end
 
   # It sends each method that it does not know to the server, as a command.
@@ -181,6 +202,94 @@ RSpec.describe Plock::ClientAddress do
       expect(taken(client)).to eq(
         ["rediss+sentinel://127.0.0.1:1/main", { sentinel_tls: false }]
       )
+    end
+
+    it "through sentinels has a name that may be a Symbol" do
+      client = RedisClient.sentinel(name: :main, sentinels: [{ host: "a.example" }]).new_client
+      expect(taken(client)).to eq(["redis+sentinel://a.example:6379/main", {}])
+    end
+
+    describe "through sentinels with TLS settings of their own" do
+      def through(own, url: "rediss://main", **of_servers)
+        sentinels = [own, own].each_with_index.map do |one, number|
+          { host: "#{number}.example", ssl: true, ssl_params: one }
+        end
+        config = RedisClient.sentinel(url: url, ssl_params: of_servers, sentinels: sentinels)
+        taken(config.new_client).last
+      end
+
+      it "keeps what differs from the servers'" do
+        own = { ca_file: "/own.pem", cert: "/own.crt", key: "/own.key", hostname: "s.example" }
+        expect(through(own, ca_file: "/ca.pem")).to eq(
+          ca_file: "/ca.pem", sentinel_ca_file: "/own.pem", sentinel_cert: "/own.crt",
+          sentinel_key: "/own.key", sentinel_server_name: "s.example"
+        )
+        expect(through({ ca_path: "/certs" }, ca_file: "/ca.pem"))
+          .to eq(ca_file: "/ca.pem", sentinel_ca_path: "/certs")
+      end
+
+      it "needs nothing for what is as with the servers" do
+        same = { ca_file: "/ca.pem", hostname: "all.example", verify_mode: 0 }
+        expect(through(same, **same))
+          .to eq(ca_file: "/ca.pem", server_name: "all.example", verify: :none)
+      end
+
+      it "keeps them if the servers have no TLS" do
+        expect(through({ ca_file: "/own.pem" }, url: "redis://main"))
+          .to eq(sentinel_tls: true, sentinel_ca_file: "/own.pem")
+      end
+
+      it "keeps whether they are verified" do
+        unverified = { verify_mode: 0 }
+        expect(through(unverified, ca_file: "/ca.pem"))
+          .to eq(ca_file: "/ca.pem", sentinel_verify: :none)
+        expect(through({}, **unverified)).to eq(verify: :none, sentinel_verify: :peer)
+        expect(through({ ca_file: "/own.pem", **unverified }, **unverified))
+          .to eq(verify: :none, sentinel_ca_file: "/own.pem", sentinel_verify: :none)
+        expect(through({ ca_file: "/own.pem" }, **unverified))
+          .to eq(verify: :none, sentinel_ca_file: "/own.pem")
+      end
+
+      it "verifies them by their hosts if only the servers have a name" do
+        expect(through({}, hostname: "all.example"))
+          .to eq(server_name: "all.example", sentinel_server_name: "")
+      end
+
+      it "is refused if they trust the system's certificates, and the servers do not" do
+        expect { through({}, ca_file: "/ca.pem") }
+          .to raise_error(Plock::UnsupportedError, /sentinels.*system.*ca_file/)
+      end
+
+      it "is refused if they differ among one another" do
+        sentinels = [{ ca_file: "/a.pem" }, { ca_file: "/b.pem" }].map do |one|
+          { host: "a.example", ssl: true, ssl_params: one }
+        end
+        config = RedisClient.sentinel(url: "rediss://main", sentinels: sentinels)
+        expect { described_class.of(config) }
+          .to raise_error(Plock::UnsupportedError, /sentinels that differ in their TLS/)
+      end
+
+      # redis-client gives them the settings that the servers have.
+      it "leaves out those that the client has heard of since" do
+        config = RedisClient.sentinel(
+          url: "rediss://main",
+          sentinels: [{ host: "a.example", ssl: true, ssl_params: { ca_file: "/own.pem" } }]
+        )
+        sentinel = instance_double(
+          RedisClient, call_v: [{ "ip" => "10.0.0.2", "port" => "26379" }]
+        )
+        config.__send__(:refresh_sentinels, sentinel)
+        expect(config.sentinels.size).to eq(2)
+        expect(taken(config)).to eq(
+          ["rediss+sentinel://a.example:6379/main", { sentinel_ca_file: "/own.pem" }]
+        )
+      end
+    end
+
+    it "is refused if its sentinels are at Unix sockets" do
+      config = RedisClient.sentinel(name: "main", sentinels: [{ path: "/run/sentinel.sock" }])
+      expect { described_class.of(config) }
+        .to raise_error(Plock::UnsupportedError, /sentinels at Unix sockets/)
     end
 
     it "that reads from replicas is refused" do

@@ -18,7 +18,11 @@ module Plock
         OpenSSL::SSL::TLS1_2_VERSION
       ].freeze
 
-      private_constant :FILES, :MINIMAL_VERSIONS
+      # These count together: which certificates to trust, and how to be known.
+      TRUSTED = %i[ca_file ca_path].freeze
+      PAIR = %i[cert key].freeze
+
+      private_constant :FILES, :MINIMAL_VERSIONS, :TRUSTED, :PAIR
 
       class << self
         # @param parameters [Hash{Symbol, String => Object}]
@@ -46,7 +50,47 @@ module Plock
           end
         end
 
+        # The options for sentinels, as far as they differ: plock uses the servers' options for what
+        # its sentinels lack. So sentinels without a certificate of the client's get that of the
+        # servers if they ask for one, which does not change whom plock trusts.
+        #
+        # @param parameters [Hash{Symbol, String => Object}] of the client, for sentinels
+        # @param servers [Hash{Symbol => Object}] of {read}, for the servers
+        # @return [Hash{Symbol => Object}] without `sentinel_` before the names
+        # @raise [UnsupportedError]
+        def of_sentinels(parameters, servers)
+          own = read(parameters)
+          trusted, pair = [TRUSTED, PAIR].map do |names|
+            own.slice(*names) == servers.slice(*names) ? {} : own.slice(*names)
+          end
+          refuse_default_trust if own[:verify] != :none && trusts_default?(own, servers)
+          { **trusted, **verify(own, trusted.empty? ? servers : {}), **pair,
+            **server_name(own, servers) }
+        end
+
         private
+
+        def trusts_default?(own, servers)
+          own.slice(*TRUSTED).empty? && servers.slice(*TRUSTED).any?
+        end
+
+        def refuse_default_trust
+          raise UnsupportedError,
+                "plock cannot take over that the client's sentinels trust the system's " \
+                "certificates, and its servers those of ca_file or ca_path"
+        end
+
+        # @param inherited [Hash{Symbol => Object}] the options that count without one
+        def verify(own, inherited)
+          mode, default = [own, inherited].map { |options| options.fetch(:verify, :peer) }
+          mode == default ? {} : { verify: mode }
+        end
+
+        # The empty one is that of the host.
+        def server_name(own, servers)
+          name = own[:server_name]
+          name == servers[:server_name] ? {} : { server_name: name || "" }
+        end
 
         def file(name, value)
           return value.to_path if value.respond_to?(:to_path)

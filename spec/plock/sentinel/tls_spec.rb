@@ -49,6 +49,20 @@ RSpec.describe "TLS with sentinels", needs: Support::RedisServer::PROGRAM do
     expect_refusal(sentinel, "mismatch", sentinel_server_name: "other.example", **ca)
   end
 
+  it "takes the settings over that a client has for each sentinel" do
+    one = { host: "127.0.0.1", port: sentinel_of(server, cert: elsewhere).port, ssl: true }
+    right, wrong = %w[elsewhere.example other.example].map do |name|
+      client = RedisClient.sentinel(
+        url: "rediss://main", ssl_params: ca,
+        sentinels: [{ **one, ssl_params: { **ca, hostname: name } }]
+      )
+      open_store(client, **patient)
+    end
+    expect(right.acquire(key) { :entered }).to eq(:entered)
+    expect { wrong.acquire(key) { nil } }
+      .to raise_error(Plock::AuthenticationError, /the sentinel .*mismatch/)
+  end
+
   describe "whose files are out of reach after the first call" do
     let(:store) { store_of(sentinel, **files) }
 
