@@ -20,6 +20,7 @@ module Plock
         # a key need not be text, and a pattern only matches text
         @arguments = arguments.map { |word| word.valid_encoding? ? word : word.b }
         @json = false
+        @helped = false
       end
 
       # @return [Integer] the exit status
@@ -42,8 +43,14 @@ module Plock
 
       private
 
-      # A keyword argument of the library is an option here.
-      def as_option(error) = error.message.sub(/\A([a-z_]+):/) { "--#{$1.tr("_", "-")}" }
+      # Some keyword arguments of the library are options here. Other names are those of settings in
+      # the URL or the file.
+      def as_option(error)
+        error.message.sub(/\A([a-z_]+):/) do |name|
+          option = "--#{$1.tr("_", "-")}"
+          long_options.include?(option) ? option : name
+        end
+      end
 
       # --- options ---
 
@@ -52,7 +59,6 @@ module Plock
         plain = operands_alone
         return plain if plain
 
-        require "optparse"
         parse_options
       end
 
@@ -68,8 +74,18 @@ module Plock
       end
 
       def parse_options
-        helped = false
-        parser =
+        operands = read(parser)
+        return operands unless @helped
+
+        $stdout.puts(parser.help)
+        nil
+      rescue OptionParser::ParseError => e
+        raise usage(explain(e))
+      end
+
+      def parser
+        require "optparse"
+        @parser ||=
           OptionParser.new("Usage: plock #{self.class::NAME} #{self.class::USAGE}", 22) do |options|
             options.program_name = "plock"
             options.version = VERSION
@@ -86,28 +102,21 @@ module Plock
               "--config FILE", "instead of config/plock.yml, which is looked for here and above;",
               "none: no file"
             ) { |text| @config = text }
-            options.on("-h", "--help", "say this") { helped = true }
+            options.on("-h", "--help", "say this") { @helped = true }
           end
-        operands = read(parser)
-        return operands unless helped
-
-        $stdout.puts(parser.help)
-        nil
-      rescue OptionParser::ParseError => e
-        raise usage(explain(e, parser))
       end
 
       # @return [Array<String>]
       def read(parser) = parser.permute(@arguments)
 
-      def explain(error, parser)
+      def explain(error)
         name = error.args.first.to_s[/\A[^=]*/]
         case error
         when OptionParser::InvalidOption
-          "unknown option #{name}#{UsageError.suggestion(name, long_options(parser))}"
+          "unknown option #{name}#{UsageError.suggestion(name, long_options)}"
         when OptionParser::AmbiguousOption
           "#{name} may be " \
-            "#{long_options(parser).select { |known| known.start_with?(name) }.join(" or ")}"
+            "#{long_options.select { |known| known.start_with?(name) }.join(" or ")}"
         when OptionParser::MissingArgument
           "#{name} needs a value"
         when OptionParser::NeedlessArgument
@@ -117,7 +126,7 @@ module Plock
         end
       end
 
-      def long_options(parser)
+      def long_options
         names = []
         parser.summarize { |line| names << $1 if line =~ /\A\s*(?:-\w, )?(--[a-z-]+)/ }
         names

@@ -275,6 +275,28 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     end
   end
 
+  # The command has no such options.
+  {
+    "redis://alice@127.0.0.1:1" => "username: given without password",
+    "rediss://127.0.0.1:1?key=/us.key" => "key: given without cert",
+    "redis://127.0.0.1:1?fence_ttl=long" => "fence_ttl: not a number of seconds",
+    "redis+cluster://127.0.0.1:1/3" => "database: a Redis Cluster has only the database 0"
+  }.each do |url, message|
+    it "are refused with the name of the wrong part of a URL (#{message[/\A\w+/]})" do
+      [["status", key], ["run", "--ttl", "5", key, "--", "true"]].each do |words|
+        output, errors, status = plock(*words, env: { "PLOCK_URL" => url })
+        expect([output, status.exitstatus]).to eq ["", 64]
+        expect(errors).to start_with "plock: #{message}"
+      end
+    end
+  end
+
+  it "are refused with the name of the command's option if it is that which is wrong" do
+    expect(in_app("run", "--ttl", "0", key, "--", "true")[1]).to start_with "plock: --ttl must be"
+    expect(in_app("run", "--at-least=-1", key, "--", "true")[1])
+      .to start_with "plock: --at-least must be"
+  end
+
   it "are refused with 64 if the file cannot be read or does not exist" do
     expect(
       in_app("status", key, "--config", "#{app}/none.yml").then do |_, errors, status|
