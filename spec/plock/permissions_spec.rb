@@ -86,12 +86,22 @@ RSpec.describe "A user with few rights" do
   end
 
   # But for the name of the connection. Redis 6 names the command only.
-  def expect_nothing_denied = expect(denied - %w[client|setname client]).to be_empty
+  def expect_nothing_denied(but: []) =
+    expect(denied - %w[client|setname client] - but).to be_empty
 
   it "does everything with the rights that the documents list" do
     let_in(rules)
     use_everything
     expect_nothing_denied
+  end
+
+  it "does everything by functions, with the rights that they list for that",
+     redis_version: "7" do
+    instead = Support::Documents.rights("The user then needs")
+    expect(instead & rules).not_to be_empty
+    let_in(rules - instead + (instead - rules))
+    use_everything
+    expect_nothing_denied(but: ["evalsha"]) # it is asked for first
   end
 
   describe "in a database other than 0" do

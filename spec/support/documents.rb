@@ -123,8 +123,8 @@ module Support
     # @param opening [String] of a sentence of docs/operations.md
     # @return [Array<String>] the rights that it names, as rules of ACL SETUSER
     def self.rights(opening)
-      section = page("docs/operations.md").section("Requirements of the server")
-      sentence = section.split(/(?<=\.)\s+(?:- )?/).find { |one| one.start_with?(opening) }
+      section = page("docs/operations.md").section("Requirements of the server").gsub(/\s+/, " ")
+      sentence = section.split(/(?<=\.) (?:- )?/).find { |one| one.start_with?(opening) }
       (sentence or raise "no sentence begins with #{opening.inspect}")
         .scan(/`([^`]+)`/).flatten.flat_map(&:split).grep(/\A[+~&]/)
     end

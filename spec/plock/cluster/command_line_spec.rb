@@ -172,20 +172,63 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
     end
   end
 
-  it "needs no more rights than the documents say" do
-    rules = Support::Documents.acl.drop(3)
-    rules = rules.reject { |rule| rule.start_with?(">") }
-    cluster.servers.each do |one|
-      one.call("ACL", "SETUSER", "fewest", "reset", "on", ">pw", *rules.drop(1),
-               "+cluster|slots", "+cluster|myid", "+asking")
+  describe "with the rights that the documents list" do
+    let(:url) { cluster.url(user: "fewest:pw") }
+
+    before { admit(*Support::Documents.rights("With a [Cluster]")) }
+
+    def admit(*rights)
+      rules = Support::Documents.acl.drop(5) + rights
+      cluster.servers.each do |one|
+        one.call("ACL", "SETUSER", "fewest", "reset", "on", ">pw", *rules)
+        one.call("ACL", "LOG", "RESET")
+      end
     end
-    store = used(open_store(cluster.url(user: "fewest:pw")))
-    lease = store.acquire(key, ttl: 30, wait: 5)
-    waiting = background { store.acquire(key, ttl: 30, wait: 10, renew: true) }
-    eventually { store.status(key).waiters.size == 1 }
-    lease.release
-    expect(waiting.value.extend).to be_valid
-    expect(store.each_lock.map(&:store_key)).to include(waiting.value.store_key)
-    waiting.value.release
+
+    # But for the name of the connection. Redis 6 names the command only.
+    def denied
+      entries = cluster.servers.flat_map { |one| one.call("ACL", "LOG") }
+      entries.map { |entry| entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h }
+             .map { |entry| entry.fetch("object") } - %w[client|setname client]
+    end
+
+    def use
+      store = used(open_store(url))
+      lease = store.acquire(key, ttl: 30, wait: 5)
+      waiting = background { store.acquire(key, ttl: 30, wait: 10, renew: true) }
+      eventually { store.status(key).waiters.size == 1 }
+      lease.release
+      expect(waiting.value.extend).to be_valid
+      expect(store.each_lock.map(&:store_key)).to include(waiting.value.store_key)
+      waiting.value.release
+    end
+
+    it "does everything, and only asks for messages in shards without the right to them" do
+      use
+      expect(denied - %w[ssubscribe spublish]).to be_empty
+    end
+
+    it "extends and releases a lease whose slot moves" do
+      lease = used(open_store(url)).acquire(key, ttl: 60)
+      lock = lease.store_key
+      to = (cluster.primaries - [cluster.owner(lock)]).first
+      cluster.move(cluster.slot(lock), to, keys: [lock]) { expect(lease.extend).to be(lease) }
+      expect(lease.release).to be(true)
+      expect(denied - %w[ssubscribe spublish]).to be_empty
+    end
+
+    it "does everything without a refusal if it has those of Redis 7, too", redis_version: "7" do
+      admit(*Support::Documents.rights("With a [Cluster]"),
+            *Support::Documents.rights("On Redis 7 or later"))
+      use
+      expect(denied).to be_empty
+    end
+
+    it "is enough for plock doctor, which tries a lock" do
+      expect(findings(url)).to include(
+        "trial" => a_hash_including("level" => "fine"),
+        "rights" => a_hash_including("level" => "fine")
+      )
+    end
   end
 end
