@@ -209,6 +209,20 @@ static void the_query_takes_every_option(void) {
     plock_config_free(config);
 }
 
+static void another_database_than_0_is_selected(void) {
+    static const struct {
+        const char *url;
+        bool selected;
+    } URLS[] = {{"redis://localhost", false},         {"redis://localhost/0", false},
+                {"redis://localhost/7", true},        {"unix:///run/redis.sock?db=1", true},
+                {"redis+sentinel://s1/main/2", true}, {"redis+sentinel://s1/main", false}};
+    for (size_t i = 0; i < sizeof URLS / sizeof *URLS; i++) {
+        plock_config *config = read_url(URLS[i].url);
+        CHECK_INT(plock_config_selects(config), URLS[i].selected);
+        plock_config_free(config);
+    }
+}
+
 /* verify=none on a plain connection weakens nothing, so there is nothing to warn of. */
 static void only_tls_can_be_unverified(void) {
     plock_config *config = read_url("redis://localhost?verify=none");
@@ -347,6 +361,7 @@ int main(void) {
     RUN(what_is_not_said_has_its_default);
     RUN(the_query_takes_every_option);
     RUN(only_tls_can_be_unverified);
+    RUN(another_database_than_0_is_selected);
     RUN(options_are_set_one_by_one);
     RUN(a_refused_option_changes_nothing);
     RUN(nothing_is_left_behind);
