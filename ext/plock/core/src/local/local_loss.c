@@ -100,10 +100,11 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     int in_place = PLOCK__LOCAL_IN_PLACE;
     if (!atomic_compare_exchange_strong(&map->loss, &in_place, (int)loss)) return;
     replace_pages(map->bytes, (size_t)map->title.size);
+    if (loss != PLOCK__LOCAL_HARMED) return;
     PLOCK__BEFORE(PLOCK__LEAVES_PLACE);
     /* Then a new file can be made for waiters, although this process still holds leases in the old
      * one. */
-    if (loss == PLOCK__LOCAL_HARMED) plock__local_leave_place(map);
+    plock__local_leave_place(map);
 }
 
 /* POSIX locks do not exclude their own process, and the place may be that of a newer map. */
