@@ -262,6 +262,12 @@ static VALUE store_sentinels(VALUE self) {
     return list;
 }
 
+/* primary_name -> that by which the sentinels know the primary, or nil: the URL names a server */
+static VALUE store_primary_name(VALUE self) {
+    const char *name = plock_config_primary_name(plock_store_config(binding_store(self)));
+    return name ? rb_utf8_str_new_cstr(name) : Qnil;
+}
+
 /* The part at *place: nil, Integer, String or Array with its elements. The engine bounds the
  * depth. */
 static VALUE part(const plock_admin_session *admin_session, size_t *place) {
@@ -321,6 +327,7 @@ void binding_init_query(VALUE store_class) {
     rb_define_method(admin_session_class, "close", admin_session_close, 0);
     rb_define_method(store_class, "converse", store_converse, -1);
     rb_define_method(store_class, "sentinels", store_sentinels, 0);
+    rb_define_method(store_class, "primary_name", store_primary_name, 0);
     rb_define_method(store_class, "replicas", store_replicas, 0);
     rb_define_method(store_class, "primaries", store_primaries, 0);
     rb_define_method(store_class, "node_of", store_node_of, 1);

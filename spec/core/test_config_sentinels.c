@@ -21,6 +21,7 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK_STATUS(plock_config_set(config, "sentinel_tls", "false", &error), PLOCK_OK);
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     const plock_config *own = config->sentinels->config;
+    CHECK_TEXT(plock_config_primary_name(config), "main");
     CHECK_TEXT(config->username, "ali");
     CHECK_TEXT(own->username, "bob");
     CHECK_TEXT(own->password, "b&b");
@@ -52,6 +53,7 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK(plock_config_unverified(config));
     plock_config_free(config);
     config = read_url("redis://a");
+    CHECK(!plock_config_primary_name(config));
     CHECK_STATUS(plock_config_set(config, "sentinel_password", "x", &error), PLOCK_BAD_CONFIG);
     CHECK_HAS(error.message, "names no sentinels");
     CHECK_STATUS(plock_config_set(config, "tls", "true", &error), PLOCK_BAD_CONFIG);

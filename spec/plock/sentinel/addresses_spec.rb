@@ -26,6 +26,17 @@ RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM 
     expect(store.url).to eq("redis+sentinel://#{place}/main/3")
   end
 
+  it "ends with the primary's name, before the number of a database" do
+    {
+      "main" => "main", "main/3" => "main", "5" => "5", "5/0" => "5", "h%C3%A9" => "hé",
+      "a%3Fb/2" => "a?b"
+    }.each do |path, name|
+      expect(open_store("redis+sentinel://s1/#{path}").primary_name).to eq(name)
+    end
+    expect(open_store("redis-sentinel://s1/2?sentinelMasterId=7").primary_name).to eq("7")
+    expect(open_store("redis://s1/2").primary_name).to be_nil
+  end
+
   it "with a name that they do not know is a mistake in the configuration" do
     expect(failure("redis+sentinel://#{place}/other")).to be_a(Plock::ConfigurationError).and(
       have_attributes(message: /no primary named other/)

@@ -78,6 +78,15 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     @group.servers.each(&:continue_process)
   end
 
+  # A number behind the sentinels is a name, too, not a database.
+  it "asks for the primary by its name, whatever that is" do
+    monitor = ["5", "127.0.0.1", redis_server.port.to_s, "1"]
+    url = "redis+sentinel://127.0.0.1:#{redis_server(:sentinel, monitor: monitor).port}/5"
+    [url, "#{url}/0"].each do |one|
+      expect(finding(one)).to include("level" => "danger", "message" => /min-replicas-to-write 0/)
+    end
+  end
+
   it "has nothing to say about a store without sentinels" do
     expect(finding(@group.primary.url)).to include("level" => "fine", "message" => /none needed/)
   end

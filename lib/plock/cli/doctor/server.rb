@@ -77,18 +77,17 @@ module Plock
         private
 
         def ask_sentinel(number)
-          primary = store.url[%r{/([^/?]+)(?:/\d+)?\z}, 1]
           conversation = store.converse(number)
-          facts = conversation.ask(["SENTINEL", "MASTER", primary]).each_slice(2).to_h
-          facts.merge("ckquorum" => ask_for_quorum(conversation, primary))
+          facts = conversation.ask(["SENTINEL", "MASTER", store.primary_name]).each_slice(2).to_h
+          facts.merge("ckquorum" => ask_for_quorum(conversation))
         rescue Error => e
           e
         ensure
           conversation&.close
         end
 
-        def ask_for_quorum(conversation, primary)
-          conversation.ask(["SENTINEL", "CKQUORUM", primary])
+        def ask_for_quorum(conversation)
+          conversation.ask(["SENTINEL", "CKQUORUM", store.primary_name])
         rescue Error => e
           e
         end

@@ -56,6 +56,9 @@ const char *plock_config_display(const plock_config *config);
 bool plock_config_sentinel(const plock_config *config, unsigned number, const char **host,
                            const char **port);
 
+/* The name by which the sentinels know the primary. NULL: the URL names no sentinels. */
+const char *plock_config_primary_name(const plock_config *config);
+
 /* Returns true for rediss:// with verify=none. The program should then log one warning. */
 bool plock_config_unverified(const plock_config *config);
 

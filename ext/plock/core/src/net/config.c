@@ -13,58 +13,6 @@
 
 enum { POOL_MAX = 1024 };
 
-/* --- the URL that may be printed --- */
-
-static const char *scheme_of(const plock_config *config) {
-    if (config->scheme == PLOCK_UNIX) return "unix://";
-    if (config->cluster)
-        return config->scheme == PLOCK_TCP ? "redis+cluster://" : "rediss+cluster://";
-    if (config->scheme == PLOCK_TCP) return config->sentinels ? "redis+sentinel://" : "redis://";
-    return config->sentinels ? "rediss+sentinel://" : "rediss://";
-}
-
-static size_t add_endpoint(const char **parts, const plock_endpoint *endpoint) {
-    const bool v6 = strchr(endpoint->host, ':');
-    parts[0] = v6 ? "[" : "";
-    parts[1] = endpoint->host;
-    parts[2] = v6 ? "]:" : ":";
-    parts[3] = endpoint->port;
-    return 4;
-}
-
-static plock_status make_display(plock_config *config) {
-    const char *parts[8 + 5 * PLOCK__ENDPOINTS_MAX] = {0};
-    const plock_sentinels *sentinels = config->sentinels;
-    const plock_endpoints *places = sentinels ? &sentinels->places : config->cluster;
-    if (!config->path && !config->server.host && !(sentinels && sentinels->primary) &&
-        !(config->cluster && places->count))
-        return PLOCK_OK; /* the URL is still being read */
-    size_t length = 0, n = 0;
-    parts[n++] = scheme_of(config);
-    if (config->path) parts[n++] = config->path;
-    if (config->server.host) n += add_endpoint(parts + n, &config->server);
-    for (unsigned i = 0; places && i < places->count; i++) {
-        if (i) parts[n++] = ",";
-        n += add_endpoint(parts + n, &places->list[i]);
-    }
-    if (sentinels) parts[n++] = "/";
-    if (sentinels) parts[n++] = sentinels->primary;
-    if (config->database) {
-        parts[n++] = config->path ? "?db=" : "/";
-        parts[n++] = config->database;
-    }
-    for (size_t i = 0; i < n; i++) length += strlen(parts[i]);
-    char *display = plock__allocate(length + 1);
-    if (!display) return PLOCK_NO_MEMORY;
-    for (size_t i = 0; i < n; i++)
-        strcat(display, parts[i]); /* the loop above measured all parts */
-    for (char *c = display; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?'; /* a path may hold any byte, even a line feed */
-    plock__free(config->display);
-    config->display = display;
-    return PLOCK_OK;
-}
-
 /* --- options --- */
 
 typedef plock_status setter(void *field, const char *name, const char *value, plock_error *error);
@@ -250,7 +198,8 @@ plock_status plock__config_option(plock_config *config, const char *name, const 
 plock_status plock_config_set(plock_config *config, const char *name, const char *value,
                               plock_error *error) {
     const plock_status status = plock__config_option(config, name, value, error);
-    return status || !make_display(config) ? status : plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    return status || !plock__config_write_url(config) ? status
+                                                      : plock__fail_plainly(error, PLOCK_NO_MEMORY);
 }
 
 /* --- life --- */
@@ -291,7 +240,8 @@ plock_status plock_config_new(plock_config **out, const char *url, plock_error *
     plock_status status = plock__config_parse(config, scratch, error);
     plock__wipe(scratch, strlen(url));
     plock__free(scratch);
-    if (!status && make_display(config)) status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    if (!status && plock__config_write_url(config))
+        status = plock__fail_plainly(error, PLOCK_NO_MEMORY);
     if (status)
         plock_config_free(config);
     else
@@ -315,6 +265,10 @@ bool plock_config_sentinel(const plock_config *config, unsigned number, const ch
     *host = sentinels->places.list[number].host;
     *port = sentinels->places.list[number].port;
     return true;
+}
+
+const char *plock_config_primary_name(const plock_config *config) {
+    return config->sentinels ? config->sentinels->primary : NULL;
 }
 
 static plock_status copy_text(char **to, const char *from, plock_error *error) {

@@ -77,6 +77,10 @@ typedef enum plock_hosts { PLOCK__OF_SERVER, PLOCK__OF_SENTINELS, PLOCK__OF_CLUS
 PLOCK_MUST_USE plock_status plock__config_expect_sentinels(plock_config *config,
                                                            plock_error *error);
 
+/* Writes the URL without user, password and options. Does nothing while the URL is still being
+ * read. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+PLOCK_MUST_USE plock_status plock__config_write_url(plock_config *config);
+
 /* Reads the URL, and changes its text. */
 PLOCK_MUST_USE plock_status plock__config_parse(plock_config *config, char *url,
                                                 plock_error *error);

@@ -1,4 +1,4 @@
-/* Reads the URL of a store. No error repeats its text, which may have a password. */
+/* Reads and writes the URL of a store. No error repeats its text, which may have a password. */
 #include "net/config.h"
 
 #include "base/failure.h"
@@ -242,4 +242,56 @@ plock_status plock__config_parse(plock_config *config, char *url, plock_error *e
                             "local: and memory:");
     const plock_status status = expect(config, hosts, error);
     return status ? status : parse_rest(config, rest, error);
+}
+
+/* --- the URL that may be printed --- */
+
+static const char *scheme_of(const plock_config *config) {
+    if (config->scheme == PLOCK_UNIX) return "unix://";
+    if (config->cluster)
+        return config->scheme == PLOCK_TCP ? "redis+cluster://" : "rediss+cluster://";
+    if (config->scheme == PLOCK_TCP) return config->sentinels ? "redis+sentinel://" : "redis://";
+    return config->sentinels ? "rediss+sentinel://" : "rediss://";
+}
+
+static size_t add_endpoint(const char **parts, const plock_endpoint *endpoint) {
+    const bool v6 = strchr(endpoint->host, ':');
+    parts[0] = v6 ? "[" : "";
+    parts[1] = endpoint->host;
+    parts[2] = v6 ? "]:" : ":";
+    parts[3] = endpoint->port;
+    return 4;
+}
+
+plock_status plock__config_write_url(plock_config *config) {
+    const char *parts[8 + 5 * PLOCK__ENDPOINTS_MAX] = {0};
+    const plock_sentinels *sentinels = config->sentinels;
+    const plock_endpoints *places = sentinels ? &sentinels->places : config->cluster;
+    if (!config->path && !config->server.host && !(sentinels && sentinels->primary) &&
+        !(config->cluster && places->count))
+        return PLOCK_OK; /* the URL is still being read */
+    size_t length = 0, n = 0;
+    parts[n++] = scheme_of(config);
+    if (config->path) parts[n++] = config->path;
+    if (config->server.host) n += add_endpoint(parts + n, &config->server);
+    for (unsigned i = 0; places && i < places->count; i++) {
+        if (i) parts[n++] = ",";
+        n += add_endpoint(parts + n, &places->list[i]);
+    }
+    if (sentinels) parts[n++] = "/";
+    if (sentinels) parts[n++] = sentinels->primary;
+    if (config->database) {
+        parts[n++] = config->path ? "?db=" : "/";
+        parts[n++] = config->database;
+    }
+    for (size_t i = 0; i < n; i++) length += strlen(parts[i]);
+    char *display = plock__allocate(length + 1);
+    if (!display) return PLOCK_NO_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        strcat(display, parts[i]); /* the loop above measured all parts */
+    for (char *c = display; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?'; /* a path may hold any byte, even a line feed */
+    plock__free(config->display);
+    config->display = display;
+    return PLOCK_OK;
 }
