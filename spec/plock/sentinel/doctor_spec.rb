@@ -3,6 +3,7 @@
 require "spec_helper"
 require "json"
 require "support/command_line"
+require "support/documents"
 require "support/sentinels"
 
 RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer::PROGRAM do
@@ -17,8 +18,9 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     JSON.parse(output)["findings"].find { |one| one["check"] == check }
   end
 
-  def refuse_writes_without_replicas(least = 1) =
-    @group.servers.each { |one| one.call("CONFIG", "SET", "min-replicas-to-write", least) }
+  def refuse_writes_without_replicas(least = 1) = set("min-replicas-to-write", least)
+
+  def set(*setting) = @group.servers.each { |one| one.call("CONFIG", "SET", *setting) }
 
   it "warns of a primary that grants locks while it is cut off" do
     expect(finding).to include(
@@ -39,6 +41,65 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     )
   ensure
     refuse_writes_without_replicas(0)
+  end
+
+  it "warns of a lag that turns this off" do
+    refuse_writes_without_replicas
+    set("min-replicas-max-lag", 0)
+    expect(finding).to include(
+      "level" => "danger", "message" => /min-replicas-max-lag 0.*cut off/,
+      "remedy" => /CONFIG SET min-replicas-max-lag 10/
+    )
+  ensure
+    set("min-replicas-max-lag", 10)
+    refuse_writes_without_replicas(0)
+  end
+
+  it "advises against a long lag" do
+    refuse_writes_without_replicas
+    set("min-replicas-max-lag", 11)
+    expect(finding).to include(
+      "level" => "advice", "message" => /min-replicas-max-lag 11: .*cut off.* for 11 s/,
+      "remedy" => /CONFIG SET min-replicas-max-lag 10/
+    )
+  ensure
+    set("min-replicas-max-lag", 10)
+    refuse_writes_without_replicas(0)
+  end
+
+  it "has nothing against either if replicas confirm each lock" do
+    set("min-replicas-max-lag", 0)
+    expect(finding("#{@group.url}?replicas=2")).to include("level" => "fine")
+  ensure
+    set("min-replicas-max-lag", 10)
+  end
+
+  describe "with the rights that the documents name" do
+    before do
+      rights = Support::Documents.acl.drop(5)
+      @group.servers.each do |one|
+        one.call("ACL", "SETUSER", "few", "reset", "on", ">pw", *rights, "+role")
+      end
+    end
+
+    let(:url) { @group.url(user: "few:pw") }
+
+    it "says that it cannot know whether a primary that is cut off goes on" do
+      expect(finding(url)).to include(
+        "level" => "unknown", "message" => /\Amin-replicas-to-write could not be asked/
+      )
+    end
+
+    it "still names a sentinel that does not answer" do
+      expect(finding(url.sub("@", "@127.0.0.1:1,"))).to include(
+        "level" => "advice", "message" => /127\.0\.0\.1:1 did not answer/
+      )
+    end
+
+    it "knows that replicas which confirm each lock are enough" do
+      @group.servers.each { |one| one.call("ACL", "SETUSER", "few", "+wait") }
+      expect(finding("#{url}?replicas=2")).to include("level" => "fine")
+    end
   end
 
   # One that is away for a moment may be promoted when it is back.

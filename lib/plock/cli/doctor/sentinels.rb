@@ -9,7 +9,10 @@ module Plock
       class Sentinels < Check
         NAME = "sentinels"
         LEAST = 3 # the loss of one then leaves a majority
-        private_constant :LEAST
+        REPLICAS = "min-replicas-to-write"
+        LAG = "min-replicas-max-lag"
+        LONGEST_LAG = 10 # seconds, as Redis has it by default
+        private_constant :LEAST, :REPLICAS, :LAG, :LONGEST_LAG
 
         def look
           told = server.sentinels
@@ -20,7 +23,7 @@ module Plock
               .transform_values { |answer| Error === answer ? answer : answer["ckquorum"] }
               .select { |_, outcome| Error === outcome }
           @answers = told.except(*@failures.keys)
-          trouble || isolation || (@failures.any? ? silent : outlook)
+          trouble || isolation || silent || long_lag || few || unread || outlook
         end
 
         private
@@ -41,28 +44,61 @@ module Plock
           end
         end
 
-        # A primary that is cut off goes on until it notices that it has no replicas any more.
-        def isolation
-          return if server.store.replicas.positive?
-          return unless server.setting("min-replicas-to-write").to_i.zero?
+        # The settings that end the writes of a primary whose replicas are silent: REPLICAS, and LAG
+        # in seconds; nil: this user may not see it. Without any, if replicas confirm each lock.
+        def limits
+          return {} if server.store.replicas.positive?
 
-          danger("min-replicas-to-write 0: a primary that is cut off goes on granting locks, " \
-                 "while the new one grants the same",
-                 "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10 on each server")
+          @limits ||= [REPLICAS, LAG].to_h { |name| [name, server.setting(name)&.to_i] }
+        end
+
+        # A primary that is cut off goes on until it notices that it has no replicas any more. Zero
+        # for either of the settings keeps it from noticing.
+        def isolation
+          if limits[REPLICAS]&.zero?
+            endless(REPLICAS, "#{REPLICAS} 1 and #{LAG} #{LONGEST_LAG}")
+          elsif limits[LAG]&.zero?
+            endless(LAG, "#{LAG} #{LONGEST_LAG}")
+          end
+        end
+
+        def endless(name, settings)
+          danger("#{name} 0: a primary that is cut off goes on granting locks, while the new one " \
+                 "grants the same", "CONFIG SET #{settings} on each server")
+        end
+
+        def long_lag
+          lag = limits[LAG] or return
+          return if lag <= LONGEST_LAG
+
+          advice("#{LAG} #{lag}: a primary that is cut off goes on granting locks for #{lag} s",
+                 "CONFIG SET #{LAG} #{LONGEST_LAG} on each server")
+        end
+
+        def unread
+          name, = limits.find { |_, value| value.nil? }
+          unknown(name) if name
         end
 
         def silent
           place, error = @failures.first
+          return unless place
+
           advice("#{place} did not answer: #{error.message}",
                  "start it, or take it out of the URL")
         end
 
+        # How many sentinels the one knows that knows the fewest.
+        def known = @answers.values.map { |told| told["num-other-sentinels"].to_i + 1 }.min
+
+        def few
+          return unless known < LEAST
+
+          advice("#{known}: if one is lost, no majority is left for a failover",
+                 "run at least #{LEAST}, on different hosts")
+        end
+
         def outlook
-          known = @answers.values.map { |told| told["num-other-sentinels"].to_i + 1 }.min
-          if known < LEAST
-            return advice("#{known}: if one is lost, no majority is left for a failover",
-                          "run at least #{LEAST}, on different hosts")
-          end
           down = @answers.values.first["down-after-milliseconds"].to_i / 1000.0
           fine("#{known} that agree; they replace a primary that was silent for #{down} s. " \
                "A failover loses the locks that the new primary had not received")
