@@ -81,6 +81,27 @@ static void an_answer_has_its_parts_in_the_order_in_which_they_are_read(void) {
     end();
 }
 
+/* The map of a cluster, for example. */
+static void a_node_of_a_cluster_may_give_a_long_answer(void) {
+    enum { NUMBERS = 5000 };
+    static char answer[16 + NUMBERS * 4];
+    int length = snprintf(answer, sizeof answer, "*%d\r\n", NUMBERS);
+    for (int i = 0; i < NUMBERS; i++, length += 4) memcpy(answer + length, ":1\r\n", 4);
+    fake_clock_start();
+    store = fake_store("redis+cluster://127.0.0.1:1");
+    CHECK_STATUS(plock_admin_session_to_node(&admin_session, store, "127.0.0.1", "7000"), PLOCK_OK);
+    fake_peers[0].answers[0] = answer;
+    fake_peers[0].answers[1] = "+PONG\r\n";
+    CHECK_STATUS(ask(1, PING), PLOCK_OK);
+    CHECK_INT(plock_admin_session_parts(admin_session), 1 + NUMBERS);
+    CHECK_INT(plock_admin_session_part(admin_session, 0).length, NUMBERS);
+    CHECK_INT(plock_admin_session_part(admin_session, NUMBERS).number, 1);
+    CHECK_STATUS(ask(1, PING), PLOCK_OK);
+    CHECK_INT(plock_admin_session_parts(admin_session), 1);
+    check_text(0, "PONG");
+    end();
+}
+
 static void what_the_server_calls_an_error_is_one_and_the_connection_stays(void) {
     begin("redis://h");
     fake_peers[0].answers[0] =
@@ -203,6 +224,7 @@ int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
     RUN(it_asks_on_a_connection_of_its_own_with_our_name);
     RUN(an_answer_has_its_parts_in_the_order_in_which_they_are_read);
+    RUN(a_node_of_a_cluster_may_give_a_long_answer);
     RUN(what_the_server_calls_an_error_is_one_and_the_connection_stays);
     RUN(one_that_is_silent_or_gone_is_not_asked_again_on_the_same_connection);
     RUN(one_that_cannot_be_reached_says_why);

@@ -187,6 +187,12 @@ module Support
       await { servers.all? { |one| whole?(one) } }
     end
 
+    # Returns when the nodes name the replicas. They leave out one that has received nothing yet.
+    def await_named_replicas
+      primaries.each { |one| Replication.await(one, 1) }
+      await { primaries.all? { |one| map(one).all? { |_, _, _, *replicas| replicas.any? } } }
+    end
+
     def stop = servers.each(&:stop)
 
     def await(deadline = DEADLINE)

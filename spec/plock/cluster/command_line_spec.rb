@@ -96,6 +96,8 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
   end
 
   describe "doctor" do
+    before(:all) { @cluster.await_named_replicas }
+
     it "examines the primaries, and tries a lock at each" do
       expect(findings).to include(
         "role" => a_hash_including("level" => "fine", "message" => "a primary of a cluster"),
@@ -168,6 +170,28 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
         admit(replica, "-evalsha")
         expect(findings(url)["cluster"]["message"])
           .to match(/127\.0\.0\.1:#{replica.port} has other rights than its primary/)
+      end
+
+      it "looks for the replicas where a store would after a failover", redis_version: "7" do
+        announce("localhost")
+        replica = cluster.replica_of(primary)
+        admit(replica, "resetpass", ">other")
+        expect(findings(url)["cluster"]["message"])
+          .to match(/\Athe replica localhost:#{replica.port} refuses the credentials/)
+      ensure
+        announce("127.0.0.1")
+      end
+
+      # Of the names, those of other nodes come with their messages.
+      def announce(host)
+        kind = host == "localhost" ? "hostname" : "ip"
+        each_node("cluster-announce-hostname", "localhost")
+        each_node("cluster-preferred-endpoint-type", kind)
+        cluster.await { cluster.servers.all? { |one| named(one).uniq == [host] } }
+      end
+
+      def named(server)
+        server.call("CLUSTER", "SLOTS").flat_map { |range| range.drop(2).map(&:first) }
       end
     end
   end

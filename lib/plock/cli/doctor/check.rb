@@ -25,11 +25,13 @@ module Plock
 
         def danger(message, remedy) = Finding.new(self.class::NAME, :danger, message, remedy)
 
-        def unknown(what)
+        READER = "call plock doctor with --store and a user that may do INFO and CONFIG GET"
+        private_constant :READER
+
+        def unknown(what, remedy = READER)
           Finding.new(
             self.class::NAME, :unknown,
-            "#{what} could not be asked: this user may not, or the server does not tell",
-            "call plock doctor with --store and a user that may do INFO and CONFIG GET"
+            "#{what} could not be asked: this user may not, or the server does not tell", remedy
           )
         end
       end

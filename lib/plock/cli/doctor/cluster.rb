@@ -8,11 +8,11 @@ require_relative "surroundings"
 module Plock
   module CLI
     module Doctor
-      # The nodes of a Redis Cluster. Each primary is asked, and its replicas as far as it names
-      # them.
+      # The nodes of a Redis Cluster. Each primary is asked, and the replicas that it names.
       class Cluster
         LEVELS = %i[fine advice unknown danger].freeze
-        private_constant :LEVELS
+        UNTOLD = [nil, "", "?"].freeze # hosts, of nodes that do not know their own, for example
+        private_constant :LEVELS, :UNTOLD
 
         # @return [Store]
         attr_reader :store
@@ -60,19 +60,26 @@ module Plock
           worst.dup.tap { |one| one.message = "#{places.join(", ")}: #{worst.message}" }
         end
 
-        # @return [Hash{String => Array<Array(String, String)>}] by the address of each primary, the
-        #   addresses of the replicas that are connected to it
-        def replicas
-          @replicas ||= primaries.transform_values do |server|
-            count = server.number("replication", "connected_slaves").to_i
-            Array.new(count) do |number|
-              told = server.info("replication", "slave#{number}").to_s
-              told.scan(/\b(?:ip|port)=([^,]+)/).flatten
-            end
-          end
-        end
+        # The addresses are those that a store uses after a failover. INFO has the address from
+        # which a replica has connected, which may be another one.
+        #
+        # @return [Hash{String => Array<Array(String, String)>, nil}] by the address of each
+        #   primary, the addresses of its replicas; nil: it does not tell
+        def replicas = @replicas ||= primaries.transform_values { |server| replicas_of(server) }
 
         private
+
+        # In the answer, a range of slots is [first, last, primary, replica, replica …], and a node
+        # is [host, port, id, more].
+        def replicas_of(server)
+          id = server.try("CLUSTER", "MYID")
+          ranges = server.try("CLUSTER", "SLOTS").to_a.map { |range| range.drop(2) }
+          own = ranges.select { |primary, *| primary[2] == id }
+          return if own.empty?
+
+          nodes = own.flat_map { |_, *replicas| replicas }.uniq { |node| node[2] }
+          nodes.map { |host, port| [UNTOLD.include?(host) ? server.place[0] : host, port.to_s] }
+        end
 
         def reach(place)
           server = Server.new(store, place)
@@ -89,7 +96,9 @@ module Plock
         NAME = "cluster"
         ALL = 16_384
         RULES = %w[flags commands keys channels].freeze
-        private_constant :ALL, :RULES
+        REFUSALS = %i[wrongpass noauth].freeze
+        USERS = "give all nodes the same users"
+        private_constant :ALL, :RULES, :REFUSALS, :USERS
 
         def look = away || unserved || foreign || partial || without_replicas || whole
 
@@ -117,22 +126,25 @@ module Plock
         # A replica has the users of its own configuration.
         def foreign
           server.replicas.each do |primary, places|
-            places.each do |place|
-              trouble = difference(server.primaries[primary], place) or next
+            places.to_a.each do |place|
+              trouble, remedy = difference(server.primaries[primary], place)
+              next unless trouble
+
               return danger("the replica #{place.join(":")} #{trouble}: when it takes over, no " \
-                            "lock can be taken there", "give all nodes the same users")
+                            "lock can be taken there", remedy)
             end
           end
           nil
         end
 
+        # @return [Array(String, String), nil] what is wrong with a replica, and its remedy
         def difference(primary, place)
           replica = Server.new(server.store, place)
-          "has other rights than its primary" unless rules(replica) == rules(primary)
-        rescue AuthenticationError
-          "refuses the credentials"
-        rescue Error => e
-          "does not answer (#{e.message})"
+          ["has other rights than its primary", USERS] unless rules(replica) == rules(primary)
+        rescue Error, ArgumentError => e # the latter if no node can have the address
+          return ["refuses the credentials", USERS] if Error === e && REFUSALS.include?(e.code)
+
+          ["cannot be asked (#{e.message})", "start it, or correct its address or certificate"]
         end
 
         def rules(one)
@@ -148,9 +160,20 @@ module Plock
                  "CONFIG SET cluster-require-full-coverage no on each node")
         end
 
+        # CLUSTER SLOTS leaves out a replica that has received nothing yet, but INFO counts it.
+        def alone
+          empty = server.replicas.select { |_, places| places&.empty? }.keys
+          empty.reject do |primary|
+            server.primaries[primary].number("replication", "connected_slaves")&.positive?
+          end
+        end
+
         def without_replicas
-          alone = server.replicas.select { |_, places| places.empty? }.keys
-          return if alone.empty?
+          if alone.empty?
+            return if server.replicas.values.all?
+
+            return unknown("the replicas", "give the user +cluster|slots and +cluster|myid")
+          end
 
           advice("#{alone.join(", ")}: without a replica, its keys are not served while it is away",
                  "give each primary a replica, on another host")

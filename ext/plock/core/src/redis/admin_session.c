@@ -22,8 +22,7 @@ struct plock_admin_session {
     plock_text words[PLOCK__WORDS_MAX];
     plock_error error;
     size_t parts;
-    plock_part answer[PLOCK__REPLY_VALUES_MAX];
-    char text[PLOCK__REPLY_BYTES_MAX];
+    plock_part *answer; /* with the texts behind the parts; NULL: none */
 };
 
 plock_status plock_admin_session_new(plock_admin_session **out, plock_store *store) {
@@ -71,6 +70,7 @@ void plock_admin_session_free(plock_admin_session *admin_session) {
     plock__begin_step();
     hang_up(admin_session);
     plock__node_release(admin_session->node);
+    plock__free(admin_session->answer);
     plock__free(admin_session);
     plock__end_step();
 }
@@ -102,19 +102,23 @@ plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigne
 /* --- the answer --- */
 
 /* Copies the answer, because the reader's is only valid until the connection is used again. */
-static void keep(plock_admin_session *admin_session, const plock_value *value) {
-    size_t left = 1;
-    char *to = admin_session->text;
-    for (; left > 0; left--, value++) {
+static plock_status keep(plock_admin_session *admin_session, const plock_value *value) {
+    const plock_value *after = plock__value_after(value);
+    size_t bytes = 0;
+    for (const plock_value *one = value; one < after; one++)
+        if (one->text) bytes += one->length;
+    plock__free(admin_session->answer);
+    const size_t room = (size_t)(after - value) * sizeof *admin_session->answer + bytes;
+    admin_session->answer = plock__allocate(room);
+    if (!admin_session->answer) return plock__fail_plainly(&admin_session->error, PLOCK_NO_MEMORY);
+    char *to = (char *)(admin_session->answer + (after - value));
+    for (; value < after; value++) {
         plock_part *part = &admin_session->answer[admin_session->parts++];
         *part = (plock_part){.length = value->length, .number = value->integer};
         switch (value->type) {
         case PLOCK__NIL: part->kind = PLOCK_PART_NOTHING; break;
         case PLOCK__INTEGER: part->kind = PLOCK_PART_NUMBER; break;
-        case PLOCK__ARRAY:
-            part->kind = PLOCK_PART_LIST;
-            left += value->length;
-            break;
+        case PLOCK__ARRAY: part->kind = PLOCK_PART_LIST; break;
         case PLOCK__STRING:
         case PLOCK__DONE:
         case PLOCK__ERROR: /* within a list */
@@ -123,16 +127,22 @@ static void keep(plock_admin_session *admin_session, const plock_value *value) {
             to += value->length;
         }
     }
+    return PLOCK_OK;
 }
 
 /* --- steps --- */
 
+/* A node of a cluster may be asked for the map, which is large. */
 static plock_status connect_to(plock_admin_session *admin_session, plock_error *error) {
     plock_node *node = admin_session->node;
-    return admin_session->sentinel.host
-               ? plock__dial_beside(&admin_session->connection, node->config->sentinels->config,
-                                    &admin_session->sentinel, &node->pool, error)
-               : plock__node_connect_beside(node, &admin_session->connection, error);
+    const plock_status status =
+        admin_session->sentinel.host
+            ? plock__dial_beside(&admin_session->connection, node->config->sentinels->config,
+                                 &admin_session->sentinel, &node->pool, error)
+            : plock__node_connect_beside(node, &admin_session->connection, error);
+    return !status && node->store->routes && plock__connection_enlarge(admin_session->connection)
+               ? plock__fail_plainly(error, PLOCK_NO_MEMORY)
+               : status;
 }
 
 /* A session with a cluster asks the first primary, once it is known. */
@@ -176,8 +186,7 @@ static plock_status listen_for_answer(plock_admin_session *admin_session,
     if (status) return status;
     admin_session->state = SILENT;
     if (value->type == PLOCK__ERROR) return plock__server_error(value, &admin_session->error);
-    keep(admin_session, value);
-    return PLOCK_OK;
+    return keep(admin_session, value);
 }
 
 static plock_status advance(plock_admin_session *admin_session, plock_interest *interest) {
