@@ -268,6 +268,11 @@ static VALUE store_primary_name(VALUE self) {
     return name ? rb_utf8_str_new_cstr(name) : Qnil;
 }
 
+/* sentinel_tls? -> are sentinels asked over TLS? */
+static VALUE store_sentinel_tls(VALUE self) {
+    return binding_bool(plock_config_sentinel_tls(plock_store_config(binding_store(self))));
+}
+
 /* The part at *place: nil, Integer, String or Array with its elements. The engine bounds the
  * depth. */
 static VALUE part(const plock_admin_session *admin_session, size_t *place) {
@@ -328,6 +333,7 @@ void binding_init_query(VALUE store_class) {
     rb_define_method(store_class, "converse", store_converse, -1);
     rb_define_method(store_class, "sentinels", store_sentinels, 0);
     rb_define_method(store_class, "primary_name", store_primary_name, 0);
+    rb_define_method(store_class, "sentinel_tls?", store_sentinel_tls, 0);
     rb_define_method(store_class, "replicas", store_replicas, 0);
     rb_define_method(store_class, "primaries", store_primaries, 0);
     rb_define_method(store_class, "node_of", store_node_of, 1);

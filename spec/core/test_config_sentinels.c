@@ -26,11 +26,13 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK_TEXT(own->username, "bob");
     CHECK_TEXT(own->password, "b&b");
     CHECK_INT(own->scheme, PLOCK_TCP);
+    CHECK(!plock_config_sentinel_tls(config));
     CHECK(own->ca_file == NULL);
     CHECK_INT(own->connect_timeout, 3 * PLOCK_SECOND);
     CHECK_STATUS(plock_config_set(config, "sentinel_tls", "true", &error), PLOCK_OK);
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     CHECK_TEXT(own->ca_file, "/ca");
+    CHECK(plock_config_sentinel_tls(config));
     CHECK(!plock_config_unverified(config));
     CHECK_STATUS(plock_config_set(config, "sentinel_verify", "none", &error), PLOCK_OK);
     CHECK(plock_config_unverified(config));
@@ -54,6 +56,7 @@ static void sentinels_have_options_of_their_own(void) {
     plock_config_free(config);
     config = read_url("redis://a");
     CHECK(!plock_config_primary_name(config));
+    CHECK(!plock_config_sentinel_tls(config));
     CHECK_STATUS(plock_config_set(config, "sentinel_password", "x", &error), PLOCK_BAD_CONFIG);
     CHECK_HAS(error.message, "names no sentinels");
     CHECK_STATUS(plock_config_set(config, "tls", "true", &error), PLOCK_BAD_CONFIG);

@@ -148,6 +148,10 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     end
   end
 
+  it "says that no TLS is needed where sentinels and primary are on this host" do
+    expect(finding(@group.url, "tls")).to include("level" => "fine", "message" => /none needed/)
+  end
+
   it "has nothing to say about a store without sentinels" do
     expect(finding(@group.primary.url)).to include("level" => "fine", "message" => /none needed/)
   end

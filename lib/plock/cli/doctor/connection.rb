@@ -79,12 +79,27 @@ module Plock
             return danger("TLS whose certificate is not verified: any server is trusted",
                           "leave verify out, and name the authority by ca_file")
           end
-          return fine("TLS, with a verified certificate") if server.store.url.start_with?("rediss")
+          return judge_sentinels if server.store.url.start_with?("rediss")
           return fine("none, and none needed: it does not leave this host") if server.local?
 
           advice(
             "none: a host on the path to the server can read the password and the tokens",
             "set tls-port on the server, and use rediss://"
+          )
+        end
+
+        private
+
+        def judge_sentinels
+          store = server.store
+          if store.sentinels.empty? || store.sentinel_tls? || server.local_sentinels?
+            return fine("TLS, with a verified certificate")
+          end
+
+          advice(
+            "TLS to the server, but the sentinels are asked in the clear: a host on the path to " \
+              "them can read their password, and name another server",
+            "set tls-port on the sentinels, and leave sentinel_tls out"
           )
         end
       end

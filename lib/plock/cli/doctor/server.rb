@@ -8,8 +8,10 @@ module Plock
       # A store's server, and what it reports about itself. It is asked over a connection like
       # those of locks: the same address, credentials, TLS and time limits.
       class Server
-        LOCAL = %r{\A(unix:|rediss?(\+\w+)?://(127\.|localhost\b|\[::1\]))}
-        private_constant :LOCAL
+        LOCAL = /\A(localhost|127(\.\d{1,3}){3}|::1)\z/i
+        UNIX = "unix:"
+        HOST = %r{\Arediss?://\[?(.+?)\]?:\d+(/\d+)?\z} # in the URL of one server
+        private_constant :LOCAL, :UNIX, :HOST
 
         # @return [Store]
         attr_reader :store
@@ -71,8 +73,18 @@ module Plock
           end
         end
 
-        # @return [Boolean] does its address lead to this very host?
-        def local? = store.url.match?(LOCAL)
+        # @return [Boolean] does its address lead to this very host? With sentinels: do those of all
+        #   of them, and of each server that they name?
+        def local?
+          return true if store.url.start_with?(UNIX)
+          return LOCAL.match?(place ? place[0] : store.url[HOST, 1]) if store.sentinels.empty?
+
+          named = sentinels.values.grep(Hash).map { |facts| facts["ip"] }
+          named.any? && local_sentinels? && named.all?(LOCAL)
+        end
+
+        # @return [Boolean] are all sentinels of the URL on this very host?
+        def local_sentinels? = store.sentinels.all? { |host, _| LOCAL.match?(host) }
 
         private
 

@@ -59,6 +59,9 @@ bool plock_config_sentinel(const plock_config *config, unsigned number, const ch
 /* The name by which the sentinels know the primary. NULL: the URL names no sentinels. */
 const char *plock_config_primary_name(const plock_config *config);
 
+/* Are sentinels asked over TLS? Returns false if the URL names none. */
+bool plock_config_sentinel_tls(const plock_config *config);
+
 /* Returns true for rediss:// with verify=none. The program should then log one warning. */
 bool plock_config_unverified(const plock_config *config);
 

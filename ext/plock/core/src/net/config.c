@@ -271,6 +271,10 @@ const char *plock_config_primary_name(const plock_config *config) {
     return config->sentinels ? config->sentinels->primary : NULL;
 }
 
+bool plock_config_sentinel_tls(const plock_config *config) {
+    return config->sentinels && config->sentinels->config->scheme == PLOCK_TLS_OVER_TCP;
+}
+
 static plock_status copy_text(char **to, const char *from, plock_error *error) {
     return from ? plock__config_text(to, "an option", from, error) : PLOCK_OK;
 }
