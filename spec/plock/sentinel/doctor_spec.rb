@@ -139,6 +139,19 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     @group.servers.each(&:continue_process)
   end
 
+  it "warns of sentinels that name different primaries" do
+    servers = Array.new(2) { redis_server }
+    places = servers.map do |server|
+      monitor = ["main", "127.0.0.1", server.port.to_s, "1"]
+      "127.0.0.1:#{redis_server(:sentinel, monitor: monitor).port}"
+    end
+    named = servers.map { |server| "127.0.0.1:#{server.port}" }.join(", ")
+    expect(finding("redis+sentinel://#{places.join(",")}/main")).to include(
+      "level" => "danger", "message" => "the sentinels name different primaries: #{named}",
+      "remedy" => /SENTINEL RESET/
+    )
+  end
+
   # A number behind the sentinels is a name, too, not a database.
   it "asks for the primary by its name, whatever that is" do
     monitor = ["5", "127.0.0.1", redis_server.port.to_s, "1"]
