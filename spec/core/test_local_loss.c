@@ -282,15 +282,6 @@ static void is_released_and_cancelled(plock_lease *lease) {
     plock_lease_cancel(lease);
 }
 
-/* Before the same file can be replaced, the worker thread must unmap it. */
-static plock_status acquire_soon(plock_lease *lease) {
-    unsigned rounds = 0;
-    plock_status status;
-    while ((status = local_acquire(lease, LONG, 0)) == PLOCK_PROTOCOL && test_patient(&rounds))
-        continue;
-    return status;
-}
-
 /* The leases are still there, as in Ruby until they are collected. */
 static void a_process_that_has_released_is_not_refused(void) {
     static const plock_local_acquire_options TERMS[] = {
@@ -327,7 +318,7 @@ static void a_process_that_has_released_is_not_refused(void) {
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
         plock_lease *lease = local_lease(store, "k");
-        if (!CHECK_STATUS(i < 5 ? local_acquire(lease, LONG, 0) : acquire_soon(lease), PLOCK_OK))
+        if (!CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK))
             fprintf(stderr, "fate %d: %s\n", i, plock_lease_error(lease)->message);
         plock_lease_free(lease);
         plock_lease_free(waiting);
@@ -766,14 +757,6 @@ static void a_process_with_nothing_in_the_file_starts_again(void) {
     clear();
 }
 
-/* As acquire_soon. */
-static plock_status does_soon(const struct kind *kind, struct retry *e) {
-    unsigned rounds = 0;
-    plock_status status;
-    while ((status = kind->does(e)) == PLOCK_PROTOCOL && test_patient(&rounds)) continue;
-    return status;
-}
-
 /* Otherwise two threads of this process would be inside: one does not know yet that it has lost its
  * lease in the old file, and one is in the new file. */
 static void a_process_with_a_lease_in_the_file_is_refused_another(void) {
@@ -796,7 +779,7 @@ static void a_process_with_a_lease_in_the_file_is_refused_another(void) {
             CHECK(plock_lease_lost(lease));
             CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
             plock_lease_free(lease);
-            CHECK_STATUS(does_soon(&KINDS[kind], &e), KINDS[kind].in_a_new_file);
+            CHECK_STATUS(KINDS[kind].does(&e), KINDS[kind].in_a_new_file);
             holds_what_it_says(&e, KINDS[kind].held);
             is_done(&e);
             plock_local_close(second);

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -111,40 +110,78 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
     return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed;
 }
 
-/* Returns the map of this file, retained; NULL: none. With the lock held. */
-static plock__local_map *mapped(dev_t device, ino_t inode) {
+/* What a search finds besides the map: lost maps of the same file. */
+typedef struct lost_maps {
+    const plock__local_map *in_use; /* one in which the process holds or waits for something */
+    plock__local_unneeded unneeded; /* one that the stores had */
+} lost_maps;
+
+/* Returns the map of this file, retained; NULL: none. With the lock held. The file may have been
+ * harmed since a map of it was last used: no other process could then replace it. */
+static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
+    *lost = (lost_maps){.in_use = NULL};
     for (plock__local_map *map = maps; map; map = map->next) {
         if (map->device != device || map->inode != inode) continue;
-        if (plock__local_lost(map)) {
-            plock__local_leave_harmed(map);
-        } else if (plock__local_look_at_path(map) == PLOCK__LOCAL_IN_PLACE) {
-            map->references++;
-            return map;
+        if (!plock__local_lost(map)) {
+            const enum plock__local_loss loss = plock__local_look_at_path(map);
+            if (loss == PLOCK__LOCAL_IN_PLACE) {
+                map->references++;
+                return map;
+            }
+            plock__local_lose(map, loss);
         }
+        plock__local_leave_lost(map);
+        if (map->users > 0)
+            lost->in_use = map;
+        else if (!lost->unneeded.count)
+            lost->unneeded = plock__local_retire(map);
     }
     return NULL;
 }
 
-/* Returns the map that this process already has. With POSIX locks, a second map would do harm: its
- * lock would not exclude the same process, and its close would drop the first map's locks. */
-static plock__local_map *known(int folder, const char *name) {
+/* Finds the map that this process already has; *map is NULL if it has none. With POSIX locks, a
+ * second map would do harm: its lock would not exclude the same process, and its close would drop
+ * the first map's locks. PLOCK_OK, or the loss of a map in which the process still holds or waits
+ * for something. */
+static plock_status known(plock__local_map **map, int folder, const char *name,
+                          plock_error *error) {
     struct stat found;
-    if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return NULL;
+    lost_maps lost;
+    if (fstatat(folder, name, &found, AT_SYMLINK_NOFOLLOW)) return PLOCK_OK;
     plock__enter();
-    plock__local_map *map = mapped(found.st_dev, found.st_ino);
+    *map = mapped(found.st_dev, found.st_ino, &lost);
+    const plock_status status =
+        !*map && lost.in_use ? plock__local_loss_of(lost.in_use, error) : PLOCK_OK;
     plock__leave();
-    return map;
+    plock__local_let_maps_go(&lost.unneeded);
+    return status;
+}
+
+/* With POSIX locks, the close of a lost map would drop the locks of the next map of the file. So
+ * there is none until then, unless a pinned map is never closed. PLOCK_OK, or the loss. */
+static plock_status refuse_beside_lost(int fd, plock_error *error) {
+    struct stat found;
+    plock_status status = PLOCK_OK;
+    if (plock__local_life_is_shared() || fstat(fd, &found)) return PLOCK_OK;
+    plock__enter();
+    for (const plock__local_map *map = maps; map && !status; map = map->next)
+        if (map->device == found.st_dev && map->inode == found.st_ino && !map->pinned)
+            status = plock__local_loss_of(map, error);
+    plock__leave();
+    return status;
 }
 
 /* Adds the map to the list. If another thread was quicker, its map is used. */
 static plock__local_map *enlist(plock__local_map *map) {
+    lost_maps lost;
     plock__enter();
-    plock__local_map *other = mapped(map->device, map->inode);
+    plock__local_map *other = mapped(map->device, map->inode, &lost);
     if (!other) {
         map->next = maps;
         maps = map;
     }
     plock__leave();
+    plock__local_let_maps_go(&lost.unneeded);
     if (!other) return map;
     unmap(map);
     return other;
@@ -182,7 +219,11 @@ static const char OTHER_ROOM[] = "it was made with room for another number of ke
 static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v,
                         const char *path, unsigned keys, const char *remade, plock_error *error) {
     if (!v->why && (!keys || keys == v->title.keys)) {
-        const plock_status status = map_file(map, fd, path, v, error);
+        plock_status status = refuse_beside_lost(fd, error);
+        if (status)
+            (void)close(fd);
+        else
+            status = map_file(map, fd, path, v, error);
         if (*map) (*map)->remade = remade;
         return status;
     }
@@ -193,7 +234,8 @@ static plock_status use(plock__local_map **map, int fd, const plock__local_verdi
 /* Finds a map of this process. PLOCK_AGAIN: it has none. */
 static plock_status find(plock__local_map **map, int folder, const char *name, const char *path,
                          unsigned keys, plock_error *error) {
-    if (!(*map = known(folder, name))) return PLOCK_AGAIN;
+    const plock_status status = known(map, folder, name, error);
+    if (!*map) return status ? status : PLOCK_AGAIN;
     if (!keys || keys == (*map)->key_count) return PLOCK_OK;
     plock__local_release(*map);
     *map = NULL;
@@ -261,49 +303,6 @@ static plock_status make_or_use(plock__local_map **map, int folder, const char *
     }
 }
 
-static int try_lock(int fd, int how) {
-    int failed;
-    do failed = flock(fd, how | LOCK_NB);
-    while (failed && errno == EINTR);
-    return failed;
-}
-
-/* Takes the lock on making the file. PLOCK_AGAIN: another process has it. */
-static plock_status lock_making(int *fd, int folder, const char *name, const char *path,
-                                plock_error *error) {
-    char beside[300];
-    const int length = snprintf(beside, sizeof beside, "%s.lock", name);
-    if (length < 0 || (size_t)length >= sizeof beside)
-        return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, "its name is too long", "");
-    if (*fd < 0) {
-        *fd = openat(folder, beside, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                     S_IRUSR | S_IWUSR);
-        if (*fd < 0)
-            return plock__local_unusable(error, path,
-                                         "opening the file that is locked while it is made", errno);
-        /* the umask may have taken rights of the user's own */
-        (void)fchmod(*fd, S_IRUSR | S_IWUSR);
-    }
-    if (!try_lock(*fd, LOCK_EX)) return PLOCK_OK;
-    return errno == EWOULDBLOCK ? PLOCK_AGAIN
-                                : plock__local_unusable(error, path, "locking the folder", errno);
-}
-
-/* Locks the folder, because systemd-tmpfiles(8) does not clean up a locked one. The times of the
- * file do not show its use: a write through a mapping does not change them. If a clean-up is
- * running, this waits a moment for its end. */
-static void hold_folder(plock__local_map *map, int folder) {
-    const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
-    plock__enter();
-    const bool first = map->folder < 0;
-    if (first) map->folder = folder;
-    plock__leave();
-    if (!first) (void)close(folder); /* another store has it already */
-    for (int tries = 0; first && tries < 20 && try_lock(folder, LOCK_SH) && errno == EWOULDBLOCK;
-         tries++)
-        (void)nanosleep(&moment, NULL);
-}
-
 plock_status plock__local_attach(plock__local_map **map, const char *path, unsigned keys,
                                  plock_error *error) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
@@ -314,7 +313,7 @@ plock_status plock__local_attach(plock__local_map **map, const char *path, unsig
     plock_status status = plock__local_open_folder(path, &folder, &name, error);
     if (status) return status;
     while ((status = find_or_use(map, folder, name, path, keys, error)) == PLOCK_AGAIN &&
-           (status = lock_making(&lock, folder, name, path, error)) == PLOCK_AGAIN &&
+           (status = plock__local_lock_making(&lock, folder, name, path, error)) == PLOCK_AGAIN &&
            plock_now() < deadline)
         (void)nanosleep(&moment, NULL);
     if (status == PLOCK_AGAIN)
@@ -327,7 +326,7 @@ plock_status plock__local_attach(plock__local_map **map, const char *path, unsig
                                      "another program changes it while it is made", "");
     if (lock >= 0) (void)close(lock);
     if (*map)
-        hold_folder(*map, folder);
+        plock__local_hold_folder(*map, folder);
     else
         (void)close(folder);
     return status;

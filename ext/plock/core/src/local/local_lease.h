@@ -148,6 +148,9 @@ typedef struct plock__local_unneeded {
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 
+/* Takes the map away from all stores, because none can use it any more. With the lock held. */
+plock__local_unneeded plock__local_retire(plock__local_map *map);
+
 /* Takes the map away from a lease that no longer needs it, and returns it for release; NULL: it is
  * still needed, or there is none. With the lock held. */
 plock__local_map *plock__local_unused(plock_local_lease *lease);

@@ -108,9 +108,12 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
 }
 
 /* POSIX locks do not exclude their own process, and the place may be that of a newer map. */
-void plock__local_leave_harmed(const plock__local_map *map) {
-    if (atomic_load(&map->loss) == PLOCK__LOCAL_HARMED && plock__local_life_is_shared())
-        plock__local_leave_place(map);
+void plock__local_leave_lost(const plock__local_map *map) {
+    const int loss = atomic_load(&map->loss);
+    const bool unused = map->users == 0 && !map->pinned;
+    const bool damaged = loss == PLOCK__LOCAL_DAMAGED || loss == PLOCK__LOCAL_ABSURD;
+    if (!plock__local_life_is_shared()) return;
+    if (loss == PLOCK__LOCAL_HARMED || (damaged && unused)) plock__local_leave_place(map);
 }
 
 plock_status plock__local_loss_of(const plock__local_map *map, plock_error *error) {

@@ -147,10 +147,11 @@ void plock__local_make_readable(plock__local_map *map);
 /* Marks the file as lost: nothing in it counts any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
-/* Gives up the place in a lost file that was truncated or written over. The thread that noticed the
- * loss may not have done so yet, and until then this process itself keeps the file from being
- * replaced. */
-void plock__local_leave_harmed(const plock__local_map *map);
+/* Gives up the place in a lost file if it keeps nothing but the file from being replaced. A file
+ * that was truncated or written over has no record of what is held. The thread that noticed that
+ * may not have given up the place yet. In a damaged file, the claims of leases that were let go of
+ * stay, and count for as long as this process has its place. With the lock held. */
+void plock__local_leave_lost(const plock__local_map *map);
 
 /* Returns PLOCK_OK, or the loss that plock__local_check found before. */
 PLOCK_MUST_USE plock_status plock__local_loss_of(const plock__local_map *map, plock_error *error);
@@ -187,6 +188,16 @@ PLOCK_MUST_USE plock_status plock__local_open_folder(const char *path, int *fold
 
 /* Checks that this is a regular file of the user's, which no other user can write to. */
 PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, plock_error *error);
+
+/* Takes the lock on making the file, for which *fd is opened if it is -1. The caller closes *fd.
+ * PLOCK_OK, PLOCK_AGAIN (another process has the lock), or as plock__local_unusable. */
+PLOCK_MUST_USE plock_status plock__local_lock_making(int *fd, int folder, const char *name,
+                                                     const char *path, plock_error *error);
+
+/* Locks the folder, because systemd-tmpfiles(8) does not clean up a locked one. The times of the
+ * file do not show its use: a write through a mapping does not change them. If a clean-up is
+ * running, this waits a moment for its end. The map keeps the descriptor `folder`. */
+void plock__local_hold_folder(plock__local_map *map, int folder);
 
 /* --- local_section.c --- */
 

@@ -2,13 +2,16 @@
 
 #include "base/failure.h"
 #include "base/memory.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/vfs.h>
@@ -190,4 +193,45 @@ plock_status plock__local_accept_file(int fd, const char *path, plock_error *err
     if (found.st_mode & OTHERS_WRITE)
         return refuse(error, path, "others can write to it; its mode must be 0600");
     return PLOCK_OK;
+}
+
+/* --- locks beside the file --- */
+
+static int try_lock(int fd, int how) {
+    int failed;
+    do failed = flock(fd, how | LOCK_NB);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
+plock_status plock__local_lock_making(int *fd, int folder, const char *name, const char *path,
+                                      plock_error *error) {
+    char beside[300];
+    const int length = snprintf(beside, sizeof beside, "%s.lock", name);
+    if (length < 0 || (size_t)length >= sizeof beside)
+        return refuse(error, path, "its name is too long");
+    if (*fd < 0) {
+        *fd = openat(folder, beside, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                     S_IRUSR | S_IWUSR);
+        if (*fd < 0)
+            return plock__local_unusable(error, path,
+                                         "opening the file that is locked while it is made", errno);
+        /* the umask may have taken rights of the user's own */
+        (void)fchmod(*fd, S_IRUSR | S_IWUSR);
+    }
+    if (!try_lock(*fd, LOCK_EX)) return PLOCK_OK;
+    return errno == EWOULDBLOCK ? PLOCK_AGAIN
+                                : plock__local_unusable(error, path, "locking the folder", errno);
+}
+
+void plock__local_hold_folder(plock__local_map *map, int folder) {
+    const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
+    plock__enter();
+    const bool first = map->folder < 0;
+    if (first) map->folder = folder;
+    plock__leave();
+    if (!first) (void)close(folder); /* another store has it already */
+    for (int tries = 0; first && tries < 20 && try_lock(folder, LOCK_SH) && errno == EWOULDBLOCK;
+         tries++)
+        (void)nanosleep(&moment, NULL);
 }

@@ -6,6 +6,7 @@
 #include "plock/process.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static plock_local *stores; /* all stores of this process; under the lock */
 
@@ -16,6 +17,12 @@ static plock_status initialize(void) {
     const plock_status status = plock_initialize();
     if (!status) (void)pthread_once(&once, start);
     return status;
+}
+
+/* Otherwise the path has never led anywhere. */
+static bool leads_somewhere(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0;
 }
 
 plock_status plock_local_open(plock_local **out, const char *path, unsigned keys,
@@ -42,8 +49,8 @@ plock_status plock_local_open(plock_local **out, const char *path, unsigned keys
     if (!status) status = plock__local_use(store, &map, error);
     if (map) plock__local_release(map);
     plock__end_step();
-    /* a path that has never led anywhere */
-    if (status == PLOCK_DISCONNECTED) status = error->status = PLOCK_BAD_CONFIG;
+    if (status == PLOCK_DISCONNECTED && !leads_somewhere(store->path))
+        status = error->status = PLOCK_BAD_CONFIG;
     if (status)
         plock_local_close(store);
     else
@@ -55,16 +62,14 @@ const char *plock_local_path(const plock_local *store) { return store->path; }
 
 const char *plock_local_remade(const plock_local *store) { return store->remade; }
 
-/* Takes the map away from all stores, because none can use it any more. Returns how many references
- * the caller has to give up. With the lock held. */
-static unsigned retire(const plock__local_map *map) {
-    unsigned count = 0;
+plock__local_unneeded plock__local_retire(plock__local_map *map) {
+    plock__local_unneeded unneeded = {.retired = map};
     for (plock_local *store = stores; store; store = store->next) {
         if (store->map != map) continue;
         store->map = NULL;
-        count++;
+        unneeded.count++;
     }
-    return count;
+    return unneeded;
 }
 
 /* Retains the map that the store has; *out is NULL if it has none that can be used. A lost map is
@@ -82,7 +87,7 @@ static plock_status current(plock_local *store, plock__local_map **out, plock_er
     if (own && !checked) return PLOCK_OK;
     plock__enter();
     const bool stays = own && map->users > 0;
-    unsigned left = stays ? 0 : 1 + retire(map);
+    unsigned left = stays ? 0 : 1 + plock__local_retire(map).count;
     plock__leave();
     if (stays) return checked;
     *out = NULL;
@@ -162,7 +167,8 @@ plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;
     if (lease->state != PLOCK__LEASE_LOST) plock__local_set_state(lease, PLOCK__LEASE_NONE);
-    const unsigned count = used && --used->users == 0 && plock__local_lost(used) ? retire(used) : 0;
+    const unsigned count =
+        used && --used->users == 0 && plock__local_lost(used) ? plock__local_retire(used).count : 0;
     return (plock__local_unneeded){
         .retired = used, .count = count, .unused = plock__local_unused(lease)};
 }

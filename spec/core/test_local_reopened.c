@@ -1,0 +1,171 @@
+/* The embedded store: its file is lost, and the same process, or another one, opens the path again.
+ */
+#include "local_support.h"
+
+#include "base/platform.h"
+#include "local/local_lease.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#if TEST_TSAN
+/* As in test_local_loss.c. */
+const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
+const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
+#endif
+
+static const plock_ns LONG = 3600 * PLOCK_SECOND;
+
+/* After that, a request that only reads checks the file once more. */
+static const useconds_t LOOKED_AT = 20000;
+
+static void write_over(size_t offset, const void *bytes, size_t length) {
+    const int fd = open(local_path(), O_RDWR);
+    CHECK(fd >= 0 && pwrite(fd, bytes, length, (off_t)offset) == (ssize_t)length);
+    (void)close(fd);
+}
+
+static void is_truncated(void) { CHECK(truncate(local_path(), 0) == 0); }
+
+static void its_title_is_written_over(void) { write_over(0, "nonsense", 8); }
+
+static void is_marked_as_damaged(void) {
+    write_over(offsetof(plock__local_header, damaged), &(uint32_t){1}, sizeof(uint32_t));
+}
+
+static void is_moved_away_and_back(const plock_lease *missed_by) {
+    char aside[600];
+    CHECK(snprintf(aside, sizeof aside, "%s.aside", local_path()) > 0);
+    CHECK(rename(local_path(), aside) == 0);
+    (void)usleep(LOOKED_AT);
+    CHECK(plock_lease_lost(missed_by));
+    CHECK(rename(aside, local_path()) == 0);
+}
+
+static void serves(plock_local *store) {
+    plock_lease *lease = local_lease(store, "k");
+    if (!CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK))
+        fprintf(stderr, "%s\n", plock_lease_error(lease)->message);
+    plock_lease_free(lease);
+}
+
+static void cannot_be_opened(plock_status expected, const char *why) {
+    plock_local *store = NULL;
+    plock_error error = {.status = PLOCK_OK};
+    CHECK_STATUS(plock_local_open(&store, local_path(), 0, &error), expected);
+    CHECK_HAS(error.message, why);
+    plock_local_close(store);
+}
+
+/* --- another store of the process has the file --- */
+
+static void (*const HARMS[])(void) = {is_truncated, its_title_is_written_over};
+enum { HARMS_COUNT = sizeof HARMS / sizeof *HARMS };
+
+static void a_store_that_is_not_used_keeps_no_file_from_another(void) {
+    for (int i = 0; i < HARMS_COUNT; i++) {
+        plock_local *unused = local_open();
+        HARMS[i]();
+        plock_local *store = local_open();
+        serves(store);
+        serves(unused);
+        plock_local_close(store);
+        plock_local_close(unused);
+    }
+}
+
+static void a_process_with_a_lease_in_a_harmed_file_opens_no_other(void) {
+    for (int i = 0; i < HARMS_COUNT; i++) {
+        plock_local *store = local_open();
+        plock_lease *lease = local_lease(store, "k");
+        CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+        HARMS[i]();
+        cannot_be_opened(PLOCK_PROTOCOL, "its file was truncated or written over");
+        CHECK(plock__local_lost(store->map));
+        CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+        plock_local *other = local_open();
+        serves(other);
+        plock_local_close(other);
+        plock_lease_free(lease);
+        plock_local_close(store);
+    }
+}
+
+/* With locks of the process, the end of the first map would take the lock of the second one. */
+static void a_lost_file_that_is_put_back_is_not_used_until_its_leases_are_let_go_of(void) {
+    plock_local *store = local_open(), *other = local_open();
+    plock_lease *lease = local_lease(store, "k"), *second = local_lease(other, "l");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    plock_local_disconnect(other);
+    is_moved_away_and_back(lease);
+    CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_DISCONNECTED);
+    CHECK_HAS(plock_lease_error(second)->message, "was removed, renamed or replaced");
+    cannot_be_opened(PLOCK_DISCONNECTED, "was removed, renamed or replaced");
+    CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+    CHECK_STATUS(local_acquire(second, LONG, PLOCK_SECOND), PLOCK_OK);
+    CHECK(plock_lease_valid(second));
+    plock_lease_free(lease);
+    plock_lease_free(second);
+    plock_local_close(other);
+    plock_local_close(store);
+}
+
+static void be_refused(void *unused) {
+    (void)unused;
+    plock_lease *lease = local_lease(local_open(), "l");
+    if (local_acquire(lease, LONG, 0) != PLOCK_REFUSED) _exit(1);
+}
+
+/* As long as a job, here this test, has the lost map. */
+static void the_end_of_a_lost_map_takes_nothing_from_the_next_one(void) {
+    plock_local *store = local_open();
+    plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "l");
+    CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
+    plock__local_map *lost = plock__local_retain(store->map);
+    is_moved_away_and_back(lease);
+    CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+    const plock_status status = local_acquire(second, LONG, 0);
+    if (!plock__local_life_is_shared()) CHECK_STATUS(status, PLOCK_DISCONNECTED);
+    plock__local_release(lost);
+    if (status) CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_OK);
+    CHECK_INT(local_status_of(local_child(be_refused, NULL)), 0);
+    plock_lease_free(lease);
+    plock_lease_free(second);
+    plock_local_close(store);
+}
+
+/* --- what counts in a damaged file --- */
+
+static void a_claim_of_an_unused_map_does_not_count(void) {
+    static const plock_local_acquire_options TERMS[] = {
+        {.ttl = 3600 * PLOCK_SECOND},
+        {.ttl = 3600 * PLOCK_SECOND, .watched = true},
+        {.ttl = 3600 * PLOCK_SECOND, .renews = true},
+    };
+    for (size_t i = 0; i < sizeof TERMS / sizeof *TERMS; i++) {
+        plock_local *store = local_open();
+        plock_lease *lease = local_lease(store, "k");
+        CHECK_STATUS(local_acquire_as(lease, &TERMS[i]), PLOCK_OK);
+        plock__local_map *of_a_job = plock__local_retain(store->map);
+        is_marked_as_damaged();
+        (void)usleep(LOOKED_AT);
+        CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
+        serves(store);
+        plock__local_release(of_a_job);
+        plock_lease_free(lease);
+        plock_local_close(store);
+    }
+}
+
+int main(void) {
+    local_begin();
+    RUN(a_store_that_is_not_used_keeps_no_file_from_another);
+    RUN(a_process_with_a_lease_in_a_harmed_file_opens_no_other);
+    RUN(a_lost_file_that_is_put_back_is_not_used_until_its_leases_are_let_go_of);
+    RUN(the_end_of_a_lost_map_takes_nothing_from_the_next_one);
+    RUN(a_claim_of_an_unused_map_does_not_count);
+    local_end();
+    return test_end("local_reopened");
+}
