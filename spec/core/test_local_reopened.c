@@ -6,6 +6,7 @@
 #include "local/local_lease.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ const char *__tsan_default_suppressions(void) __attribute__((visibility("default
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
 
-static const plock_ns LONG = 3600 * PLOCK_SECOND;
+static const plock_ns LONG = 3600 * PLOCK_SECOND, SHORT = 100 * PLOCK_MILLISECOND;
 
 /* After that, a request that only reads checks the file once more. */
 static const useconds_t LOOKED_AT = 20000;
@@ -57,6 +58,14 @@ static void cannot_be_opened(plock_status expected, const char *why) {
     CHECK_STATUS(plock_local_open(&store, local_path(), 0, &error), expected);
     CHECK_HAS(error.message, why);
     plock_local_close(store);
+}
+
+static plock_status opened(void) {
+    plock_local *store = NULL;
+    plock_error error;
+    const plock_status status = plock_local_open(&store, local_path(), 0, &error);
+    plock_local_close(store);
+    return status;
 }
 
 /* --- another store of the process has the file --- */
@@ -159,6 +168,80 @@ static void a_claim_of_an_unused_map_does_not_count(void) {
     }
 }
 
+struct holder {
+    plock_local_acquire_options terms;
+    bool forgets;
+    int ready[2];
+};
+
+static void hold_on(const struct holder *holder) {
+    plock_lease *lease = local_lease(local_open(), "k");
+    CHECK_STATUS(local_acquire_as(lease, &holder->terms), PLOCK_OK);
+    if (holder->forgets) plock_local_lease_forget(lease);
+}
+
+static void hold_on_there(void *context) {
+    const struct holder *holder = context;
+    hold_on(holder);
+    if (write(holder->ready[1], "", 1) != 1) _exit(1);
+    for (;;) (void)pause();
+}
+
+static pid_t start(struct holder *holder) {
+    char byte;
+    CHECK(pipe(holder->ready) == 0);
+    const pid_t pid = local_child(hold_on_there, holder);
+    CHECK(read(holder->ready[0], &byte, 1) == 1);
+    return pid;
+}
+
+static void stop(const struct holder *holder, pid_t pid) {
+    CHECK(kill(pid, SIGKILL) == 0);
+    (void)local_status_of(pid);
+    for (int end = 0; end < 2; end++) (void)close(holder->ready[end]);
+}
+
+static bool can_be_opened_soon(void) {
+    unsigned rounds = 0;
+    plock_status status;
+    while ((status = opened()) == PLOCK_PROTOCOL && test_patient(&rounds)) continue;
+    return CHECK_STATUS(status, PLOCK_OK);
+}
+
+static void a_lease_that_has_ended_by_time_does_not_count(void) {
+    struct holder holder = {.terms = {.ttl = SHORT}, .forgets = true};
+    const pid_t pid = start(&holder);
+    is_marked_as_damaged();
+    CHECK(can_be_opened_soon());
+    CHECK_INT(kill(pid, 0), 0);
+    stop(&holder, pid);
+}
+
+static void nor_does_one_of_this_process(void) {
+    hold_on(&(struct holder){.terms = {.ttl = SHORT}, .forgets = true});
+    is_marked_as_damaged();
+    CHECK(can_be_opened_soon());
+}
+
+/* The end of a renewed claim is the end of its process. */
+static void but_one_that_no_other_process_would_end_does(void) {
+    static const struct holder HOLDERS[] = {
+        {.terms = {.ttl = 3600 * PLOCK_SECOND}, .forgets = true},
+        {.terms = {.ttl = 3600 * PLOCK_SECOND}},
+        {.terms = {.ttl = 100 * PLOCK_MILLISECOND, .renews = true, .watched = true}},
+        {.terms = {.ttl = 100 * PLOCK_MILLISECOND, .renews = true, .automatic = true}},
+    };
+    for (size_t i = 0; i < sizeof HOLDERS / sizeof *HOLDERS; i++) {
+        struct holder holder = HOLDERS[i];
+        const pid_t pid = start(&holder);
+        is_marked_as_damaged();
+        (void)usleep((useconds_t)(2 * SHORT / 1000));
+        cannot_be_opened(PLOCK_PROTOCOL, "other processes use it");
+        stop(&holder, pid);
+        CHECK_STATUS(opened(), PLOCK_OK);
+    }
+}
+
 int main(void) {
     local_begin();
     RUN(a_store_that_is_not_used_keeps_no_file_from_another);
@@ -166,6 +249,9 @@ int main(void) {
     RUN(a_lost_file_that_is_put_back_is_not_used_until_its_leases_are_let_go_of);
     RUN(the_end_of_a_lost_map_takes_nothing_from_the_next_one);
     RUN(a_claim_of_an_unused_map_does_not_count);
+    RUN(a_lease_that_has_ended_by_time_does_not_count);
+    RUN(nor_does_one_of_this_process);
+    RUN(but_one_that_no_other_process_would_end_does);
     local_end();
     return test_end("local_reopened");
 }

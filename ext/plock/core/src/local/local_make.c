@@ -1,5 +1,6 @@
 /* The layout of a local store's file, the checks of an existing file, and a new file. */
 #include "local/local_make.h"
+#include "local/local_table.h"
 
 #include "base/failure.h"
 #include "base/random.h"
@@ -128,7 +129,8 @@ plock__local_verdict plock__local_judge(int fd) {
     write_title(&wanted, title.keys);
     int64_t seen_at;
     memcpy(&seen_at, page + offsetof(plock__local_header, seen_at), sizeof seen_at);
-    v.rebooted = title.clock == wanted.clock && seen_at > plock_now();
+    v.same_clock = title.clock == wanted.clock;
+    v.rebooted = v.same_clock && seen_at > plock_now();
     v.left_over = v.rebooted || (*title.boot && *wanted.boot &&
                                  memcmp(title.boot, wanted.boot, sizeof title.boot) != 0);
     v.why = "it was truncated";
@@ -182,12 +184,20 @@ static bool is_closed(int fd) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
 
+/* Has a holder's claim ended by time? Then any process would end it. In a damaged file, its process
+ * can no longer extend it. */
+static bool is_over(const plock__local_claim *claim, uint32_t number, plock_ns now) {
+    return plock__state(claim) != PLOCK__WAITING && now >= atomic_load(&claim->until) &&
+           claim->canary == (PLOCK__CLAIM_CANARY ^ number);
+}
+
 /* Does a living process have this claim, as a holder or a waiter? */
-static bool counts(int fd, const plock__local_plan *p, const plock__local_claim *claim) {
+static bool counts(int fd, const plock__local_plan *p, const plock__local_claim *claim,
+                   uint32_t number, plock_ns now) {
     const unsigned state = plock__state(claim);
     const uint64_t process = atomic_load(&claim->process), slot = process % PLOCK__LOCAL_PROCESSES;
     plock__local_process found;
-    if (state == PLOCK__FREE || state >= PLOCK__KEPT) return false;
+    if (state == PLOCK__FREE || state >= PLOCK__KEPT || is_over(claim, number, now)) return false;
     if (!process || !plock__local_used(fd, (uint32_t)slot, 1)) return false;
     if (pread(fd, &found, sizeof found, (off_t)(p->processes + slot * sizeof found)) !=
         sizeof found)
@@ -199,8 +209,9 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
 
 /* Does a process hold a lock in the file, or wait for one? A process that only has the file open
  * notices the loss at its next use. If the records are incomplete, every process that has the file
- * open counts. */
-static bool is_needed(int fd) {
+ * open counts. If the times are of another clock, or may be, each claim counts. */
+static bool is_needed(int fd, const plock__local_verdict *v) {
+    const plock_ns now = v->same_clock ? plock_now() : INT64_MIN;
     enum { AT_ONCE = 64 };
     plock__local_claim claims[AT_ONCE];
     if (!plock__local_used(fd, 0, PLOCK__LOCAL_PROCESSES)) return false;
@@ -214,7 +225,7 @@ static bool is_needed(int fd) {
             (ssize_t)length)
             return true;
         for (uint32_t i = 0; i < count; i++)
-            if (counts(fd, &p, &claims[i])) return true;
+            if (counts(fd, &p, &claims[i], first + i, now)) return true;
     }
     return false;
 }
@@ -236,7 +247,7 @@ plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
     if (keeps(v))
         return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why,
                                    ", and locks in it are kept for some time");
-    if (!v->usable && is_needed(fd))
+    if (!v->usable && is_needed(fd, v))
         return plock__local_refuse(error, PLOCK_PROTOCOL, path, v->why,
                                    ", and other processes use it");
     return PLOCK_OK;

@@ -15,7 +15,8 @@ plock__local_plan plock__local_plan_for(uint32_t keys);
 typedef struct plock__local_verdict {
     /* ours: the file is plock's; readable: its title can be read */
     bool ours, readable, usable;
-    bool rebooted; /* the clock shows an earlier time than the file, which proves a reboot */
+    bool same_clock; /* the file's times are of this process's clock */
+    bool rebooted;   /* the clock shows an earlier time than the file, which proves a reboot */
     /* rebooted, or the boot id differs, which another container may cause, too */
     bool left_over;
     const char *why; /* why the file cannot be used; NULL: it can */
