@@ -272,6 +272,40 @@ static void a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_fr
     plock_local_close(store);
 }
 
+static void a_lease_that_was_broken_does_not_oust_the_next_one_in_its_record(void) {
+    plock_interest interest;
+    plock_local *store = local_open();
+    plock_lease *held = local_lease(store, "l"), *broken = local_lease(store, "k"),
+                *waiting = local_lease(store, "l");
+    CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
+    atomic_store(&moment, BEFORE);
+    plock__local_before(PLOCK__REGISTERS, await_program);
+    CHECK_STATUS(
+        local_acquire_as(
+            broken, &(plock_local_acquire_options){.ttl = LONG, .renews = true, .automatic = true}),
+        PLOCK_OK);
+    await(ABOUT_TO);
+    CHECK_STATUS(local_break(store, "k"), PLOCK_OK);
+    CHECK_STATUS(plock_local_lease_acquire(
+                     waiting, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+                 PLOCK_OK);
+    CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
+    CHECK_INT(plock__local_lease(waiting)->claim, plock__local_lease(broken)->claim);
+    plock__local_before(PLOCK__LOOKS, note_that_it_looks);
+    plock__local_has_to_look(plock__local_lease(waiting));
+    atomic_store(&moment, MAY);
+    await(LOOKS);
+    CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
+    CHECK_STATUS(local_release(held), PLOCK_OK);
+    CHECK_STATUS(local_finish(waiting), PLOCK_OK);
+    CHECK_STATUS(local_release(broken), PLOCK_NOT_OWNER);
+    plock__local_before(PLOCK__LOOKS, NULL);
+    plock_lease_free(held);
+    plock_lease_free(broken);
+    plock_lease_free(waiting);
+    plock_local_close(store);
+}
+
 int main(void) {
     local_begin();
     RUN(a_waiter_too_late_for_its_turn_does_not_hold_beside_another);
@@ -279,6 +313,7 @@ int main(void) {
     RUN(its_patience_is_not_longer_for_that);
     RUN(a_process_that_was_inside_since_is_not_checked);
     RUN(a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_freed);
+    RUN(a_lease_that_was_broken_does_not_oust_the_next_one_in_its_record);
     RUN(a_waiter_in_a_removed_file_gets_no_lease_there);
     RUN(and_notices_by_itself);
 #ifdef PLOCK__OFD

@@ -294,7 +294,8 @@ void plock__local_pretend_file_system(long magic);
 /* Tests set a function that runs once at one of these moments: the worker thread has chosen a
  * lease and has not looked yet; an attendant has stopped and is not freed yet; a map has left the
  * process's list and is still mapped; a map has no place yet; the size of a file is about to be
- * checked; a loss is known and the place in the file is not given up yet. */
+ * checked; a loss is known and the place in the file is not given up yet; a lease that was left
+ * alone at first was found held, and is not registered yet. */
 enum plock__local_moment {
     PLOCK__LOOKS,
     PLOCK__IS_FREED,
@@ -302,6 +303,7 @@ enum plock__local_moment {
     PLOCK__TAKES_PLACE,
     PLOCK__MEASURES,
     PLOCK__LEAVES_PLACE,
+    PLOCK__REGISTERS,
     PLOCK__MOMENTS
 };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));

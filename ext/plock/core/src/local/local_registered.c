@@ -51,8 +51,10 @@ void plock__local_look_at(plock_local_lease *lease, plock_ns at) {
 void plock__local_register(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     if (lease->registered) return;
-    /* An earlier lease had the same record, and its claim ended unnoticed. */
+    /* Another lease had the same record, and its claim ended unnoticed. If this lease is the
+     * earlier one, its job finds the loss. */
     plock_local_lease *earlier = map->registered.of_claim[lease->claim];
+    if (earlier && earlier->serial > lease->serial) return;
     if (earlier) plock__local_remove_waiter(earlier);
     if (earlier) plock__local_unregister(earlier);
     map->registered.of_claim[lease->claim] = lease;

@@ -133,6 +133,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     if (held) map->claims[lease->claim].watched = 1;
     /* the renewal notices a damaged file, too */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
+    PLOCK__BEFORE(PLOCK__REGISTERS);
     plock__enter();
     if (held && lease->job_state == PLOCK__JOB_RENEWS) plock__local_register(lease);
     plock__leave();
