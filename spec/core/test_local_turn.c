@@ -5,6 +5,7 @@
 #include "local/local_lease.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -306,6 +307,60 @@ static void a_lease_that_was_broken_does_not_oust_the_next_one_in_its_record(voi
     plock_local_close(store);
 }
 
+/* --- messages --- */
+
+static void close_both(const int ears[2]) {
+    for (int end = 0; end < 2; end++) (void)close(ears[end]);
+}
+
+static void a_second_listener_takes_no_message_from_the_first(void) {
+    int first[2], second[2];
+    uint32_t claims[PLOCK__LOCAL_HEARD_MAX];
+    plock_error error;
+    plock_local *store = local_open();
+    CHECK_STATUS(plock__local_listen(store->map, first, &error), PLOCK_OK);
+    plock__local_wake(store->map, store->map->process, 7);
+    CHECK_STATUS(plock__local_listen(store->map, second, &error), PLOCK_OK);
+    CHECK_INT(plock__local_hear(first, claims), 1);
+    CHECK_INT(claims[0], 7);
+    close_both(first);
+    close_both(second);
+    plock_local_close(store);
+}
+
+/* They were for a process that had the place before, or another program wrote them. */
+static void messages_that_are_for_no_lease_do_no_harm(void) {
+    static const uint32_t OTHERS[] = {0, 1, 999999, UINT32_MAX};
+    for (int full = 0; full < 2; full++) {
+        int ears[2];
+        struct pollfd left;
+        plock_interest interest;
+        plock_error error;
+        plock_local *store = local_open();
+        plock_lease *held = local_lease(store, "k"), *waiting = local_lease(store, "k");
+        CHECK_STATUS(plock__local_listen(store->map, ears, &error), PLOCK_OK);
+        CHECK_INT(write(ears[1], "odd", 3), 3);
+        CHECK(write(ears[1], OTHERS, sizeof OTHERS) == sizeof OTHERS);
+        while (full && write(ears[1], OTHERS, sizeof OTHERS) > 0) continue;
+        CHECK_STATUS(local_acquire(held, LONG, 0), PLOCK_OK);
+        CHECK_STATUS(plock_local_lease_acquire(
+                         waiting, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
+                     PLOCK_OK);
+        CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
+        left = (struct pollfd){.fd = ears[0], .events = POLLIN};
+        unsigned rounds = 0;
+        while (poll(&left, 1, 0) && test_patient(&rounds)) continue;
+        CHECK_INT(poll(&left, 1, 0), 0);
+        CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
+        CHECK_STATUS(local_release(held), PLOCK_OK);
+        CHECK_STATUS(local_finish(waiting), PLOCK_OK);
+        close_both(ears);
+        plock_lease_free(held);
+        plock_lease_free(waiting);
+        plock_local_close(store);
+    }
+}
+
 int main(void) {
     local_begin();
     RUN(a_waiter_too_late_for_its_turn_does_not_hold_beside_another);
@@ -314,6 +369,8 @@ int main(void) {
     RUN(a_process_that_was_inside_since_is_not_checked);
     RUN(a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_freed);
     RUN(a_lease_that_was_broken_does_not_oust_the_next_one_in_its_record);
+    RUN(a_second_listener_takes_no_message_from_the_first);
+    RUN(messages_that_are_for_no_lease_do_no_harm);
     RUN(a_waiter_in_a_removed_file_gets_no_lease_there);
     RUN(and_notices_by_itself);
 #ifdef PLOCK__OFD

@@ -259,7 +259,9 @@ int plock__local_ends(plock__local_map *map);
  * system without inotify it is closed. */
 void plock__local_number(plock__local_map *map, int fd);
 
-/* Opens the waker of this process. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
+/* Opens the waker of this process. Messages that are left in it stay: they may be for the attendant
+ * that another thread has just begun. Messages to a process that had this place before cause a look
+ * at worst. PLOCK_OK, PLOCK_DESCRIPTORS or PLOCK_CONNECT. */
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);
 

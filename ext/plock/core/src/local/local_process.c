@@ -258,9 +258,6 @@ plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock
     }
     ears[0] = out;
     ears[1] = in;
-    /* drops messages to the process that had this place before */
-    uint32_t dropped[PLOCK__LOCAL_HEARD_MAX];
-    while (plock__local_hear(ears, dropped) == PLOCK__LOCAL_HEARD_MAX) continue;
     return PLOCK_OK;
 }
 
