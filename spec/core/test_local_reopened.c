@@ -177,7 +177,9 @@ struct holder {
 static void hold_on(const struct holder *holder) {
     plock_lease *lease = local_lease(local_open(), "k");
     CHECK_STATUS(local_acquire_as(lease, &holder->terms), PLOCK_OK);
-    if (holder->forgets) plock_local_lease_forget(lease);
+    if (!holder->forgets) return;
+    plock_local_lease_forget(lease);
+    plock_lease_free(lease);
 }
 
 static void hold_on_there(void *context) {

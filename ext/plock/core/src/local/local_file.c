@@ -157,17 +157,28 @@ static plock_status known(plock__local_map **map, int folder, const char *name,
     return status;
 }
 
-/* With POSIX locks, the close of a lost map would drop the locks of the next map of the file. So
- * there is none until then, unless a pinned map is never closed. PLOCK_OK, or the loss. */
-static plock_status refuse_beside_lost(int fd, plock_error *error) {
-    struct stat found;
+/* Returns the loss of a map of this file that will be closed; PLOCK_OK: there is none. */
+static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     plock_status status = PLOCK_OK;
-    if (plock__local_life_is_shared() || fstat(fd, &found)) return PLOCK_OK;
     plock__enter();
     for (const plock__local_map *map = maps; map && !status; map = map->next)
-        if (map->device == found.st_dev && map->inode == found.st_ino && !map->pinned)
+        if (map->device == file->st_dev && map->inode == file->st_ino && !map->pinned)
             status = plock__local_loss_of(map, error);
     plock__leave();
+    return status;
+}
+
+/* With POSIX locks, the close of a lost map would drop the locks of the next map of the file. So
+ * there is none until then. The worker thread usually gives up the lost one in a moment. PLOCK_OK,
+ * or the loss. */
+static plock_status refuse_beside_lost(int fd, plock_error *error) {
+    const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
+    const plock_ns deadline = plock_after(plock_now(), TURN);
+    struct stat found;
+    plock_status status;
+    if (plock__local_life_is_shared() || fstat(fd, &found)) return PLOCK_OK;
+    while ((status = to_be_closed(&found, error)) && plock_now() < deadline)
+        (void)nanosleep(&moment, NULL);
     return status;
 }
 
@@ -356,34 +367,6 @@ void plock__local_release(plock__local_map *map) {
     if (!last) return;
     PLOCK__BEFORE(PLOCK__IS_UNMAPPED);
     unmap(map);
-}
-
-/* --- room for records --- */
-
-/* The number of records that get room at a time. */
-enum { AT_ONCE = 256 };
-
-static plock_status ready(plock__local_map *map, uint32_t made, uint32_t *ready_ones, uint32_t most,
-                          const void *first, size_t size, plock_error *error) {
-    if (made < *ready_ones) return PLOCK_OK;
-    const uint32_t until = *ready_ones + AT_ONCE < most ? *ready_ones + AT_ONCE : most;
-    const uint64_t start = (uint64_t)((const unsigned char *)first - map->bytes);
-    if (plock__local_fill(map->fd, start + *ready_ones * size, start + until * size))
-        return plock__fail_errno(error, PLOCK_STORE_FULL, "making room in the local store's file",
-                                 errno);
-    PLOCK__FAULT();
-    *ready_ones = until;
-    return PLOCK_OK;
-}
-
-plock_status plock__local_ready_key(plock__local_map *map, plock_error *error) {
-    return ready(map, map->header->keys_made, &map->header->keys_ready, map->key_count, map->keys,
-                 sizeof *map->keys, error);
-}
-
-plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error) {
-    return ready(map, map->header->claims_made, &map->header->claims_ready, map->claim_count,
-                 map->claims, sizeof *map->claims, error);
 }
 
 /* The descriptors are shared with the parent, which would seem alive as long as this child lives.

@@ -111,10 +111,6 @@ PLOCK_MUST_USE plock_status plock__local_attach(plock__local_map **map, const ch
 plock__local_map *plock__local_retain(plock__local_map *map);
 void plock__local_release(plock__local_map *map);
 
-/* Reserves room in the file system for the next new record. PLOCK_OK or PLOCK_STORE_FULL. */
-PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_error *error);
-PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error);
-
 void plock__local_in_child(void);
 
 /* --- local_loss.c --- */
@@ -198,6 +194,12 @@ PLOCK_MUST_USE plock_status plock__local_lock_making(int *fd, int folder, const 
  * file do not show its use: a write through a mapping does not change them. If a clean-up is
  * running, this waits a moment for its end. The map keeps the descriptor `folder`. */
 void plock__local_hold_folder(plock__local_map *map, int folder);
+
+/* --- local_room.c --- */
+
+/* Reserves room in the file system for the next new record. PLOCK_OK or PLOCK_STORE_FULL. */
+PLOCK_MUST_USE plock_status plock__local_ready_key(plock__local_map *map, plock_error *error);
+PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, plock_error *error);
 
 /* --- local_section.c --- */
 
