@@ -67,9 +67,9 @@ module Plock
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] another holder kept it until `wait:` ended. The block has not run.
     # @raise [ArgumentError] an argument is invalid
-    # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler, in a non-blocking Fiber
-    #   or in a signal handler; `on_lost:` outside of the main Ractor; this fiber already holds the
-    #   key for a block, and would wait for itself: use a {Monitor}, which is reentrant
+    # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler or in a signal handler;
+    #   `on_lost:` outside of the main Ractor; this fiber already holds the key for a block, and
+    #   would wait for itself: use a {Monitor}, which is reentrant
     # @raise [ConfigurationError] other processes use another secret in this namespace
     # @raise [UnavailableError] too few `replicas:` confirmed the lease (code `:unreplicated`), and
     #   plock takes it back

@@ -28,7 +28,7 @@ module Plock
       @missed = missed
       @lock = Mutex.new
       @thread = @fiber = @error = @entered = nil
-      @reachable = Fiber.current.blocking? # Thread#raise could reach another fiber
+      @reachable = Fiber.scheduler.nil? # otherwise Thread#raise could reach another fiber
     end
 
     NOTHING = {}.freeze

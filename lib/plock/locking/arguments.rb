@@ -168,7 +168,7 @@ module Plock
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
 
-          unless Fiber.current.blocking? && Fiber.scheduler.nil?
+          unless Fiber.scheduler.nil?
             unsupported(
               "on_lost: :raise cannot single out one fiber of a thread: " \
                 "pass a callable, or ask lease.lost?"
