@@ -7,6 +7,9 @@ module Plock
     module Doctor
       # One check of the doctor. A subclass has a NAME, and a {#look} that returns the finding.
       class Check
+        READER = "call plock doctor with --store and a user that may do INFO and CONFIG GET"
+        private_constant :READER
+
         # @param server [Server]
         # @return [Finding]
         def self.run(server) = new(server).look
@@ -24,9 +27,6 @@ module Plock
         def advice(message, remedy) = Finding.new(self.class::NAME, :advice, message, remedy)
 
         def danger(message, remedy) = Finding.new(self.class::NAME, :danger, message, remedy)
-
-        READER = "call plock doctor with --store and a user that may do INFO and CONFIG GET"
-        private_constant :READER
 
         def unknown(what, remedy = READER)
           Finding.new(
