@@ -22,7 +22,7 @@ static plock_status initialize(void) {
 /* Otherwise the path has never led anywhere. */
 static bool leads_somewhere(const char *path) {
     struct stat found;
-    return stat(path, &found) == 0;
+    return path && stat(path, &found) == 0;
 }
 
 plock_status plock_local_open(plock_local **out, const char *path, unsigned keys,

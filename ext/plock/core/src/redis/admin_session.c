@@ -123,7 +123,8 @@ static plock_status keep(plock_admin_session *admin_session, const plock_value *
         case PLOCK__DONE:
         case PLOCK__ERROR: /* within a list */
             part->kind = PLOCK_PART_TEXT;
-            part->text = memcpy(to, value->text, value->length);
+            part->text = to;
+            if (value->text) memcpy(to, value->text, value->length);
             to += value->length;
         }
     }
