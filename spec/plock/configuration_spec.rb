@@ -30,8 +30,6 @@ RSpec.describe Plock::Configuration do
       { url: "redis://h", options: { pol_size: 3 } } => [:options, /unknown keyword: :pol_size/],
       { url: "local:", options: { pool_size: 3 } } => [:options, /of no use to a local store/],
       { url: "memory:", options: { pool_size: 3 } } => [:options, /of no use to a store in memory/],
-      { url: "memcached://h", options: { ca_file: "/ca.pem" } } =>
-        [:options, /ca_file is of no use to a store in memcached/],
       { url: "redis://h", secret: "short" } => [:secret, /at least 16 bytes/],
       { url: "redis://h", namespace: "a b" } => [:namespace, /must be 1 to 32/],
       { ttl: "ten" } => [:ttl, /must be from/],
@@ -43,6 +41,11 @@ RSpec.describe Plock::Configuration do
         expect([found, error&.message]).to match([name, message])
         expect(error.message).not_to include("short")
       end
+    end
+
+    it "finds options that are of no use to memcached", :databases do
+      found, error = fault_of({ url: "memcached://h", options: { ca_file: "/ca.pem" } })
+      expect([found, error.message]).to match([:options, /ca_file is of no use to a store in memc/])
     end
 
     it "finds the variables, too, and which of them it is" do

@@ -83,6 +83,9 @@ RSpec.describe Plock::Store do
       expect(given("redis://127.0.0.1", password: nil, pool_size: nil)).to eq(
         ["redis://127.0.0.1", {}]
       )
+    end
+
+    it "treats an option of nil for memcached as absent", :databases do
       url = "memcached://127.0.0.1:1"
       expect(described_class.open(url, password: nil, pool_size: nil).url).to eq(url)
     end
