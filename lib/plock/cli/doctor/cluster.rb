@@ -169,13 +169,14 @@ module Plock
         end
 
         def without_replicas
-          if alone.empty?
+          bare = alone
+          if bare.empty?
             return if server.replicas.values.all?
 
             return unknown("the replicas", "give the user +cluster|slots and +cluster|myid")
           end
 
-          advice("#{alone.join(", ")}: without a replica, its keys are not served while it is away",
+          advice("#{bare.join(", ")}: without a replica, its keys are not served while it is away",
                  "give each primary a replica, on another host")
         end
 

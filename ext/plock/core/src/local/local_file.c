@@ -110,7 +110,7 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
     return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed;
 }
 
-/* What a search finds besides the map: lost maps of the same file. */
+/* The lost maps of a file that a search for its map meets. */
 typedef struct lost_maps {
     const plock__local_map *in_use; /* one in which the process holds or waits for something */
     plock__local_unneeded unneeded; /* one that the stores had */

@@ -267,6 +267,10 @@ bool plock_config_sentinel(const plock_config *config, unsigned number, const ch
     return true;
 }
 
+bool plock_config_selects(const plock_config *config) {
+    return config->database && strcmp(config->database, "0");
+}
+
 const char *plock_config_primary_name(const plock_config *config) {
     return config->sentinels ? config->sentinels->primary : NULL;
 }

@@ -249,10 +249,6 @@ enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8, ROLE = 16 };
 
 static plock_text word(const char *text) { return plock__text(text, strlen(text)); }
 
-bool plock_config_selects(const plock_config *config) {
-    return config->database && strcmp(config->database, "0");
-}
-
 /* Queues a command of the greeting. */
 static plock_status say(plock_connection *connection, unsigned command, unsigned count,
                         const plock_text *words, plock_error *error) {
