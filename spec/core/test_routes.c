@@ -81,16 +81,20 @@ static void doubt(void) {
     plock__end_step();
 }
 
-static bool goes_to(const char *port) {
-    const plock_node *node = plock__store_node(store, plock__text("k", 1));
+static bool key_goes_to(const char *key, const char *port) {
+    const plock_node *node = plock__store_node(store, plock__text(key, strlen(key)));
     return !strcmp(node->name.port, port);
 }
 
-static bool goes_to_soon(const char *port) {
+static bool key_goes_to_soon(const char *key, const char *port) {
     unsigned rounds = 0;
-    while (!goes_to(port) && test_patient(&rounds)) continue;
-    return goes_to(port);
+    while (!key_goes_to(key, port) && test_patient(&rounds)) continue;
+    return key_goes_to(key, port);
 }
+
+static bool goes_to(const char *port) { return key_goes_to("k", port); }
+
+static bool goes_to_soon(const char *port) { return key_goes_to_soon("k", port); }
 
 static void a_doubt_just_after_a_load_leads_to_another(void) {
     begin(false);
@@ -122,6 +126,47 @@ static void a_doubt_before_a_load_has_begun_is_covered_by_it(void) {
     for (int i = 0; i < 5; i++) doubt(); /* the first of them begins one a moment later */
     CHECK(goes_to_soon("7001"));
     CHECK_INT(atomic_load(&answers), 2);
+    end();
+}
+
+static plock_node *move(const char *key, const char *port) {
+    plock_node_name name = {.host = "127.0.0.1"};
+    (void)snprintf(name.port, sizeof name.port, "%s", port);
+    plock__begin_step();
+    plock_node *node = plock__routes_node(store, &name);
+    plock__routes_move(store, plock__slot(plock__text(key, strlen(key))), node);
+    plock__end_step();
+    return node;
+}
+
+/* The node that is asked may not have heard of the move yet. */
+static void a_map_leaves_a_route_that_moved_lately(void) {
+    begin(false);
+    doubt();
+    CHECK(goes_to_soon("7000"));
+    (void)move("k", "6999");
+    doubt();
+    CHECK(key_goes_to_soon("another", "7001"));
+    CHECK(goes_to("6999"));
+    plock__enter();
+    store->routes->moved_at[plock__slot(plock__text("k", 1))] -= 2 * PLOCK_SECOND;
+    plock__leave();
+    doubt();
+    CHECK(goes_to_soon("7002"));
+    end();
+}
+
+static void a_map_counts_if_the_node_of_a_move_is_distrusted(void) {
+    begin(false);
+    doubt();
+    CHECK(goes_to_soon("7000"));
+    plock_node *node = move("k", "6999");
+    (void)move("another", "6998");
+    plock__begin_step();
+    plock__routes_distrust(node);
+    plock__end_step();
+    CHECK(goes_to_soon("7001"));
+    CHECK(key_goes_to("another", "6998"));
     end();
 }
 
@@ -165,6 +210,8 @@ int main(void) {
     RUN(a_doubt_just_after_a_load_leads_to_another);
     RUN(a_doubt_during_a_load_leads_to_another);
     RUN(a_doubt_before_a_load_has_begun_is_covered_by_it);
+    RUN(a_map_leaves_a_route_that_moved_lately);
+    RUN(a_map_counts_if_the_node_of_a_move_is_distrusted);
     RUN(a_scan_begins_by_a_fresh_map);
     RUN(a_store_may_be_closed_before_a_load_has_begun);
     return test_end("routes");

@@ -84,7 +84,7 @@ static void understand(plock_coordinator *coordinator, const plock_message *mess
 
 static void channel_failed(plock_coordinator *coordinator, const plock_error *error) {
     coordinator->retry_at = plock_now() + plock__pause_before_trying(coordinator->failures++);
-    if (coordinator->node->store->routes) plock__routes_doubt(coordinator->node->store);
+    if (coordinator->node->store->routes) plock__routes_distrust(coordinator->node);
     plock__enter();
     /* If the channel was open, it will be opened again, and the tickets keep the places in the
      * queue: so the waiters go on. */

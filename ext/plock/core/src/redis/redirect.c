@@ -100,7 +100,7 @@ static void pause(plock_call *call) {
     call->hops = 0;
     call->resume_at = plock_after(plock_now(), span);
     call->state = PLOCK__PAUSING;
-    plock__routes_doubt(call->node->store);
+    plock__routes_distrust(call->node);
 }
 
 plock_status plock__redirect_step(plock_call *call, plock_interest *interest, plock_error *error) {
@@ -181,6 +181,6 @@ plock_status plock__redirect_failed(const plock_call *call, plock_status status,
     const bool refused = call->state == PLOCK__OPENING;
     if (refused || plock_status_unreachable(status) || status == PLOCK_CLUSTERDOWN ||
         status == PLOCK_LOADING || status == PLOCK_MASTERDOWN || status == PLOCK_READONLY)
-        plock__routes_doubt(call->node->store);
+        plock__routes_distrust(call->node);
     return status;
 }

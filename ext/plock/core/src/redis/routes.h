@@ -21,6 +21,7 @@ typedef struct plock_trim plock_trim;
 
 struct plock_routes {
     _Atomic(plock_node *) slots[PLOCK__SLOTS]; /* NULL: not known; changed under the lock */
+    plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last named its node; 0: never; under the lock */
     /* in the order of their numbers; changed under the lock, and read without */
     _Atomic(plock_node *) first;
     plock_node *last;
@@ -59,7 +60,9 @@ plock_node *plock__routes_node(plock_store *store, const plock_node_name *name);
 /* Has the store met as many nodes as it can? Not with the lock held. */
 bool plock__routes_full(const plock_store *store);
 
-/* A node has said that another one serves the slot. Not with the lock held. */
+/* A node has said that another one serves the slot. A map does not change this route within the
+ * next second, unless the other one is distrusted: the map may come from a node that has not heard
+ * of the move yet. Not with the lock held. */
 void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
 
 /* Returns the first node, in the order of their numbers, that serves a slot and has at least this
@@ -69,6 +72,10 @@ plock_node *plock__routes_primary(plock_store *store, unsigned number);
 /* Loads the map again in the background. The nodes are asked after this call, but not more often
  * than every 100 ms. Not with the lock held. */
 void plock__routes_doubt(plock_store *store);
+
+/* The same for a node that cannot be reached, or does not serve: the next map counts for its slots,
+ * even if they have moved lately. Not with the lock held. */
+void plock__routes_distrust(plock_node *node);
 
 /* Begins or joins a load, which the caller waits for by plock__routes_await. Returns NULL if the
  * map is not older than 100 ms, or no load can be begun. Not with the lock held. */

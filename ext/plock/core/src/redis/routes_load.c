@@ -14,6 +14,10 @@
 /* How often the map is loaded at most. */
 static const plock_ns LOADS_EVERY = 100 * PLOCK_MILLISECOND;
 
+/* A node's map may be as old as this: it hears of a move by a message of another node, of which
+ * each sends several in a second. */
+static const plock_ns MAP_LAGS = PLOCK_SECOND;
+
 /* How many of those that are asked are named in the URL. They may be reachable if all others have
  * moved. */
 enum { SEEDS_ASKED = 4 };
@@ -46,16 +50,23 @@ static void release(plock_load *load) {
 
 /* --- on the thread --- */
 
+/* With the lock held. */
+static bool moved_lately(const plock_routes *routes, unsigned slot, plock_ns now) {
+    return routes->moved_at[slot] && now - routes->moved_at[slot] < MAP_LAGS;
+}
+
 static void apply(plock_store *store, const plock_slot_map *map) {
     plock_node *nodes[PLOCK__MAPPED_NODES_MAX];
     bool changes = false;
     for (unsigned i = 0; i < map->count; i++) nodes[i] = plock__routes_node(store, &map->nodes[i]);
     plock__enter();
+    const plock_ns now = plock_now();
     for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) {
         const unsigned owner = map->owners[slot];
         plock_node *node = owner ? nodes[owner - 1] : NULL;
         /* without a node, or memory for one, the old route may still lead to it */
         if (!node || node == atomic_load(&store->routes->slots[slot])) continue;
+        if (moved_lately(store->routes, slot, now)) continue;
         atomic_store(&store->routes->slots[slot], node);
         changes = true;
     }
@@ -252,6 +263,15 @@ void plock__routes_doubt(plock_store *store) {
     const bool begins = !running && (!pause || atomic_load(&routes->mapped));
     plock_load *load = begins ? begin(store, pause, &ignored) : NULL;
     if (load) release(load);
+}
+
+void plock__routes_distrust(plock_node *node) {
+    plock_routes *routes = node->store->routes;
+    plock__enter();
+    for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++)
+        if (atomic_load(&routes->slots[slot]) == node) routes->moved_at[slot] = 0;
+    plock__leave();
+    plock__routes_doubt(node->store);
 }
 
 plock_load *plock__routes_renew(plock_store *store) {
