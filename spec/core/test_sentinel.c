@@ -38,7 +38,7 @@ enum { MOST = 3 };
 static sentinel sentinels[MOST];
 static plock_config *config;
 static plock_addresses known, found;
-static plock_error error;
+static plock_error error, so_far;
 static int descriptors;
 
 static void *serve(void *argument) {
@@ -103,8 +103,9 @@ static plock_status find(const char *options, sentinel one, sentinel two, sentin
     sentinels[1] = two;
     sentinels[2] = three;
     found = (plock_addresses){0};
+    so_far = (plock_error){.status = PLOCK_OK};
     begin(options);
-    const plock_status status = plock__find_primary(config, &known, &found, &error);
+    const plock_status status = plock__find_primary(config, &known, &found, &so_far, &error);
     return status;
 }
 
@@ -288,9 +289,29 @@ static void what_is_no_sentinel_is_named(void) {
 }
 
 /* The others may name the primary at the next attempt. */
-static void a_mistake_of_one_is_final_only_if_all_have_ended(void) {
+static void a_mistake_of_one_is_not_final_while_others_are_silent(void) {
     CHECK_STATUS(find("&connect_timeout=0.5", REDIS, SILENT, AWAY), PLOCK_SILENT);
     CHECK_HAS(error.message, "a Redis server and no sentinel");
+    end();
+}
+
+static void a_mistake_of_half_of_them_is_final(void) {
+    CHECK_STATUS(find("&connect_timeout=0.5", SILENT, REDIS, REDIS), PLOCK_BAD_CONFIG);
+    CHECK_HAS(error.message, "a Redis server and no sentinel");
+    end();
+}
+
+/* Callers whose time ends before the search are told what the search would say then. */
+static void what_is_known_so_far_is_told(void) {
+    CHECK_STATUS(find("&connect_timeout=0.5", SILENT, IGNORANT, IGNORANT), PLOCK_BAD_CONFIG);
+    CHECK_STATUS(so_far.status, PLOCK_BAD_CONFIG);
+    CHECK_HAS(so_far.message, "no primary named main");
+    end();
+    CHECK_STATUS(find("&connect_timeout=0.5", SILENT, REDIS, AWAY), PLOCK_SILENT);
+    CHECK_STATUS(so_far.status, PLOCK_SILENT);
+    CHECK_HAS(so_far.message, "a Redis server and no sentinel");
+    end();
+    CHECK_STATUS(find("", KNOWS, KNOWS, KNOWS), PLOCK_OK);
     end();
 }
 
@@ -311,7 +332,7 @@ static void none_that_answers_is_told_in_time(void) {
     const plock_ns before = plock_now();
     CHECK_STATUS(find("&connect_timeout=2", SILENT, SILENT, SILENT), PLOCK_SILENT);
     CHECK(plock_now() - before < 3 * 2 * PLOCK_SECOND);
-    CHECK_HAS(error.message, "none of the 3 sentinels of main");
+    CHECK_HAS(error.message, "none of the sentinels that were asked answered in time");
     end();
 }
 
@@ -406,7 +427,7 @@ static void names_that_hang_cost_a_thread_each(void) {
                  PLOCK_OK);
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     for (int i = 0; i < 4; i++) {
-        const plock_status status = plock__find_primary(config, &known, &found, &error);
+        const plock_status status = plock__find_primary(config, &known, &found, &so_far, &error);
         CHECK(status == PLOCK_RESOLVE || status == PLOCK_SILENT); /* whichever notices first */
     }
     for (unsigned rounds = 0; atomic_load(&asked) < 2 && test_patient(&rounds);) continue;
@@ -439,7 +460,7 @@ static void each_allocation_may_fail(void) {
         begin("");
         (void)plock__fail_allocation(n);
         found = (plock_addresses){0};
-        const plock_status status = plock__find_primary(config, &known, &found, &error);
+        const plock_status status = plock__find_primary(config, &known, &found, &so_far, &error);
         failed = plock__fail_allocation(0) >= n;
         CHECK(status == PLOCK_OK || status == PLOCK_NO_MEMORY);
         if (status == PLOCK_OK) check_found("6379");
@@ -462,7 +483,9 @@ int main(void) {
     RUN(one_is_enough_if_the_others_are_away_or_silent);
     RUN(a_name_that_none_of_them_knows_is_a_mistake);
     RUN(what_is_no_sentinel_is_named);
-    RUN(a_mistake_of_one_is_final_only_if_all_have_ended);
+    RUN(a_mistake_of_one_is_not_final_while_others_are_silent);
+    RUN(a_mistake_of_half_of_them_is_final);
+    RUN(what_is_known_so_far_is_told);
     RUN(a_refused_password_is_told);
     RUN(none_that_answers_is_told_in_time);
     RUN(an_answer_in_another_form_is_refused);

@@ -34,7 +34,7 @@ static node servers[MOST];
 static plock_node_name names[MOST];
 static plock_config *config;
 static plock_slot_map *map;
-static plock_error error;
+static plock_error error, so_far;
 static int descriptors;
 
 static void *serve(void *argument) {
@@ -67,7 +67,7 @@ static void begin(const char *url) {
     }
     CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
     map = plock__allocate(sizeof *map);
-    error = (plock_error){PLOCK_OK, ""};
+    error = so_far = (plock_error){PLOCK_OK, ""};
 }
 
 static void end(void) {
@@ -90,7 +90,7 @@ static plock_status ask(const char *timeout, node one, node two, node three) {
     servers[2] = three;
     (void)snprintf(url, sizeof url, "redis+cluster://h?connect_timeout=%s", timeout);
     begin(url);
-    return plock__ask_for_slots(config, names, MOST, map, &error);
+    return plock__ask_for_slots(config, names, MOST, map, &so_far, &error);
 }
 
 static const node KNOWS = {.greeting = CLUSTER, .answer = MAP}, SILENT = {.greeting = NULL},
@@ -146,8 +146,16 @@ static void the_failure_of_one_is_told(void) {
 }
 
 /* An attempt later may find the others. */
-static void it_is_final_only_if_all_have_told(void) {
-    CHECK_STATUS(ask("2", REDIS, REDIS, SILENT), PLOCK_SILENT);
+static void a_mistake_of_one_is_not_final_while_others_are_silent(void) {
+    CHECK_STATUS(ask("2", REDIS, SILENT, SILENT), PLOCK_SILENT);
+    CHECK_HAS(error.message, "stands alone");
+    end();
+}
+
+static void a_mistake_of_half_of_them_is_final(void) {
+    CHECK_STATUS(ask("2", SILENT, REDIS, REDIS), PLOCK_BAD_CONFIG);
+    CHECK_STATUS(so_far.status, PLOCK_BAD_CONFIG);
+    CHECK_HAS(so_far.message, "stands alone");
     end();
 }
 
@@ -211,7 +219,7 @@ static void each_allocation_may_fail(void) {
         servers[0] = servers[1] = servers[2] = KNOWS;
         begin("redis+cluster://h?connect_timeout=20");
         (void)plock__fail_allocation(n);
-        const plock_status status = plock__ask_for_slots(config, names, MOST, map, &error);
+        const plock_status status = plock__ask_for_slots(config, names, MOST, map, &so_far, &error);
         const bool over = plock__fail_allocation(0) < n;
         CHECK(status == PLOCK_OK || status == PLOCK_NO_MEMORY);
         if (status == PLOCK_OK) check_map();
@@ -225,7 +233,8 @@ int main(void) {
     RUN(any_node_tells_the_map);
     RUN(none_is_waited_for_longer_than_for_one);
     RUN(the_failure_of_one_is_told);
-    RUN(it_is_final_only_if_all_have_told);
+    RUN(a_mistake_of_one_is_not_final_while_others_are_silent);
+    RUN(a_mistake_of_half_of_them_is_final);
     RUN(a_node_without_a_host_is_where_it_was_asked);
     RUN(what_is_no_map_is_refused);
     RUN(an_unfit_name_is_none);

@@ -65,6 +65,23 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
       .to raise_error(Plock::ConfigurationError, %r{127\.0\.0\.1:#{server.port}.*redis://})
   end
 
+  # With `wait: 0` the caller's time ends before the search for a node does.
+  it "is refused if half of the nodes refuse it, even if the others are silent" do
+    alone, other = redis_server, redis_server
+    [0, 0.5, 3].each do |wait|
+      expect { through(alone.port, silent, other.port, silent).acquire(key, wait:) { nil } }
+        .to raise_error(Plock::ConfigurationError, %r{127\.0\.0\.1:#{alone.port}.*redis://})
+    end
+  end
+
+  it "names a node that refuses it, if more are silent" do
+    alone = redis_server
+    [0, 0.5].each do |wait|
+      expect { through(silent, alone.port, silent).acquire(key, wait:) { nil } }
+        .to raise_error(Plock::UnavailableError, %r{127\.0\.0\.1:#{alone.port}.*redis://})
+    end
+  end
+
   it "is refused as that of one Redis, with the remedy" do
     server = cluster.servers.first
     expect { open_store(server.url).acquire(key, wait: 5) { nil } }

@@ -10,8 +10,11 @@ RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM 
   end
   let(:place) { "127.0.0.1:#{sentinel.port}" }
 
-  def failure(url, **options)
-    open_store(url, **options).acquire("k:#{SecureRandom.hex(4)}", wait: 0.5) { nil }
+  # Accepts connections, and never answers.
+  def silent = "127.0.0.1:#{discard(TCPServer.new("127.0.0.1", 0), :close).local_address.ip_port}"
+
+  def failure(url, wait: 0.5, **options)
+    open_store(url, **options).acquire("k:#{SecureRandom.hex(4)}", wait:) { nil }
   rescue Plock::Error => e
     e
   end
@@ -40,6 +43,24 @@ RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM 
   it "with a name that they do not know is a mistake in the configuration" do
     expect(failure("redis+sentinel://#{place}/other")).to be_a(Plock::ConfigurationError).and(
       have_attributes(message: /no primary named other/)
+    )
+  end
+
+  # Such a call ends before the search for the primary does.
+  it "with a name that most of them do not know is a mistake, even if another is silent" do
+    other = redis_server(:sentinel, monitor: ["main", "127.0.0.1", shared_redis.port.to_s, "1"])
+    url = "redis+sentinel://#{silent},#{place},127.0.0.1:#{other.port}/other"
+    [0, 0.5, 3].each do |wait|
+      error = failure(url, wait:)
+      expect([error.class, error.message]).to match(
+        [Plock::ConfigurationError, /no primary named other/]
+      )
+    end
+  end
+
+  it "asks for TLS at sentinels that may not speak it" do
+    expect(failure("rediss+sentinel://#{silent}/main", wait: 0)).to have_attributes(
+      class: Plock::UnavailableError, message: /none of the sentinels.*do they speak TLS\?/
     )
   end
 

@@ -1,6 +1,7 @@
 #include "net/inquiry.h"
 
 #include "base/failure.h"
+#include "base/process.h"
 #include "net/dial.h"
 
 #include <poll.h>
@@ -83,27 +84,51 @@ static bool all_ended(const plock_inquiry *inquiry) {
     return inquiry->asked == inquiry->count && !plock__inquiry_under_way(inquiry);
 }
 
-static const plock_question *failed(const plock_inquiry *inquiry) {
-    const plock_question *first = NULL, *final = NULL;
+static bool is_final(const plock_question *q) {
+    const plock_status status = q->error.status;
+    return q->state == PLOCK__QUESTION_ENDED && status && status != PLOCK_REFUSED &&
+           !plock_status_retries(status);
+}
+
+/* Can those that are silent not make up for what the others have said? */
+static bool is_settled(const plock_inquiry *inquiry) {
+    unsigned final = 0;
+    for (unsigned i = 0; i < inquiry->asked; i++) final += is_final(&inquiry->list[i]);
+    return all_ended(inquiry) || final * 2 >= inquiry->count;
+}
+
+static const plock_question *failed(const plock_inquiry *inquiry, bool settled) {
+    const plock_question *first = NULL;
     for (unsigned i = 0; i < inquiry->asked; i++) {
         const plock_question *q = &inquiry->list[i];
         const plock_status status = q->error.status;
         if (q->state != PLOCK__QUESTION_ENDED || !status || status == PLOCK_REFUSED) continue;
+        if (settled && is_final(q)) return q;
         if (!first) first = q;
-        if (!final && !plock_status_retries(status)) final = q;
     }
-    return final && all_ended(inquiry) ? final : first;
+    return first;
 }
 
 plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *what,
                                     plock_error *error) {
-    const plock_question *q = failed(inquiry);
-    if (!q) return PLOCK_OK;
+    const bool settled = is_settled(inquiry);
+    const plock_question *q = failed(inquiry, settled);
+    if (!q)
+        return plock__fail(
+            error, PLOCK_SILENT, "none of the %ss that were asked answered in time%s", what,
+            inquiry->config->scheme == PLOCK_TLS_OVER_TCP ? ": do they speak TLS?" : "");
     const plock_error *said = &q->error;
-    const bool counts = plock_status_retries(said->status) || all_ended(inquiry);
+    const bool counts = settled || plock_status_retries(said->status);
     return plock__fail(error, counts ? said->status : PLOCK_SILENT, "the %s %.64s:%s: %.128s", what,
                        q->resolver.host, q->resolver.port,
                        *said->message ? said->message : plock_status_text(said->status));
+}
+
+void plock__inquiry_publish(const plock_inquiry *inquiry, const plock_error *error) {
+    if (!inquiry->so_far) return;
+    plock__enter();
+    *inquiry->so_far = *error;
+    plock__leave();
 }
 
 void plock__inquiry_end(plock_inquiry *inquiry) {

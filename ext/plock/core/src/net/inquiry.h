@@ -30,6 +30,7 @@ typedef plock_status plock__answer_reader(plock_inquiry *inquiry, plock_question
  * closes them. */
 struct plock_inquiry {
     plock_config *config; /* for the connections */
+    plock_error *so_far;  /* what is known before the end, under the lock; NULL: nobody reads it */
     plock__asker *ask;    /* NULL: nothing is asked once a connection is open */
     plock__answer_reader *read;
     bool large; /* answers may be large */
@@ -57,12 +58,16 @@ void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns d
 /* Returns how many of those that have been asked have not ended. */
 unsigned plock__inquiry_under_way(const plock_inquiry *inquiry);
 
-/* Writes which question has failed, the first one: "the WHAT HOST:PORT: MESSAGE". If all have
- * ended: the first one whose failure no later attempt can cure, if there is one. PLOCK_REFUSED is
- * no failure. Returns the status of that failure, or PLOCK_SILENT if no later attempt can cure it,
- * but not all have ended. Returns PLOCK_OK if none has failed. */
+/* Writes which question has failed, the first one: "the WHAT HOST:PORT: MESSAGE". A failure that no
+ * later attempt can cure goes first if all have ended, or if half of all have failed that way.
+ * PLOCK_REFUSED is no failure. Returns the status of that failure, or PLOCK_SILENT if no later
+ * attempt can cure it, but too few have ended. Without a failure it writes and returns
+ * PLOCK_SILENT: "none of the WHATs that were asked answered in time". */
 PLOCK_MUST_USE plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *what,
                                                    plock_error *error);
+
+/* Publishes what a caller is told whose time ends before the inquiry does. */
+void plock__inquiry_publish(const plock_inquiry *inquiry, const plock_error *error);
 
 /* Closes the connections. Within a step. */
 void plock__inquiry_end(plock_inquiry *inquiry);

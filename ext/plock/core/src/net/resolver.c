@@ -23,6 +23,7 @@ struct plock_lookup {
     plock_lookup *next; /* in the list of those that run */
     unsigned references, generation;
     bool done;
+    plock_error so_far;       /* of status PLOCK_OK: the finder has not said anything yet */
     plock_error error;        /* of status PLOCK_OK if the addresses were found */
     plock_addresses found;    /* until it is done: those of the resolver when it began */
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
@@ -140,9 +141,9 @@ static void *run(void *argument) {
     plock_addresses found = {0};
     plock_error error = {.status = PLOCK_OK};
     plock__name_thread("plock-resolver");
-    const plock_status status = lookup->find
-                                    ? lookup->find(lookup->config, &lookup->found, &found, &error)
-                                    : look_up(lookup->host, lookup->port, &found, &error);
+    const plock_status status =
+        lookup->find ? lookup->find(lookup->config, &lookup->found, &found, &lookup->so_far, &error)
+                     : look_up(lookup->host, lookup->port, &found, &error);
     error.status = status;
     finish(lookup, &error, &found);
     return NULL;
@@ -256,6 +257,20 @@ plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup, plo
     return status;
 }
 
+plock_status plock__unresolved_yet(const plock_resolver *resolver, const plock_lookup *lookup,
+                                   plock_error *error) {
+    if (!resolver->find)
+        return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved in time",
+                           resolver->host);
+    plock__enter();
+    const plock_error known = lookup->so_far;
+    plock__leave();
+    if (!known.status)
+        return plock__fail(error, PLOCK_RESOLVE, "the sentinels named no primary in time");
+    *error = known;
+    return known.status;
+}
+
 void plock__abandon_lookup(plock_lookup **lookup) {
     if (*lookup) release(*lookup);
     *lookup = NULL;
@@ -277,11 +292,11 @@ plock_status plock__resolve_by(plock_ns deadline, const char *host, const char *
         /* rounded up: a timeout of 0 would spin until the deadline */
         (void)poll(&polled, 1, (int)((deadline - now) / PLOCK_MILLISECOND) + 1);
     }
+    const plock_status status = plock__unresolved_yet(&resolver, lookup, error);
     plock__begin_step();
     plock__abandon_lookup(&lookup);
     plock__end_step();
-    return plock__fail(error, PLOCK_RESOLVE, "the host name %s could not be resolved in time",
-                       host);
+    return status;
 }
 
 void plock__resolver_clear(plock_resolver *resolver) {

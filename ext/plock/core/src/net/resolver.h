@@ -29,9 +29,10 @@ typedef struct plock_addresses {
 
 /* Finds the addresses by other means than the host's name. It runs on the resolver's thread, and
  * may block for as long as the config's connect_timeout. `known` is what it found the last time;
- * its host is "" if it has not found anything yet. */
+ * its host is "" if it has not found anything yet. Meanwhile it may write into *so_far, under the
+ * lock, what a caller is told whose time ends before. */
 typedef plock_status plock__finder(plock_config *config, const plock_addresses *known,
-                                   plock_addresses *found, plock_error *error);
+                                   plock_addresses *found, plock_error *so_far, plock_error *error);
 
 typedef struct plock_lookup plock_lookup;
 
@@ -59,6 +60,11 @@ bool plock__read_literal(const char *host, const char *port, plock_addresses *fo
 PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup,
                                            plock_addresses *found, plock_interest *interest,
                                            plock_error *error);
+
+/* For a caller whose time ends after PLOCK_AGAIN: why nothing has been found so far. Returns the
+ * finder's failure, or PLOCK_RESOLVE. */
+PLOCK_MUST_USE plock_status plock__unresolved_yet(const plock_resolver *resolver,
+                                                  const plock_lookup *lookup, plock_error *error);
 
 /* For a caller that no longer waits. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);

@@ -124,6 +124,27 @@ static bool is_another(const search *s, const plock_addresses *named) {
 
 static bool most_agree(const search *s, unsigned votes) { return votes * 2 > s->inquiry.count; }
 
+static plock_status not_found(const search *s, plock_error *error) {
+    const plock_inquiry *inquiry = &s->inquiry;
+    unsigned unknown = 0;
+    for (unsigned i = 0; i < inquiry->count; i++)
+        unknown += inquiry->list[i].state == PLOCK__QUESTION_ENDED &&
+                   inquiry->list[i].error.status == PLOCK_REFUSED;
+    if (unknown * 2 > inquiry->count)
+        return plock__fail(error, PLOCK_BAD_CONFIG,
+                           "the sentinels know no primary named %.64s: SENTINEL masters lists the "
+                           "names that they know",
+                           s->sentinels->primary);
+    return plock__inquiry_failure(inquiry, "sentinel", error);
+}
+
+/* For callers whose time ends before that of the search. */
+static void tell_so_far(const search *s) {
+    plock_error error;
+    error.status = not_found(s, &error);
+    plock__inquiry_publish(&s->inquiry, &error);
+}
+
 /* Asks until enough sentinels have answered. Returns what most of them have named, or NULL. */
 static plock_addresses *listen_to_all(search *s, bool *enough) {
     plock_inquiry *inquiry = &s->inquiry;
@@ -138,6 +159,7 @@ static plock_addresses *listen_to_all(search *s, bool *enough) {
         plock__end_step();
         unsigned votes;
         plock_addresses *most = most_named(s, &votes);
+        if (!most) tell_so_far(s);
         plock_ns now = plock_now();
         if (most && patient_until == deadline && plock_after(now, PATIENCE) < deadline)
             patient_until = plock_after(now, PATIENCE);
@@ -225,24 +247,6 @@ static plock_addresses *decide(search *s, plock_config *config) {
 
 /* --- the outcome --- */
 
-static plock_status not_found(const search *s, plock_error *error) {
-    const plock_inquiry *inquiry = &s->inquiry;
-    unsigned unknown = 0;
-    for (unsigned i = 0; i < inquiry->count; i++)
-        unknown += inquiry->list[i].state == PLOCK__QUESTION_ENDED &&
-                   inquiry->list[i].error.status == PLOCK_REFUSED;
-    const char *primary = s->sentinels->primary;
-    if (unknown * 2 > inquiry->count)
-        return plock__fail(error, PLOCK_BAD_CONFIG,
-                           "the sentinels know no primary named %.64s: SENTINEL masters lists the "
-                           "names that they know",
-                           primary);
-    const plock_status status = plock__inquiry_failure(inquiry, "sentinel", error);
-    if (status) return status;
-    return plock__fail(error, PLOCK_SILENT, "none of the %u sentinels of %.64s answered in time",
-                       inquiry->count, primary);
-}
-
 static plock_status start(search *s, plock_config *config, const plock_addresses *known,
                           plock_error *error) {
     s->sentinels = config->sentinels;
@@ -259,9 +263,10 @@ static plock_status start(search *s, plock_config *config, const plock_addresses
 }
 
 plock_status plock__find_primary(plock_config *config, const plock_addresses *known,
-                                 plock_addresses *found, plock_error *error) {
+                                 plock_addresses *found, plock_error *so_far, plock_error *error) {
     search *s = plock__allocate(sizeof *s);
     if (!s) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
+    s->inquiry.so_far = so_far;
     plock_status status = start(s, config, known, error);
     if (!status) {
         bool enough;

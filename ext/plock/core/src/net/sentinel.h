@@ -12,10 +12,11 @@
  * primary.
  *
  * Returns PLOCK_OK; PLOCK_BAD_CONFIG if more than half of them know no such primary; or the failure
- * of one of them. That is one that no later attempt can cure only if all have answered or failed.
- */
+ * of one of them. That is one that no later attempt can cure only if all have answered or failed,
+ * or half of them with such a failure. */
 PLOCK_MUST_USE plock_status plock__find_primary(plock_config *config, const plock_addresses *known,
-                                                plock_addresses *found, plock_error *error);
+                                                plock_addresses *found, plock_error *so_far,
+                                                plock_error *error);
 
 /* --- one sentinel, for the code that listens to it --- */
 

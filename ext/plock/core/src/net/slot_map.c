@@ -134,25 +134,21 @@ static bool ask_all(search *s) {
         const unsigned under_way = plock__inquiry_under_way(inquiry);
         const plock_ns now = plock_now();
         if ((!more && !under_way) || now >= inquiry->deadline) return false;
+        plock_error so_far;
+        so_far.status = plock__inquiry_failure(inquiry, "node", &so_far);
+        plock__inquiry_publish(inquiry, &so_far);
         const bool sooner = more && s->next_at < inquiry->deadline;
         if (under_way) plock__inquiry_await(inquiry, now, sooner ? s->next_at : inquiry->deadline);
     }
 }
 
-static plock_status not_told(const plock_inquiry *inquiry, plock_error *error) {
-    const plock_status status = plock__inquiry_failure(inquiry, "node", error);
-    return status ? status
-                  : plock__fail(error, PLOCK_SILENT,
-                                "none of the %u nodes that were asked for the slots answered in "
-                                "time",
-                                inquiry->asked);
-}
-
 plock_status plock__ask_for_slots(plock_config *config, const plock_node_name *nodes,
-                                  unsigned count, plock_slot_map *map, plock_error *error) {
+                                  unsigned count, plock_slot_map *map, plock_error *so_far,
+                                  plock_error *error) {
     search *s = plock__allocate(sizeof *s);
     if (!s) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     s->inquiry.config = config;
+    s->inquiry.so_far = so_far;
     s->inquiry.ask = ask;
     s->inquiry.read = read_answer;
     s->inquiry.large = true;
@@ -161,7 +157,7 @@ plock_status plock__ask_for_slots(plock_config *config, const plock_node_name *n
     plock_status status = plock__inquiry_start(&s->inquiry, error);
     for (unsigned i = 0; !status && i < count; i++)
         plock__inquiry_add(&s->inquiry, nodes[i].host, nodes[i].port);
-    if (!status && !ask_all(s)) status = not_told(&s->inquiry, error);
+    if (!status && !ask_all(s)) status = plock__inquiry_failure(&s->inquiry, "node", error);
     plock__begin_step();
     plock__inquiry_end(&s->inquiry);
     plock__free(s);

@@ -28,10 +28,11 @@ bool plock__same_node(const plock_node_name *one, const plock_node_name *other);
 
 /* Asks nodes of the cluster for its map: the first one, and after a short time or a failure the
  * next one, too, until one has answered. It may block for as long as the config's connect_timeout.
- * `map` has only zeros. Returns PLOCK_OK, or the failure of one of the nodes: one that no later
- * attempt can cure only if all have answered or failed. */
+ * `map` has only zeros. Until the end, *so_far says under the lock what a caller is told whose time
+ * ends before. Returns PLOCK_OK, or the failure of one of the nodes: one that no later attempt can
+ * cure only if all have answered or failed, or half of them with such a failure. */
 PLOCK_MUST_USE plock_status plock__ask_for_slots(plock_config *config, const plock_node_name *nodes,
                                                  unsigned count, plock_slot_map *map,
-                                                 plock_error *error);
+                                                 plock_error *so_far, plock_error *error);
 
 #endif

@@ -146,11 +146,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
     if (!s->resolved) {
         const plock_status status = find_addresses(s, interest, error);
         if (status == PLOCK_AGAIN && plock_now() >= deadline)
-            return s->resolver->find
-                       ? plock__fail(error, PLOCK_RESOLVE, "the sentinels named no primary in time")
-                       : plock__fail(error, PLOCK_RESOLVE,
-                                     "the host name %s could not be resolved in time",
-                                     s->resolver->host);
+            return plock__unresolved_yet(s->resolver, s->lookup, error);
         if (status) return status;
         s->resolved = true;
     }

@@ -303,10 +303,7 @@ static plock_status saturated(const plock_call *call, plock_error *error) {
 static plock_status overdue(plock_call *call, plock_error *error) {
     if (call->state == PLOCK__TAKING) return saturated(call, error);
     if (call->state == PLOCK__PAUSING) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
-    if (call->state == PLOCK__ROUTING)
-        return plock__fail(
-            error, PLOCK_SILENT, "no node of the cluster told its slots in time%s",
-            call->node->config->scheme == PLOCK_TLS_OVER_TCP ? ": do its nodes speak TLS?" : "");
+    if (call->state == PLOCK__ROUTING) return plock__routes_unknown_yet(call->load, error);
     /* The transport itself reports a failure to connect. So here it is connected, and the server,
      * or the TLS in front of it, does not answer. */
     if (call->state != PLOCK__CONFIRMING) return plock__connection_silent(call->connection, error);

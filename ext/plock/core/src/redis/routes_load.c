@@ -29,6 +29,7 @@ struct plock_load {
     plock_ns pause; /* before it asks */
     bool asks, done;
     bool doubted;       /* since it has asked, so another load follows */
+    plock_error so_far; /* of status PLOCK_OK: nothing is known yet */
     plock_error error;  /* of status PLOCK_OK if the map was loaded */
     plock_waker *waker; /* woken at the end and never cleared, so that all callers see it */
     plock_store *store; /* NULL: it is gone */
@@ -111,8 +112,8 @@ static void *run(void *argument) {
     plock__enter();
     load->asks = true;
     plock__leave();
-    finish(load,
-           plock__ask_for_slots(load->config, load->asked, load->count, &load->map, &load->error));
+    finish(load, plock__ask_for_slots(load->config, load->asked, load->count, &load->map,
+                                      &load->so_far, &load->error));
     return NULL;
 }
 
@@ -302,6 +303,17 @@ plock_status plock__routes_await(plock_store *store, plock_load **load, plock_in
     if (status) *error = (*load)->error;
     plock__routes_abandon(load);
     return status;
+}
+
+plock_status plock__routes_unknown_yet(const plock_load *load, plock_error *error) {
+    plock_error known = {.status = PLOCK_OK};
+    plock__enter();
+    if (load) known = load->so_far;
+    plock__leave();
+    if (!known.status)
+        return plock__fail(error, PLOCK_SILENT, "no node of the cluster told its slots in time");
+    *error = known;
+    return known.status;
 }
 
 void plock__routes_abandon(plock_load **load) {
