@@ -21,7 +21,12 @@ module Plock
       # The codes of an attempt that the end of `wait:` cut short: it waited for the store's
       # answer, or for a connection.
       CUT_SHORT = %i[silent saturated].freeze
-      private_constant :CUT_SHORT
+
+      # Seconds. A store that has not answered for so long is silent, whatever cuts the attempt
+      # short.
+      TIME_TO_ANSWER = 0.1
+
+      private_constant :CUT_SHORT, :TIME_TO_ANSWER
 
       # The attempt with which a call began, in C.
       #
@@ -139,6 +144,7 @@ module Plock
       #   `:apart`: the store cannot take them at once
       def fill_together(names, group, options, deadline)
         group.asks_for(names)
+        asked = now
         group.answered(
           group.first_answer do
             take_all(
@@ -148,14 +154,19 @@ module Plock
           end
         )
       rescue *Acquisition::STORE_FAILURES => e
-        raise unless left_until(deadline).positive? || cut_short?(e, group)
+        raise unless left_until(deadline).positive? || cut_short?(e, group, options, asked)
 
         0
       end
 
       # Did the end of `wait:` cut short the last attempt, on a store that has answered before?
-      # Then it counts as refused.
-      def cut_short?(error, group) = group.heard? && CUT_SHORT.include?(error.code)
+      # Then it counts as refused. The key may be at another server than those before it.
+      #
+      # @param asked [Float] when the attempt began
+      def cut_short?(error, group, options, asked)
+        options.wait.positive? && group.heard? && CUT_SHORT.include?(error.code) &&
+          now - asked < TIME_TO_ANSWER
+      end
 
       # @return [String, nil] the store key that is held by others
       def fill_one_by_one(names, group, options, deadline)
@@ -189,9 +200,10 @@ module Plock
 
       # @return [Object, nil] the hold
       def fill_one(name, group, options, deadline)
+        asked = now
         fill(group[name], name, options, left_until(deadline), spent(options, deadline))
       rescue UnavailableError => e
-        raise unless cut_short?(e, group) && !left_until(deadline).positive?
+        raise unless cut_short?(e, group, options, asked) && !left_until(deadline).positive?
       end
 
       # @return [Float] seconds since the call began

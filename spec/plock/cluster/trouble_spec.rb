@@ -43,6 +43,28 @@ RSpec.describe "A store on a Redis Cluster in trouble", :slow,
     end
   end
 
+  describe "for several keys, of which the last one's node is silent" do
+    let(:keys) { ("a".."z").map { |name| "#{key}:#{name}" }.sort_by { |each| lock_of(each) } }
+    let(:last) { keys.last }
+    let(:silent) { cluster.owner(lock_of(last)) }
+    let(:named) { [keys.find { |each| cluster.owner(lock_of(each)) != silent }, last] }
+
+    after { silent.continue_process }
+
+    def lock_of(name) = store.status(name).store_key
+
+    it "says that the node is silent, and not that another caller has the key" do
+      store.acquire_all(named, wait: 2) { nil }
+      silent.stop_process
+      [0, 0.05, 0.3].each do |wait|
+        expect { store.acquire_all(named, wait:) { raise "the block ran" } }
+          .to raise_error(Plock::UnavailableError, /:#{silent.port}\b/)
+      end
+      expect { store.try_acquire_all(named) { raise "the block ran" } }
+        .to raise_error(Plock::UnavailableError)
+    end
+  end
+
   def held?(server) = server.call("EXISTS", lock) == 1
 
   describe "with a release in the background" do
