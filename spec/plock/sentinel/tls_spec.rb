@@ -34,6 +34,23 @@ RSpec.describe "TLS with sentinels", needs: Support::RedisServer::PROGRAM do
     expect_refusal(sentinel, "certificate")
   end
 
+  it "is asked for by the URL, of sentinels and of servers" do
+    plain = sentinel_of(redis_server)
+    unencrypted = redis_server(
+      :sentinel, monitor: ["main", "127.0.0.1", redis_server.port.to_s, "1"]
+    )
+    {
+      "redis+sentinel://127.0.0.1:#{sentinel.port}/main" => %r{sentinel .*use rediss\+sentinel://},
+      "redis://127.0.0.1:#{server.port}" => %r{use rediss://},
+      "rediss+sentinel://127.0.0.1:#{plain.port}/main" => %r{use redis\+sentinel://},
+      "rediss+sentinel://127.0.0.1:#{unencrypted.port}/main" => /sentinels.*do they speak TLS/
+    }.each do |url, remedy|
+      options = url.start_with?("rediss") ? ca : {}
+      expect { open_store(url, **options).acquire(key, wait: 0) { nil } }
+        .to raise_error(Plock::UnavailableError, remedy)
+    end
+  end
+
   it "verifies them by the name of the servers, unless they have one of their own" do
     common = sentinel_of(named = redis_server(:tls, cert: elsewhere), cert: elsewhere)
     expect_service(common, server_name: "elsewhere.example", **ca)

@@ -327,6 +327,24 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
+/* The scheme of the user's URL that would lead to the same servers with TLS, or without. */
+static const char *scheme(const plock_config *config, bool tls) {
+    if (config->cluster) return tls ? "rediss+cluster" : "redis+cluster";
+    if (config->is_sentinel || config->sentinels) return tls ? "rediss+sentinel" : "redis+sentinel";
+    return tls ? "rediss" : "redis";
+}
+
+/* A server that speaks TLS closes a connection that begins otherwise. */
+static plock_status ask_for_tls(const plock_connection *connection, plock_error *error) {
+    const plock_config *config = connection->config;
+    const bool unanswered = connection->greeting & (config->password ? AUTH : HELLO);
+    if (error->status != PLOCK_DISCONNECTED || !unanswered || config->scheme != PLOCK_TCP)
+        return error->status;
+    const plock_error cause = *error;
+    return plock__fail(error, PLOCK_DISCONNECTED, "%.140s (if the server speaks TLS, use %s://)",
+                       cause.message, scheme(config, true));
+}
+
 plock_status plock__connection_open(plock_connection *connection, plock_ns deadline,
                                     plock_interest *interest, plock_error *error) {
     plock_status status = check_usable(connection, error);
@@ -342,6 +360,8 @@ plock_status plock__connection_open(plock_connection *connection, plock_ns deadl
             status = judge_greeting(connection, value, error);
         else if (status != PLOCK_AGAIN && take_refusal(connection, error))
             status = error->status;
+        else if (status == PLOCK_DISCONNECTED)
+            status = ask_for_tls(connection, error);
     }
     if (!status) connection->state = PLOCK__READY;
     return die(connection, status);
@@ -353,8 +373,8 @@ plock_status plock__connection_silent(const plock_connection *connection, plock_
     const bool handshakes =
         connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;
     if (!handshakes) return plock__fail_plainly(error, PLOCK_SILENT);
-    return plock__fail(
-        error, PLOCK_SILENT,
-        "the server did not answer the TLS handshake in time: it does not seem to speak "
-        "TLS on this port (then use redis://)");
+    return plock__fail(error, PLOCK_SILENT,
+                       "the server did not answer the TLS handshake in time: it does not seem to "
+                       "speak TLS on this port (then use %s://)",
+                       scheme(connection->config, false));
 }
