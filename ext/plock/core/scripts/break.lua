@@ -1,5 +1,6 @@
 -- Takes a lock from its holder, notifies the holder, and hands the lock to the first waiter.
--- KEYS: lock. ARGV, optional: the fences whose holders lose the lock, see parts/chosen.lua.
+-- KEYS: lock. ARGV, optional: the fences whose holders lose the lock, see parts/chosen.lua, and
+--   'anyway', see parts/cluster_break.lua.
 -- Returns 0: the lock was not held (by them), 1: free now, 2: handed over, 3: unfinished, ask again
 -- (pass.lua's nil).
 -- include parts/tries

@@ -1,6 +1,6 @@
 -- Takes shares of a lock from their holders, notifies the holders, and calls waiters.
 -- KEYS: lock. ARGV: fence_ttl ms, and optionally the fences whose holders lose their shares, see
--- parts/chosen.lua.
+--   parts/chosen.lua, and 'anyway', see parts/cluster_break.lua.
 -- Returns 0: there was no (such) holder, 1: there is room now, 2: waiters have been called.
 local lock, fence_ttl = KEYS[1], ARGV[1]
 -- include parts/names

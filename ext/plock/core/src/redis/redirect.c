@@ -154,7 +154,11 @@ bool plock__redirect_follow(plock_call *call, plock_status status) {
     const bool asks = call->redirection.asks;
     plock_node *node = status == PLOCK_MOVED ? heed(call) : NULL;
     call->redirection.slot = PLOCK__SLOTS;
-    if (plock_now() >= call->deadline) return false;
+    const plock_ns now = plock_now();
+    if (now >= call->deadline) return false;
+    /* a move that stays half done must not keep a lock from being broken */
+    const plock_ns reserve = call->node->config->command_timeout / 2;
+    if (unserved && call->deadline - now <= reserve) plock__break_anyway(&call->request);
     begin_again(call);
     if (!node || call->hops++ == HOPS_MAX) {
         pause(call);

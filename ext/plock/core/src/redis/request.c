@@ -108,8 +108,15 @@ plock_request plock__downgrade_request(plock_subject *s) {
 
 plock_request plock__break_request(plock_subject *s, plock_text only) {
     const unsigned chosen = only.length ? 1 : 0;
-    if (is_shared(s)) return REQUEST(s, PLOCK__SHARED_BREAK, 1 + chosen, write_fence_ttl(s), only);
-    return REQUEST(s, PLOCK__BREAK, chosen, only);
+    const plock_text anyway = plock__text_of("anyway");
+    if (is_shared(s))
+        return REQUEST(s, PLOCK__SHARED_BREAK, 1 + chosen, write_fence_ttl(s), only, anyway);
+    return REQUEST(s, PLOCK__BREAK, chosen, only, anyway);
+}
+
+void plock__break_anyway(plock_request *request) {
+    if (request->script == PLOCK__BREAK && request->arguments == 0) request->arguments = 2;
+    if (request->script == PLOCK__SHARED_BREAK && request->arguments == 1) request->arguments = 3;
 }
 
 #define AS_TEXT(number)      #number

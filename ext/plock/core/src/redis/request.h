@@ -61,6 +61,9 @@ plock_request plock__check_request(const plock_subject *subject);
 plock_request plock__downgrade_request(plock_subject *subject);
 /* only: the fences, as plock_query_break_only has them; empty: all holders */
 plock_request plock__break_request(plock_subject *subject, plock_text only);
+/* If the request breaks a lock for all holders, it is from now on carried out also while the note
+ * of a holder is at another node of the cluster, so that the holder cannot be told. */
+void plock__break_anyway(plock_request *request);
 /* Lists up to PLOCK_WAITERS_TOLD waiters, beginning with rank `first`. */
 plock_request plock__status_request(plock_subject *subject, int64_t first);
 /* The subject's key is the pattern. */
