@@ -226,7 +226,15 @@ static VALUE store_url(VALUE self) {
     return rb_utf8_str_new_cstr(plock_config_display(plock_store_config(binding_store(self))));
 }
 
-/* Is it TLS without verification of the certificate? */
+static VALUE store_unverified_servers(VALUE self) {
+    return binding_bool(plock_config_unverified_servers(plock_store_config(binding_store(self))));
+}
+
+static VALUE store_unverified_sentinels(VALUE self) {
+    return binding_bool(plock_config_unverified_sentinels(plock_store_config(binding_store(self))));
+}
+
+/* Is it TLS without verification of the certificates, those of servers or of sentinels? */
 static VALUE store_unverified(VALUE self) {
     return binding_bool(plock_config_unverified(plock_store_config(binding_store(self))));
 }
@@ -273,6 +281,8 @@ void binding_init_store(void) {
     rb_define_method(class, "lock_release", store_lock_release, 2);
     rb_define_method(class, "url", store_url, 0);
     rb_define_method(class, "unverified?", store_unverified, 0);
+    rb_define_method(class, "unverified_servers?", store_unverified_servers, 0);
+    rb_define_method(class, "unverified_sentinels?", store_unverified_sentinels, 0);
     rb_define_method(class, "selects?", store_selects, 0);
     rb_define_private_method(class, "pool_counts", store_pool_counts, 0);
     rb_define_method(class, "close", store_close, 0);

@@ -85,7 +85,7 @@ module Plock
   #   @return [Integer] how many replicas must confirm a lease, if a call does not say it
   #
   # @!method unverified?
-  #   @return [Boolean] is it TLS with `verify: :none`?
+  #   @return [Boolean] is it TLS with `verify: :none` or `sentinel_verify: :none`?
   #
   # @!method close
   #   Closes the connections. A store that is used after that opens again.
@@ -296,12 +296,21 @@ module Plock
       # Once in each Ractor: there is no other place to remember it that all of them may write to.
       def warn_once_of(store)
         told = Ractor.current[:plock_unverified_stores] ||= {}
-        return if told[store.url]
+        message = distrust(store)
+        return if told[message]
 
-        told[store.url] = true
-        Log.warn(store.config.logger, "#{store.url} is used without verifying its certificate: " \
-                                      "any server that answers there is trusted. " \
-                                      "Use verify: :peer.")
+        told[message] = true
+        Log.warn(store.config.logger, message)
+      end
+
+      def distrust(store)
+        if store.unverified_servers?
+          "#{store.url} is used without verifying its certificate: any server that answers there " \
+            "is trusted. Use verify: :peer."
+        else
+          "#{store.url} is used without verifying the certificates of its sentinels: any sentinel " \
+            "that answers there is trusted. Use sentinel_verify: :peer."
+        end
       end
 
       def check(options)

@@ -36,9 +36,13 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK(!plock_config_unverified(config));
     CHECK_STATUS(plock_config_set(config, "sentinel_verify", "none", &error), PLOCK_OK);
     CHECK(plock_config_unverified(config));
+    CHECK(plock_config_unverified_sentinels(config));
+    CHECK(!plock_config_unverified_servers(config));
     plock_config_free(config);
     config = read_url("rediss+sentinel://a/main?verify=none&sentinel_verify=peer");
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
+    CHECK(plock_config_unverified_servers(config));
+    CHECK(!plock_config_unverified_sentinels(config));
     CHECK(!config->sentinels->config->unverified);
     plock_config_free(config);
     /* who names authorities wants them to be asked */

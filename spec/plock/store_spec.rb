@@ -307,6 +307,16 @@ RSpec.describe Plock::Store do
       expect(heard).to match([%r{rediss://127\.0\.0\.1:7001 }, %r{rediss://127\.0\.0\.1:7002 }])
     end
 
+    it "warns of the sentinels alone if only they are not verified" do
+      url = "rediss+sentinel://s1/of-sentinels"
+      heard = warnings do
+        2.times { open_store(url, verify: :peer, sentinel_verify: :none) }
+        open_store(url, verify: :none)
+      end
+      expect(heard).to match([/ of its sentinels: .*Use sentinel_verify: :peer/,
+                              / its certificate: .*Use verify: :peer/])
+    end
+
     it "does not warn without TLS" do
       expect(open_store("redis://127.0.0.1", verify: :none)).not_to be_unverified
     end

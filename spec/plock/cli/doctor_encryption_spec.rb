@@ -60,6 +60,22 @@ RSpec.describe "The report of plock doctor on encryption:" do
       .to have_attributes(level: :fine, message: /\ATLS, with a verified/)
   end
 
+  it "names the option by which only the sentinels are not verified" do
+    url = "rediss+sentinel://s1,s2/unverified"
+    of_sentinels = of_servers = nil
+    warnings do
+      of_sentinels = found(url, verify: :peer, sentinel_verify: :none)
+      of_servers = found(url, verify: :none, sentinel_verify: :peer)
+    end
+    expect(of_sentinels).to have_attributes(
+      level: :advice, message: /the certificates of the sentinels are not verified/,
+      remedy: /sentinel_verify/
+    )
+    expect(of_servers).to have_attributes(
+      level: :danger, message: /certificate is not verified: any server/, remedy: /leave verify out/
+    )
+  end
+
   it "is missing on the way to a server whose sentinels alone use TLS" do
     expect(found("redis+sentinel://s1/main", sentinel_tls: true)).to have_attributes(missing)
   end

@@ -75,7 +75,7 @@ module Plock
         NAME = "tls"
 
         def look
-          if server.store.unverified?
+          if server.store.unverified_servers?
             return danger("TLS whose certificate is not verified: any server is trusted",
                           "leave verify out, and name the authority by ca_file")
           end
@@ -92,14 +92,24 @@ module Plock
 
         def judge_sentinels
           store = server.store
-          if store.sentinels.empty? || store.sentinel_tls? || server.local_sentinels?
+          if store.sentinels.empty? || server.local_sentinels? ||
+              (store.sentinel_tls? && !store.unverified_sentinels?)
             return fine("TLS, with a verified certificate")
           end
+          return advise_verification if store.sentinel_tls?
 
           advice(
             "TLS to the server, but the sentinels are asked in the clear: a host on the path to " \
               "them can read their password, and name another server",
             "set tls-port on the sentinels, and leave sentinel_tls out"
+          )
+        end
+
+        def advise_verification
+          advice(
+            "TLS to the server, but the certificates of the sentinels are not verified: a host on " \
+              "the path to them can read their password, and name another server",
+            "leave sentinel_verify out, and name the authority by sentinel_ca_file"
           )
         end
       end

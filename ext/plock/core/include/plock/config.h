@@ -62,7 +62,10 @@ const char *plock_config_primary_name(const plock_config *config);
 /* Are sentinels asked over TLS? Returns false if the URL names none. */
 bool plock_config_sentinel_tls(const plock_config *config);
 
-/* Returns true for rediss:// with verify=none. The program should then log one warning. */
+/* Returns true for TLS with verify=none to the servers, to the sentinels, and to either of them.
+ * The program should then log one warning. */
+bool plock_config_unverified_servers(const plock_config *config);
+bool plock_config_unverified_sentinels(const plock_config *config);
 bool plock_config_unverified(const plock_config *config);
 
 /* Does each connection to a server begin with SELECT, because the database is not 0? */

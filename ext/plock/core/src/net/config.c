@@ -321,9 +321,16 @@ plock_status plock__config_check(plock_config *config, plock_error *error) {
     return status ? status : inherit(config, error);
 }
 
+bool plock_config_unverified_servers(const plock_config *config) {
+    return config->scheme == PLOCK_TLS_OVER_TCP && config->unverified;
+}
+
+bool plock_config_unverified_sentinels(const plock_config *config) {
+    return config->sentinels && plock_config_unverified_servers(config->sentinels->config);
+}
+
 bool plock_config_unverified(const plock_config *config) {
-    return (config->scheme == PLOCK_TLS_OVER_TCP && config->unverified) ||
-           (config->sentinels && plock_config_unverified(config->sentinels->config));
+    return plock_config_unverified_servers(config) || plock_config_unverified_sentinels(config);
 }
 
 unsigned plock_config_replicas(const plock_config *config) { return config->replicas; }
