@@ -152,12 +152,32 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     )
   end
 
-  # A number behind the sentinels is a name, too, not a database.
+  # The setting would refuse every lock there.
+  it "does not recommend min-replicas-to-write for a primary without replicas" do
+    monitor = ["alone", "127.0.0.1", redis_server.port.to_s, "1"]
+    url = "redis+sentinel://127.0.0.1:#{redis_server(:sentinel, monitor: monitor).port}/alone"
+    expect(finding(url)).to include(
+      "level" => "advice", "message" => /no replica/, "remedy" => /\Aadd a replica.*then CONFIG SET/
+    )
+  end
+
+  it "says that replicas must be in touch before min-replicas-to-write is set" do
+    replicas = @group.servers.reject { |one| one == @group.primary }
+    replicas.each(&:stop_process)
+    @group.primary.call("CLIENT", "KILL", "TYPE", "replica")
+    eventually(10.0) { finding["remedy"].to_s.match?(/\Astart its replicas.*then CONFIG SET/) }
+    expect(finding["level"]).to eq("danger")
+  ensure
+    replicas.each(&:continue_process)
+    eventually(10.0) { finding(@group.url, "role")["message"] == "a primary of 2 replicas" }
+  end
+
+  # A number behind the sentinels is a name, too, if a database follows.
   it "asks for the primary by its name, whatever that is" do
     monitor = ["5", "127.0.0.1", redis_server.port.to_s, "1"]
     url = "redis+sentinel://127.0.0.1:#{redis_server(:sentinel, monitor: monitor).port}/5"
     [url, "#{url}/0"].each do |one|
-      expect(finding(one)).to include("level" => "danger", "message" => /min-replicas-to-write 0/)
+      expect(finding(one)).to include("level" => "advice", "message" => /no replica/)
     end
   end
 

@@ -23,7 +23,7 @@ module Plock
               .transform_values { |answer| Error === answer ? answer : answer["ckquorum"] }
               .select { |_, outcome| Error === outcome }
           @answers = told.except(*@failures.keys)
-          trouble || isolation || silent || long_lag || few || unread || outlook
+          trouble || isolation || silent || lone || long_lag || few || unread || outlook
         end
 
         private
@@ -55,6 +55,8 @@ module Plock
         # A primary that is cut off goes on until it notices that it has no replicas any more. Zero
         # for either of the settings keeps it from noticing.
         def isolation
+          return if alone?
+
           if limits[REPLICAS]&.zero?
             endless(REPLICAS, "#{REPLICAS} 1 and #{LAG} #{LONGEST_LAG}")
           elsif limits[LAG]&.zero?
@@ -63,8 +65,26 @@ module Plock
         end
 
         def endless(name, settings)
+          remedy = "CONFIG SET #{settings} on each server"
+          remedy = "start its replicas, without which that stops all locks, then #{remedy}" if bare?
           danger("#{name} 0: a primary that is cut off goes on granting locks, while the new one " \
-                 "grants the same", "CONFIG SET #{settings} on each server")
+                 "grants the same", remedy)
+        end
+
+        # Has the primary no replica in touch at the moment?
+        def bare? = server.number("replication", "connected_slaves")&.zero?
+
+        # Does the primary have no replica, and do the sentinels know of none?
+        def alone? =
+          @answers.values.all? { |told| told["num-slaves"].to_i.zero? } &&
+          server.number("replication", "connected_slaves").to_i.zero?
+
+        def lone
+          return if limits.empty? || !alone?
+
+          advice("the primary has no replica, so the sentinels have nothing to replace it with",
+                 "add a replica, then CONFIG SET #{REPLICAS} 1 and #{LAG} #{LONGEST_LAG} on each " \
+                 "server; without a replica, that stops all locks")
         end
 
         def long_lag
