@@ -36,6 +36,20 @@ RSpec.describe Plock::Store do
       expect(Redis.new(path: shared_redis.unix_path, db: 3).get(key)).to eq(owner)
     end
 
+    it "calls a client's callable for the password once, so a rotation needs a new store" do
+      server = redis_server
+      rotate = lambda do |password|
+        server.call("ACL", "SETUSER", "rot", "reset", "on", ">#{password}", "~*", "&*", "+@all")
+        password
+      end
+      current = rotate.call("first")
+      client = RedisClient.config(port: server.port, username: "rot", password: ->(_) { current })
+      store = open_store(client)
+      current = rotate.call("second")
+      expect { store.acquire(key) { nil } }.to raise_error(Plock::AuthenticationError)
+      expect(open_store(client).acquire(key) { :entered }).to be(:entered)
+    end
+
     it "prefers options to the settings of a client" do
       url, settings =
         given(Redis.new(url: "redis://:secret@db1.example/3"), database: 4, pool_size: 2)
