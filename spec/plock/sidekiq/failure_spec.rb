@@ -94,6 +94,20 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
       end
     end
 
+    it "does not run without a key for a wrong password, which no wait cures" do
+      job_class(on_unavailable: :proceed)
+      SomeJob.perform_async
+      Plock.reset!
+      Plock.configure do |c|
+        c.url = redis_server(:password).url(password: "wrong")
+        c.logger = Sidekiq.default_configuration.logger
+      end
+      expect(work_all).to contain_exactly(an_instance_of(Plock::AuthenticationError))
+      expect([done, retries.size]).to eq([[], 1])
+    ensure
+      back
+    end
+
     it "gives its key back when the store is there again by the time it is done" do
       test = self
       job_class(during: :queued_and_running, on_unavailable: :proceed) { test.back }

@@ -51,11 +51,12 @@ module Plock
         nil
       end
 
-      # The store could not be asked.
+      # The store could not be asked. A job without its key is for an outage, which ends by itself:
+      # a wrong password, for example, would turn all locks off.
       #
       # @raise [Error] unless the guard lets the job go without its key
       def go_without(error)
-        unless @work.guard.proceed? && FAILURES.any? { |failure| failure === error }
+        unless @work.guard.proceed? && UnavailableError === error
           @work.log(:error, "#{@work.label} cannot have its key: #{error.class}: #{error.message}")
           raise error
         end

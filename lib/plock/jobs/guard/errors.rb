@@ -39,7 +39,7 @@ module Plock
     # the exception that `key:` raised. Correct the guard.
     class InvalidKey < Error; end
 
-    # The failures of a store after which a guard with `on_unavailable: :proceed` continues.
+    # The failures of a store.
     FAILURES = [UnavailableError, AuthenticationError, PermissionError, ProtocolError].freeze
     private_constant :FAILURES
   end
