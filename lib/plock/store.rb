@@ -6,6 +6,7 @@ require_relative "events/active_support"
 require_relative "hold"
 require_relative "store/local"
 require_relative "locking"
+require_relative "store/support/source"
 require_relative "store/support/status_reader"
 
 module Plock
@@ -131,12 +132,14 @@ module Plock
 
     # For messages.
     KNOWN = "give a URL (redis://, rediss://, redis+sentinel://, redis+cluster://, unix://, " \
-            "local: or memory:) or a client of Redis"
+            "memcached://, local: or memory:) or a client of Redis"
 
     private_constant :MEMORY, :MEMCACHED, :MEMCACHED_OPTIONS, :KNOWN, :SECONDS, :FENCE_TTLS,
                      :POOL_SIZES, :DATABASES, :ENCODINGS, :VERIFY_MODES, :OPTIONS
 
     class << self
+      include Source
+
       # Describes a store. It sends nothing yet, so the first call that uses the store notices if a
       # server is absent.
       #
@@ -221,8 +224,7 @@ module Plock
           fail_with("the store is #{source.nil? ? "nil" : '""'}: #{KNOWN}")
         end
 
-        # a path need not be text
-        source = source.b if String === source && !source.valid_encoding?
+        source = plain(source)
         config = Locking::StoreConfig.extract(options)
         if String === source && source.start_with?(MEMCACHED)
           return open_memcached(source, options, config)
@@ -253,6 +255,7 @@ module Plock
       # @return [void]
       # @raise [Error, ArgumentError] as {open}
       def check_settings(source, **options)
+        source = plain(source)
         local = String === source && LocalStore.opens?(source)
         return self.open(source, **options) unless local
 
@@ -301,16 +304,6 @@ module Plock
 
         told[message] = true
         Log.warn(store.config.logger, message)
-      end
-
-      def distrust(store)
-        if store.unverified_servers?
-          "#{store.url} is used without verifying its certificate: any server that answers there " \
-            "is trusted. Use verify: :peer."
-        else
-          "#{store.url} is used without verifying the certificates of its sentinels: any sentinel " \
-            "that answers there is trusted. Use sentinel_verify: :peer."
-        end
       end
 
       def check(options)

@@ -24,6 +24,15 @@ RSpec.describe Plock::Store do
       expect(open_store(shared_redis.url)).to be_a(described_class)
     end
 
+    it "takes a URI, and a scheme in capital letters" do
+      url = "redis://127.0.0.1:7000/2"
+      expect(open_store(URI(url)).url).to eq(url)
+      expect(open_store("REDIS+Cluster://127.0.0.1:7000").url)
+        .to eq("redis+cluster://127.0.0.1:7000")
+      expect(described_class.open("Local:")).to be_a(Plock::LocalStore)
+      expect(described_class.open("MEMORY:capital").url).to eq("memory:capital")
+    end
+
     it "does not connect yet" do
       store = open_store("redis://127.0.0.1:1")
       expect { store.lock_acquire(key, owner, 1) }.to raise_error(Plock::UnavailableError)

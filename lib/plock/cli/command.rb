@@ -165,7 +165,7 @@ module Plock
       def store
         require_relative "reporter"
         @store ||= begin
-          if settings.url.start_with?("memory:")
+          if settings.url.match?(/\Amemory:/i)
             raise usage("a store in memory excludes only its own process: name another store")
           end
 
@@ -186,7 +186,7 @@ module Plock
       # no server.
       def endurance
         url = settings.url
-        return {} if LocalStore.opens?(url) || url.match?(/[?&]unavailable_timeout=/)
+        return {} if url.match?(/\Alocal:/i) || url.match?(/[?&]unavailable_timeout=/)
 
         { unavailable_timeout: OUTAGE }
       end

@@ -41,6 +41,14 @@ RSpec.describe "Bad input" do
       end
     end
 
+    it "that has a database where the primary's name stands says what is missing" do
+      expect { open_store("redis-sentinel://host:1/0") }.to raise_error(
+        Plock::ConfigurationError, /primary's name is missing beside the database.*MasterId=NAME/
+      )
+      expect(open_store("redis+sentinel://host:1/5").primary_name).to eq("5")
+      expect(open_store("redis-sentinel://host:1/0?sentinelMasterId=5").primary_name).to eq("5")
+    end
+
     it "with NUL in it is refused" do
       expect { open_store("redis://:hush\0@host") }.to raise_error(StandardError) { |error|
         expect(error.message).not_to match(/hush/)
@@ -223,7 +231,7 @@ RSpec.describe "Bad input" do
     it "an unknown scheme, an empty URL and none at all" do
       expect { Plock::Store.open("http://localhost") }.to raise_error(
         Plock::ConfigurationError,
-        %r{unknown scheme; known are redis://, rediss://, redis\+sentinel://, .* local: and memory:}
+        %r{unknown scheme; known are redis://, rediss://, .* redis-sentinel://, .*memcached://, local: }
       )
       {
         nil => "the store is nil: give a URL", "" => 'the store is "": give a URL'

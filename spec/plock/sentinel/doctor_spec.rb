@@ -172,7 +172,7 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     eventually(10.0) { finding(@group.url, "role")["message"] == "a primary of 2 replicas" }
   end
 
-  # A number behind the sentinels is a name, too, if a database follows.
+  # A number behind the sentinels is a name, too, not a database.
   it "asks for the primary by its name, whatever that is" do
     monitor = ["5", "127.0.0.1", redis_server.port.to_s, "1"]
     url = "redis+sentinel://127.0.0.1:#{redis_server(:sentinel, monitor: monitor).port}/5"

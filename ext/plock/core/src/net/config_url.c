@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -157,7 +158,11 @@ static plock_status parse_primary(plock_config *config, char **path, plock_error
         return wrong(error, "the primary's name is missing: it stands behind the sentinels, as in "
                             "redis+sentinel://host:26379/mymaster");
     *path = strchr(name, '/');
-    if (*path) *(*path)++ = 0;
+    if (*path)
+        *(*path)++ = 0;
+    else if (config->sentinels->of_lettuce && !name[strspn(name, "0123456789")])
+        return wrong(error, "the primary's name is missing beside the database: add "
+                            "?sentinelMasterId=NAME");
     if (!percent_decode(name)) return wrong(error, "the primary's name has a broken escape");
     return set_primary(config, name, error);
 }
@@ -198,7 +203,7 @@ static char *read_scheme(char *url, plock_scheme *scheme, plock_hosts *hosts) {
                    {"rediss+cluster://", PLOCK_TLS_OVER_TCP, PLOCK__OF_CLUSTER}};
     for (size_t i = 0; i < sizeof SCHEMES / sizeof *SCHEMES; i++) {
         const size_t length = strlen(SCHEMES[i].text);
-        if (strncmp(url, SCHEMES[i].text, length)) continue;
+        if (strncasecmp(url, SCHEMES[i].text, length)) continue; /* RFC 3986, 3.1 */
         *scheme = SCHEMES[i].scheme;
         *hosts = SCHEMES[i].hosts;
         return url + length;
@@ -238,9 +243,12 @@ plock_status plock__config_parse(plock_config *config, char *url, plock_error *e
     char *rest = read_scheme(url, &config->scheme, &hosts);
     if (!rest)
         return wrong(error, "unknown scheme; known are redis://, rediss://, redis+sentinel://, "
-                            "rediss+sentinel://, redis+cluster://, rediss+cluster://, unix://, "
-                            "local: and memory:");
+                            "rediss+sentinel://, redis-sentinel://, rediss-sentinel://, "
+                            "redis+cluster://, rediss+cluster://, unix://, memcached://, local: "
+                            "and memory:");
     const plock_status status = expect(config, hosts, error);
+    if (!status && config->sentinels)
+        config->sentinels->of_lettuce = url[strcspn(url, "+-:")] == '-';
     return status ? status : parse_rest(config, rest, error);
 }
 
