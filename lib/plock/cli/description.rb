@@ -63,7 +63,7 @@ module Plock
 
         def waiters(status)
           status.waiters.map do |waiter|
-            "  waits: #{printable(waiter.to_s)}#{", since #{moment(waiter.since)}" if waiter.since}"
+            "  waits: #{printable(waiter.to_s)}#{", since #{instant(waiter.since)}" if waiter.since}"
           end
         end
 
@@ -73,6 +73,9 @@ module Plock
         def person(known)
           { host: known.host, pid: known.pid, thread: known.thread, label: known.label }
         end
+
+        # As in {Plock::Status#to_s}.
+        def instant(time) = time.utc.strftime("%F %T.%3N UTC")
 
         def moment(time) = time&.utc&.strftime("%FT%T.%3NZ")
       end

@@ -24,7 +24,7 @@ RSpec.describe "plock status", needs: "redis-server" do
       name = Regexp.escape(key.inspect)
       expect(output.lines).to match [
         /\A#{name}: held since .*, pid #{Process.pid}, .*"import", 1 waiting, /,
-        /\A  waits: host .*, pid #{Process.pid}, .*label "next", since /
+        /\A  waits: host .*, pid #{Process.pid}, .*label "next", since [-\d]+ [:.\d]+ UTC$/
       ]
       expect(output.lines.first).to match(/ waiting, \d+\.\d s left, fence #{lease.fence}\n\z/)
       waiting.kill
