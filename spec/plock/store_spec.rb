@@ -47,7 +47,7 @@ RSpec.describe Plock::Store do
 
     it "calls a client's callable for the password once, so a rotation needs a new store" do
       server = redis_server
-      rotate = lambda do |password|
+      rotate = ->(password) do
         server.call("ACL", "SETUSER", "rot", "reset", "on", ">#{password}", "~*", "&*", "+@all")
         password
       end

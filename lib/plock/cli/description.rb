@@ -63,7 +63,8 @@ module Plock
 
         def waiters(status)
           status.waiters.map do |waiter|
-            "  waits: #{printable(waiter.to_s)}#{", since #{instant(waiter.since)}" if waiter.since}"
+            since = ", since #{instant(waiter.since)}" if waiter.since
+            "  waits: #{printable(waiter.to_s)}#{since}"
           end
         end
 

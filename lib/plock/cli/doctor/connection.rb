@@ -93,7 +93,7 @@ module Plock
         def judge_sentinels
           store = server.store
           if store.sentinels.empty? || server.local_sentinels? ||
-              (store.sentinel_tls? && !store.unverified_sentinels?)
+             (store.sentinel_tls? && !store.unverified_sentinels?)
             return fine("TLS, with a verified certificate")
           end
           return advise_verification if store.sentinel_tls?
@@ -107,8 +107,8 @@ module Plock
 
         def advise_verification
           advice(
-            "TLS to the server, but the certificates of the sentinels are not verified: a host on " \
-              "the path to them can read their password, and name another server",
+            "TLS to the server, but the certificates of the sentinels are not verified: a host " \
+              "on the path to them can read their password, and name another server",
             "leave sentinel_verify out, and name the authority by sentinel_ca_file"
           )
         end

@@ -77,7 +77,7 @@ module Plock
         # Does the primary have no replica, and do the sentinels know of none?
         def alone? =
           @answers.values.all? { |told| told["num-slaves"].to_i.zero? } &&
-          server.number("replication", "connected_slaves").to_i.zero?
+            server.number("replication", "connected_slaves").to_i.zero?
 
         def lone
           return if limits.empty? || !alone?

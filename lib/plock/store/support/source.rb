@@ -27,8 +27,8 @@ module Plock
           "#{store.url} is used without verifying its certificate: any server that answers there " \
             "is trusted. Use verify: :peer."
         else
-          "#{store.url} is used without verifying the certificates of its sentinels: any sentinel " \
-            "that answers there is trusted. Use sentinel_verify: :peer."
+          "#{store.url} is used without verifying the certificates of its sentinels: any " \
+            "sentinel that answers there is trusted. Use sentinel_verify: :peer."
         end
       end
     end
