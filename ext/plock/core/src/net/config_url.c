@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -203,7 +202,7 @@ static char *read_scheme(char *url, plock_scheme *scheme, plock_hosts *hosts) {
                    {"rediss+cluster://", PLOCK_TLS_OVER_TCP, PLOCK__OF_CLUSTER}};
     for (size_t i = 0; i < sizeof SCHEMES / sizeof *SCHEMES; i++) {
         const size_t length = strlen(SCHEMES[i].text);
-        if (strncasecmp(url, SCHEMES[i].text, length)) continue; /* RFC 3986, 3.1 */
+        if (strncmp(url, SCHEMES[i].text, length)) continue;
         *scheme = SCHEMES[i].scheme;
         *hosts = SCHEMES[i].hosts;
         return url + length;
