@@ -129,7 +129,7 @@ void plock__routes_changed(plock_store *store) {
 void plock__routes_move(plock_store *store, unsigned slot, plock_node *to) {
     plock__enter();
     const bool changes = at(store->routes, slot) != to;
-    store->routes->moved_at[slot] = plock_now();
+    store->routes->moved_at[slot] = store->routes->last_moved_at = plock_now();
     if (changes) atomic_store(&store->routes->slots[slot], to);
     if (changes) plock__routes_changed(store);
     plock__leave();

@@ -22,6 +22,7 @@ typedef struct plock_trim plock_trim;
 struct plock_routes {
     _Atomic(plock_node *) slots[PLOCK__SLOTS]; /* NULL: not known; changed under the lock */
     plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last named its node; 0: never; under the lock */
+    plock_ns last_moved_at;          /* the last of these; under the lock */
     /* in the order of their numbers; changed under the lock, and read without */
     _Atomic(plock_node *) first;
     plock_node *last;

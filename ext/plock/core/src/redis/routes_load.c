@@ -51,9 +51,8 @@ static void release(plock_load *load) {
 
 /* --- on the thread --- */
 
-/* With the lock held. */
-static bool moved_lately(const plock_routes *routes, unsigned slot, plock_ns now) {
-    return routes->moved_at[slot] && now - routes->moved_at[slot] < MAP_LAGS;
+static bool is_recent(plock_ns moved_at, plock_ns now) {
+    return moved_at && now - moved_at < MAP_LAGS;
 }
 
 static void apply(plock_store *store, const plock_slot_map *map) {
@@ -67,7 +66,7 @@ static void apply(plock_store *store, const plock_slot_map *map) {
         plock_node *node = owner ? nodes[owner - 1] : NULL;
         /* without a node, or memory for one, the old route may still lead to it */
         if (!node || node == atomic_load(&store->routes->slots[slot])) continue;
-        if (moved_lately(store->routes, slot, now)) continue;
+        if (is_recent(store->routes->moved_at[slot], now)) continue;
         atomic_store(&store->routes->slots[slot], node);
         changes = true;
     }
@@ -269,7 +268,9 @@ void plock__routes_doubt(plock_store *store) {
 void plock__routes_distrust(plock_node *node) {
     plock_routes *routes = node->store->routes;
     plock__enter();
-    for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++)
+    /* not at each failure of many callers */
+    const bool any = is_recent(routes->last_moved_at, plock_now());
+    for (unsigned slot = 0; any && slot < PLOCK__SLOTS; slot++)
         if (atomic_load(&routes->slots[slot]) == node) routes->moved_at[slot] = 0;
     plock__leave();
     plock__routes_doubt(node->store);
