@@ -231,7 +231,8 @@ RSpec.describe "Bad input" do
     it "an unknown scheme, an empty URL and none at all" do
       expect { Plock::Store.open("http://localhost") }.to raise_error(
         Plock::ConfigurationError,
-        %r{unknown scheme; known are redis://, rediss://, .* redis-sentinel://, .*memcached://}
+        Regexp.new("unknown scheme; known are redis://, rediss://, redis\\+sentinel://, .* " \
+                   "redis-sentinel://, .*memcached://, local: and memory:")
       )
       {
         nil => "the store is nil: give a URL", "" => 'the store is "": give a URL'

@@ -30,7 +30,7 @@ typedef plock_status plock__answer_reader(plock_inquiry *inquiry, plock_question
  * closes them. */
 struct plock_inquiry {
     plock_config *config; /* for the connections */
-    plock_error *so_far;  /* what is known before the end, under the lock; NULL: nobody reads it */
+    plock_error *so_far;  /* what is known before the end, under the lock; NULL: it is not read */
     plock__asker *ask;    /* NULL: nothing is asked once a connection is open */
     plock__answer_reader *read;
     bool large; /* answers may be large */
