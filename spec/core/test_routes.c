@@ -96,6 +96,18 @@ static bool goes_to(const char *port) { return key_goes_to("k", port); }
 
 static bool goes_to_soon(const char *port) { return key_goes_to_soon("k", port); }
 
+/* The map of a load counts a moment before the load has ended. */
+static bool no_load_runs_soon(void) {
+    bool runs;
+    unsigned rounds = 0;
+    do {
+        plock__enter();
+        runs = store->routes->running;
+        plock__leave();
+    } while (runs && test_patient(&rounds));
+    return !runs;
+}
+
 static void a_doubt_just_after_a_load_leads_to_another(void) {
     begin(false);
     doubt();
@@ -177,6 +189,7 @@ static void a_scan_begins_by_a_fresh_map(void) {
     begin(false);
     doubt();
     CHECK(goes_to_soon("7000"));
+    CHECK(no_load_runs_soon()); /* the scan would join it */
     plock__enter();
     store->routes->loaded_at -= PLOCK_SECOND;
     plock__leave();
