@@ -93,6 +93,17 @@ static void failures_are_put_into_words_that_fit(void) {
     longer[sizeof longer - 1] = 0;
     CHECK_STATUS(plock__fail(&error, PLOCK_CONNECT, "%s", longer), PLOCK_CONNECT);
     CHECK_INT(strlen(error.message), PLOCK_MESSAGE_MAX - 1);
+    CHECK_TEXT(error.message + PLOCK_MESSAGE_MAX - 1 - strlen("x…"), "x…");
+    memcpy(longer + PLOCK_MESSAGE_MAX - 20, " word", strlen(" word"));
+    memcpy(longer + PLOCK_MESSAGE_MAX - 10, " cut", strlen(" cut"));
+    CHECK_STATUS(plock__fail(&error, PLOCK_CONNECT, "%s", longer), PLOCK_CONNECT);
+    CHECK_TEXT(error.message + PLOCK_MESSAGE_MAX - 20, " wordxxxxx…");
+    for (int i = 0; i < PLOCK_MESSAGE_MAX; i += 2) memcpy(longer + i, "é", 2);
+    CHECK_STATUS(plock__fail(&error, PLOCK_CONNECT, "%s", longer), PLOCK_CONNECT);
+    CHECK_TEXT(error.message + PLOCK_MESSAGE_MAX - 6, "é…");
+    memset(longer, 0x80, sizeof longer - 1); /* no text */
+    CHECK_STATUS(plock__fail(&error, PLOCK_CONNECT, "%s", longer), PLOCK_CONNECT);
+    CHECK_TEXT(error.message, "…");
     CHECK_STATUS(plock__fail(NULL, PLOCK_CONNECT, "no one listens"), PLOCK_CONNECT);
     CHECK_STATUS(plock__fail_plainly(&error, PLOCK_OOM), PLOCK_OOM);
     CHECK_TEXT(error.message, "the server is out of memory");

@@ -238,4 +238,24 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
       group.sentinels.none? { |one| one.call("CLIENT", "LIST").include?("name=plock-") }
     end
   end
+
+  context "without a failover" do
+    let!(:group) { discard(Support::Sentinels.new(failover: false), :stop) }
+
+    def message_of(&block)
+      expect(&block).to raise_error(Plock::UnavailableError) { |raised| return raised.message }
+    end
+
+    it "names the primary that refuses, or falls silent" do
+      lease = discard(store.acquire(key, ttl: 60, wait: 5), :release)
+      named = "/main: primary 127.0.0.1:#{(primary = group.primary).port}: "
+      primary.call("CONFIG", "SET", "min-replicas-to-write", "3")
+      expect(message_of { lease.extend }).to include("#{named}the server accepts no writes")
+      primary.call("CONFIG", "SET", "min-replicas-to-write", "0")
+      primary.stop_process
+      expect(message_of { lease.extend }).to include(named)
+      expect(message_of { store.acquire("#{key}:other", wait: 0) }).to include(named)
+      primary.continue_process
+    end
+  end
 end

@@ -66,13 +66,28 @@ bool plock_status_keeps_connection(plock_status status) {
 
 /* --- describing a failure (failure.h) --- */
 
+void plock__shorten(char *message, size_t room) {
+    static const char ELLIPSIS[] = "…";
+    enum { LONGEST_WORD = 24 };
+    if (strnlen(message, room) < room) return;
+    const size_t last = room - sizeof ELLIPSIS;
+    size_t end = last;
+    while (last - end < LONGEST_WORD && message[end] != ' ') end--;
+    if (message[end] != ' ') end = last;
+    while (end > 0 && (message[end] & 0xC0) == 0x80) end--; /* within a character */
+    memcpy(message + end, ELLIPSIS, sizeof ELLIPSIS);
+}
+
 plock_status plock__fail(plock_error *error, plock_status status, const char *format, ...) {
     if (!error) return status;
     va_list arguments;
     va_start(arguments, format);
     error->status = status;
-    (void)vsnprintf(error->message, sizeof error->message, format, arguments);
+    char message[PLOCK_MESSAGE_MAX + 1]; /* a byte more shows that there is more */
+    (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    plock__shorten(message, sizeof error->message);
+    memcpy(error->message, message, sizeof error->message);
     return status;
 }
 

@@ -256,6 +256,10 @@ plock_config *plock__config_retain(plock_config *config) {
     return config;
 }
 
+const char *plock__config_tls_question(const plock_config *config) {
+    return config->scheme == PLOCK_TLS_OVER_TCP ? ": do they speak TLS?" : "";
+}
+
 const char *plock_config_display(const plock_config *config) { return config->display; }
 
 bool plock_config_sentinel(const plock_config *config, unsigned number, const char **host,

@@ -54,6 +54,9 @@ PLOCK_MUST_USE plock_status plock__config_check(plock_config *config, plock_erro
 /* Takes another reference, which plock_config_free gives back. */
 plock_config *plock__config_retain(plock_config *config);
 
+/* The end of a message about servers none of which has answered in time. */
+const char *plock__config_tls_question(const plock_config *config);
+
 /* --- for config_url.c --- */
 
 enum { PLOCK__CONFIG_TEXT_MAX = 4096 };

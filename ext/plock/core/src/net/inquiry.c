@@ -114,9 +114,9 @@ plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *wh
     const bool settled = is_settled(inquiry);
     const plock_question *q = failed(inquiry, settled);
     if (!q)
-        return plock__fail(
-            error, PLOCK_SILENT, "none of the %ss that were asked answered in time%s", what,
-            inquiry->config->scheme == PLOCK_TLS_OVER_TCP ? ": do they speak TLS?" : "");
+        return plock__fail(error, PLOCK_SILENT,
+                           "none of the %ss that were asked answered in time%s", what,
+                           plock__config_tls_question(inquiry->config));
     const plock_error *said = &q->error;
     const bool counts = settled || plock_status_retries(said->status);
     return plock__fail(error, counts ? said->status : PLOCK_SILENT, "the %s %.64s:%s: %.128s", what,

@@ -266,7 +266,8 @@ plock_status plock__unresolved_yet(const plock_resolver *resolver, const plock_l
     const plock_error known = lookup->so_far;
     plock__leave();
     if (!known.status)
-        return plock__fail(error, PLOCK_RESOLVE, "the sentinels named no primary in time");
+        return plock__fail(error, PLOCK_RESOLVE, "the sentinels named no primary in time%s",
+                           plock__config_tls_question(resolver->config->sentinels->config));
     *error = known;
     return known.status;
 }

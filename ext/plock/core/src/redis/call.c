@@ -25,12 +25,13 @@ static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
     return other < deadline ? other : deadline;
 }
 
-/* "URL: what happened" */
-static plock_status name_the_store(plock_call *call, plock_status status, plock_error *error) {
+static plock_status name_the_server(plock_call *call, plock_status status, plock_error *error) {
     if (error->status != status) (void)plock__fail_plainly(error, status);
     const plock_error cause = *error;
-    return plock__fail(error, status, "%.80s: %.170s", plock__node_display(call->node),
-                       cause.message);
+    const plock_connection *connection = call->connection;
+    const bool reached = connection && (call->state > PLOCK__OPENING || connection->greeting) &&
+                         !plock__node_left(call->node, connection);
+    return plock__node_fail(call->node, reached, status, cause.message, error);
 }
 
 void plock__call_let_go(plock_call *call, bool usable) {
@@ -303,7 +304,8 @@ static plock_status saturated(const plock_call *call, plock_error *error) {
 static plock_status overdue(plock_call *call, plock_error *error) {
     if (call->state == PLOCK__TAKING) return saturated(call, error);
     if (call->state == PLOCK__PAUSING) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
-    if (call->state == PLOCK__ROUTING) return plock__routes_unknown_yet(call->load, error);
+    if (call->state == PLOCK__ROUTING)
+        return plock__routes_unknown_yet(call->node->config, call->load, error);
     /* The transport itself reports a failure to connect. So here it is connected, and the server,
      * or the TLS in front of it, does not answer. */
     if (call->state != PLOCK__CONFIRMING) return plock__connection_silent(call->connection, error);
@@ -353,7 +355,7 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
         status = overdue(call, error);
     }
     if (call->node->store->routes) status = plock__redirect_failed(call, status, error);
-    status = name_the_store(call, status, error);
+    status = name_the_server(call, status, error);
     /* If the server went away, fell silent or became a replica, the other idle connections are
      * useless, too. */
     const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;

@@ -78,8 +78,17 @@ void plock__node_start_at(plock_node *node, plock_store *store, plock_config *co
     plock__pool_start(&node->pool, config->pool_size);
 }
 
-const char *plock__node_display(const plock_node *node) {
-    return node->display ? node->display : plock_config_display(node->config);
+plock_status plock__node_fail(plock_node *node, bool reached, plock_status status, const char *what,
+                              plock_error *error) {
+    const char *url = node->display ? node->display : plock_config_display(node->config);
+    const plock_addresses *found = &node->resolver.found;
+    plock__enter();
+    const bool named = reached && *found->host;
+    if (named)
+        (void)plock__fail(error, status, "%.80s: primary %.50s:%s: %s", url, found->host,
+                          found->port, what);
+    plock__leave();
+    return named ? status : plock__fail(error, status, "%.80s: %s", url, what);
 }
 
 void plock__node_clear(plock_node *node) {

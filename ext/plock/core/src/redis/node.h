@@ -49,8 +49,11 @@ void plock__node_clear(plock_node *node);
 plock_node *plock__node_retain(plock_node *node);
 void plock__node_release(plock_node *node);
 
-/* The URL of the node, for messages. */
-const char *plock__node_display(const plock_node *node);
+/* Records a failure as "URL: what happened", and returns the status. Behind sentinels, the URL
+ * names none of the servers, so the primary's address follows it if `reached` says that the failure
+ * is the primary's, and not that of looking for it. */
+PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, bool reached, plock_status status,
+                                             const char *what, plock_error *error);
 
 /* Returns the window: for how long at the start of each second a lock is left to processes that
  * poll, if the lock is shared with them. The window is longer if such a process has held a lock

@@ -76,14 +76,14 @@ void plock__outage_end(plock_redis_lease *lease) {
 
 plock_status plock__outage_silence(plock_redis_lease *lease) {
     if (lease->outage) return lease->base.error.status = lease->outage;
-    return plock__fail(&lease->base.error, PLOCK_SILENT, "%.80s: %s",
-                       plock__node_display(node_of(lease)), plock_status_text(PLOCK_SILENT));
+    return plock__node_fail(node_of(lease), true, PLOCK_SILENT, plock_status_text(PLOCK_SILENT),
+                            &lease->base.error);
 }
 
 plock_status plock__outage_give_up(plock_redis_lease *lease, plock_status status) {
     const plock_ns span = lease->store->config->unavailable_timeout;
-    const plock_error cause = lease->base.error;
-    return plock__fail(&lease->base.error, status,
-                       "%.200s (gave up after %g s: unavailable_timeout)", cause.message,
-                       (double)span / (double)PLOCK_SECOND);
+    plock_error cause = lease->base.error;
+    plock__shorten(cause.message, 200);
+    return plock__fail(&lease->base.error, status, "%s (gave up after %g s: unavailable_timeout)",
+                       cause.message, (double)span / (double)PLOCK_SECOND);
 }

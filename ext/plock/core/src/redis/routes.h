@@ -90,7 +90,8 @@ PLOCK_MUST_USE plock_status plock__routes_await(plock_store *store, plock_load *
 
 /* For a caller whose time ends after PLOCK_AGAIN: why the map is not known so far. `load` may be
  * NULL. */
-PLOCK_MUST_USE plock_status plock__routes_unknown_yet(const plock_load *load, plock_error *error);
+PLOCK_MUST_USE plock_status plock__routes_unknown_yet(const plock_config *config,
+                                                      const plock_load *load, plock_error *error);
 
 /* For a caller that no longer waits. Sets *load to NULL. */
 void plock__routes_abandon(plock_load **load);

@@ -306,13 +306,15 @@ plock_status plock__routes_await(plock_store *store, plock_load **load, plock_in
     return status;
 }
 
-plock_status plock__routes_unknown_yet(const plock_load *load, plock_error *error) {
+plock_status plock__routes_unknown_yet(const plock_config *config, const plock_load *load,
+                                       plock_error *error) {
     plock_error known = {.status = PLOCK_OK};
     plock__enter();
     if (load) known = load->so_far;
     plock__leave();
     if (!known.status)
-        return plock__fail(error, PLOCK_SILENT, "no node of the cluster told its slots in time");
+        return plock__fail(error, PLOCK_SILENT, "no node of the cluster told its slots in time%s",
+                           plock__config_tls_question(config));
     *error = known;
     return known.status;
 }
