@@ -28,30 +28,31 @@ module Checks
 
   SHOWN_WITHIN_S = 2
 
-  # By how much the :light checks give way to the specs beside them.
-  NICE = 5
+  # Checks in the background use the processors that the others leave idle.
+  NICE = 19
 
   # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
-  # does the same at length. beside: it may run while others do: :light ones one after the other
-  # and with less priority, beside the :shared ones, which also follow one another.
-  Check = Struct.new(:task, :title, :missing, :tier, :beside, :until_tier, keyword_init: true) do
+  # does the same at length. background: it only computes, so it may take its time while the others
+  # run, which often wait.
+  Check = Struct.new(:task, :title, :missing, :tier, :background, :until_tier,
+                     keyword_init: true) do
     def self.all = [*quick, *full, *nightly]
 
     def self.quick
       [
-        new(task: "lint:gcc", title: "no warnings, gcc", missing: without(:gcc), beside: :light),
-        new(task: "lint:ruby:changed", title: "no new offences, RuboCop", beside: :light,
+        new(task: "lint:gcc", title: "no warnings, gcc", missing: without(:gcc)),
+        new(task: "lint:ruby:changed", title: "no new offences, RuboCop", background: true,
             until_tier: :full),
         new(task: "lint:format", title: "C is formatted",
             missing: ("clang-format #{Toolchain::CLANG_TOOLS}" unless Toolchain.clang_format),
-            beside: :light),
+            background: true),
         new(task: "lint:tidy:changed", title: "no new warnings, clang-tidy",
-            missing: without_tidy, beside: :light, until_tier: :full),
-        new(task: "model", title: "model of the waiting protocol", beside: :light),
+            missing: without_tidy, background: true, until_tier: :full),
+        new(task: "model", title: "model of the waiting protocol", background: true),
         new(task: "files", title: "the gem's list of files",
-            missing: ("Git checkout" unless File.exist?(".git")), beside: :light),
-        new(task: "signatures", title: "signatures in sig/", beside: :light),
-        new(task: "spec", title: "specs without a database", beside: :shared),
+            missing: ("Git checkout" unless File.exist?(".git")), background: true),
+        new(task: "signatures", title: "signatures in sig/", background: true),
+        new(task: "spec", title: "specs without a database"),
         new(task: "core:test:plain", title: "core"),
         new(task: "spec:alone", title: "specs that measure time")
       ].each { |check| check.tier = :quick }
@@ -60,20 +61,20 @@ module Checks
     def self.full
       [
         new(task: "lint:clang", title: "no warnings, clang", missing: without(:clang),
-            beside: :light),
-        new(task: "model:rules", title: "each rule of the model is needed", beside: :light),
-        new(task: "model:local", title: "model of the local store", beside: :light),
-        new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
+            background: true),
+        new(task: "model:rules", title: "each rule of the model is needed", background: true),
+        new(task: "model:local", title: "model of the local store", background: true),
+        new(task: "lint:ruby", title: "no offences, RuboCop", background: true),
         new(task: "lint:tidy", title: "no warnings, clang-tidy",
-            missing: without_tidy, beside: :light),
+            missing: without_tidy, background: true),
         new(task: "spec:slow", title: "specs that take long"),
-        new(task: "spec:rails", title: "specs with Rails", beside: :shared),
+        new(task: "spec:rails", title: "specs with Rails"),
         new(task: "spec:web", title: "web pages in a browser",
-            missing: without_browser, beside: :shared),
+            missing: without_browser),
         new(task: "spec:databases", title: "specs on databases, and of drop-ins"),
-        new(task: "site:check", title: "documentation site", beside: :shared),
+        new(task: "site:check", title: "documentation site"),
         new(task: "site:browser", title: "documentation site in a browser",
-            missing: without_browser, beside: :shared),
+            missing: without_browser),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "core:test:portable", title: "core without Linux calls"),
         new(task: "core:test:address", title: "core, ASan and UBSan",
@@ -168,7 +169,7 @@ module Checks
       pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task,
                           in: File::NULL, out: says, err: says, pgroup: true)
       says.close
-      Process.setpriority(Process::PRIO_PROCESS, pid, NICE) if beside == :light
+      Process.setpriority(Process::PRIO_PROCESS, pid, NICE) if background
       showing = Thread.new { show(hears, output) }
       status = Timeout.timeout(TIME_LIMITS_S.fetch(tier)) { Process.wait2(pid).last }
       status.success? ? "passed" : "FAILED"
@@ -204,9 +205,15 @@ module Checks
   # Runs the checks of a tier, or those of any tier whose names begin so.
   def run(tier, prefixes)
     checks = chosen(tier, prefixes)
-    together, others = checks.partition(&:beside)
-    run_together(together)
-    others.each { |check| announce(check) && check.run($stdout) }
+    in_background, others = checks.partition(&:background)
+    ended = start_in_background(in_background)
+    others.each do |check|
+      announce(check) && check.run($stdout)
+      show(*ended.pop) until ended.empty?
+    end
+    while (check, output = ended.pop)
+      show(check, output)
+    end
 
     checks.select(&:failed?).each do |check|
       puts "", "== #{check.task} failed, and ended so:", check.ending.last(LAST_LINES)
@@ -223,19 +230,25 @@ module Checks
     checks.empty? ? abort("no such check; there are #{Check.all.map(&:task).join(", ")}") : checks
   end
 
-  # Shows their output when they have ended, so that it does not mix.
-  def run_together(checks)
-    mutex = Mutex.new
-    threads = checks.group_by(&:beside).values.map do |lane|
-      Thread.new do
-        lane.each do |check|
-          output = StringIO.new("".b)
-          check.run(output)
-          mutex.synchronize { announce(check) && $stdout.write(output.string) }
-        end
+  # Runs one after the other on a thread.
+  #
+  # @return [Queue] gets each check that has ended with its output, and is closed after the last one
+  def start_in_background(checks)
+    ended = Queue.new
+    Thread.new do
+      checks.each do |check|
+        check.run(output = StringIO.new("".b))
+        ended << [check, output.string]
       end
+    ensure
+      ended.close
     end
-    threads.each(&:join)
+    ended
+  end
+
+  # Shows a check's output after its end, so that outputs do not mix.
+  def show(check, output)
+    announce(check) && $stdout.write(output)
   end
 
   def announce(check)

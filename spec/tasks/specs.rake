@@ -25,8 +25,10 @@ IN_BROWSER = "spec/web/**/*_spec.rb"
 # Of the library, on stores in Ruby: the extension has no part in them.
 IN_RUBY =
   "spec/plock/compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}_spec.rb"
+# They repeat the contract of the stores, and the server does what is different.
+ON_FUNCTIONS = "spec/plock/{,cluster/}functions_spec.rb"
 PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
-                 .exclude(ON_DATABASES, IN_RUBY)
+                 .exclude(ON_DATABASES, IN_RUBY, ON_FUNCTIONS)
 
 DATABASE_SPECS = FileList[ON_DATABASES, DROP_INS]
 SPECS = FileList[ALL_SPECS].exclude(ON_DATABASES, DROP_INS, ON_RAILS, ON_SITE, IN_BROWSER)
@@ -53,7 +55,10 @@ namespace :spec do
   task(web: :compile) { ParallelSpecs.run(:web, FileList[IN_BROWSER], processes: 1) }
 
   desc "Specs on database servers and memcached, and of drop-ins"
-  task(databases: :compile) { ParallelSpecs.run(:databases, DATABASE_SPECS) }
+  task databases: :compile do
+    # their examples wait longer than others
+    ParallelSpecs.run(:databases, DATABASE_SPECS, processes: ParallelSpecs::PROCESSES + 1)
+  end
 
   PORTABLE = "tmp/portable"
 
@@ -66,8 +71,9 @@ namespace :spec do
     ParallelSpecs.alone(PORTABLE_SPECS, without: ParallelSpecs::FULL, **portable)
   end
 
-  desc "Of the same files, the examples that measure time and take long"
+  desc "Of the same files, the examples that measure time and take long; with functions"
   task "portable:slow": %w[compile portable:compile] do
+    ParallelSpecs.together(:portable, FileList[ON_FUNCTIONS], **portable)
     ParallelSpecs.alone(PORTABLE_SPECS, with: ParallelSpecs::FULL_ALONE, **portable)
   end
 
