@@ -13,12 +13,14 @@ module Support
     attr_reader :primary, :replicas
 
     # @param settings [Hash] of each server
-    def initialize(replicas: 2, settings: {})
+    # @param kind [Symbol] of each server
+    def initialize(replicas: 2, settings: {}, kind: :plain)
       # a primary would wait for more replicas before it serves the first one
       settings = { "repl-diskless-sync-delay" => "0", **settings }
-      @primary = RedisServer.start(config: settings)
+      settings["tls-replication"] = "yes" if kind == :tls
+      @primary = RedisServer.start(kind, config: settings)
       follow = { **settings, "replicaof" => ["127.0.0.1", primary.port.to_s] }
-      @replicas = Array.new(replicas) { RedisServer.start(config: follow) }
+      @replicas = Array.new(replicas) { RedisServer.start(kind, config: follow) }
       await_all
     end
 

@@ -26,9 +26,11 @@ module Support
     # @param server [Hash] settings of each server
     # @param sentinel [Hash] settings of each sentinel
     # @param failover [Boolean] do the sentinels notice soon that a server is away?
-    def initialize(server: {}, sentinel: {}, failover: true)
+    # @param tls [Boolean] do all of them speak TLS?
+    def initialize(server: {}, sentinel: {}, failover: true, tls: false)
       @down_after_ms = failover ? DOWN_AFTER_MS : STEADY_DOWN_AFTER_MS
-      @servers = Replication.new(settings: server).servers
+      @tls = tls
+      @servers = Replication.new(settings: server, kind: tls ? :tls : :plain).servers
       @sentinels = Array.new(3) { watch(servers.first, sentinel) }
       hello_every(100)
       await { sentinels.all? { |one| whole?(one) } }
@@ -37,7 +39,7 @@ module Support
 
     def url(user: nil)
       places = sentinels.map { |one| "127.0.0.1:#{one.port}" }.join(",")
-      "redis+sentinel://#{"#{user}@" if user}#{places}/#{NAME}"
+      "redis#{"s" if @tls}+sentinel://#{"#{user}@" if user}#{places}/#{NAME}"
     end
 
     # @return [RedisServer] the primary, as the first sentinel that runs sees it
@@ -89,6 +91,7 @@ module Support
     def watch(first, settings)
       RedisServer.start(
         :sentinel, monitor: [NAME, "127.0.0.1", first.port.to_s, QUORUM.to_s],
+        cert: (Certificates.server if @tls),
         config: {
           "sentinel down-after-milliseconds #{NAME}" => @down_after_ms.to_s,
           "sentinel failover-timeout #{NAME}" => "2000", **settings

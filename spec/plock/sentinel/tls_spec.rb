@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "support/files_that_go"
+require "support/sentinels"
 
 RSpec.describe "TLS with sentinels", needs: Support::RedisServer::PROGRAM do
   include Support::FilesThatGo
@@ -102,6 +103,21 @@ RSpec.describe "TLS with sentinels", needs: Support::RedisServer::PROGRAM do
       end
       expect(@lease.release).to be(true)
       expect(server.call("EXISTS", @lease.store_key)).to eq(0)
+    end
+  end
+
+  describe "after a failover", :slow, :alone do
+    let(:group) { discard(Support::Sentinels.new(tls: true), :stop) }
+    let(:store) { open_store(group.url, unavailable_timeout: 30, **ca, **patient) }
+
+    it "goes on at the new primary, with the leases and the waiters" do
+      lease = store.acquire(key, ttl: 60, renew: true)
+      waiter = background { store.acquire(key, wait: 30) { :entered } }
+      eventually { store.status(key).waiters.size == 1 }
+      Support::Replication.await(group.primary, 2)
+      group.fail_over
+      expect(lease.extend).to be(lease)
+      expect([lease.release, waiter.value]).to eq([true, :entered])
     end
   end
 end
