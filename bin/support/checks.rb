@@ -62,6 +62,8 @@ module Checks
       [
         new(task: "lint:clang", title: "no warnings, clang", missing: without(:clang),
             background: true),
+        new(task: "core:build", title: "the core's tests are built", missing: without_sanitizers,
+            background: true),
         new(task: "model:rules", title: "each rule of the model is needed", background: true),
         new(task: "model:local", title: "model of the local store", background: true),
         new(task: "lint:ruby", title: "no offences, RuboCop", background: true),
@@ -77,9 +79,8 @@ module Checks
             missing: without_browser),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "core:test:portable", title: "core without Linux calls"),
-        new(task: "core:test:address", title: "core, ASan and UBSan",
-            missing: without(either(:clang), "address,undefined")),
-        new(task: "core:test:thread", title: "core, TSan", missing: without(:gcc, "thread")),
+        new(task: "core:test:address", title: "core, ASan and UBSan", missing: without_asan),
+        new(task: "core:test:thread", title: "core, TSan", missing: without_tsan),
         new(task: "core:fuzz", title: "fuzzing replies",
             missing: without_fuzzer, until_tier: :nightly),
         new(task: "valgrind:some", title: "the binding's basics under valgrind",
@@ -116,6 +117,12 @@ module Checks
     end
 
     def self.without_browser = without_program("chromium", "chromium-browser", "google-chrome")
+
+    def self.without_asan = without(either(:clang), "address,undefined")
+
+    def self.without_tsan = without(:gcc, "thread")
+
+    def self.without_sanitizers = without_asan || without_tsan
 
     def self.without_fuzzer = without(:clang, "fuzzer,address,undefined")
 

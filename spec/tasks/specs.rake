@@ -23,8 +23,8 @@ ON_SITE = "spec/site/**/*_spec.rb"
 IN_BROWSER = "spec/web/**/*_spec.rb"
 
 # Of the library, on stores in Ruby: the extension has no part in them.
-IN_RUBY =
-  "spec/plock/compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}_spec.rb"
+IN_RUBY = "spec/plock/{testing/memory_store," \
+          "compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}}_spec.rb"
 # They repeat the contract of the stores, and the server does what is different.
 ON_FUNCTIONS = "spec/plock/{,cluster/}functions_spec.rb"
 PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
