@@ -63,33 +63,6 @@ RSpec.describe "bin/test" do
     expect(output).to include("skipped: no valgrind", "checks: 0 passed, 0 failed, 1 skipped")
   end
 
-  it "shows what a check in the background said after the check beside it, and counts both" do
-    program = <<~RUBY
-      ARGV.replace(["--list"])
-      load "bin/support/checks.rb"
-      front, background = [false, true].map do |background|
-        check = Checks::Check.new(task: "t", title: "b: \#{background}", tier: :full, background:)
-        def check.seconds = 1.0
-        check
-      end
-      background.define_singleton_method(:run) do |output|
-        output.write("said\n")
-        @outcome = "FAILED"
-      end
-      front.define_singleton_method(:run) do |output|
-        output.write("begins\n")
-        sleep 0.001 until background.outcome
-        output.write("ends\n")
-        @outcome = "passed"
-      end
-      Checks.define_singleton_method(:chosen) { |*| [background, front] }
-      p Checks.run(:full, [])
-    RUBY
-    output, status = Open3.capture2e(RbConfig.ruby, "-e", program, chdir: root)
-    expect(status).to be_success, output
-    expect(output).to match(/^begins\nends\n.*^said\n.*^checks: 1 passed, 1 failed.*^false$/m)
-  end
-
   # The last lines that it prints if a check fails with these lines of output, for each of several.
   define_method(:last_lines) do |*endings|
     program = <<~RUBY

@@ -28,31 +28,30 @@ module Checks
 
   SHOWN_WITHIN_S = 2
 
-  # Checks in the background use the processors that the others leave idle.
-  NICE = 19
+  # By how much the :light checks give way to the specs beside them.
+  NICE = 5
 
   # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
-  # does the same at length. background: it only computes, so it may take its time while the others
-  # run, which often wait.
-  Check = Struct.new(:task, :title, :missing, :tier, :background, :until_tier,
-                     keyword_init: true) do
+  # does the same at length. beside: it may run while others do: :light ones one after the other
+  # and with less priority, beside the :shared ones, which also follow one another.
+  Check = Struct.new(:task, :title, :missing, :tier, :beside, :until_tier, keyword_init: true) do
     def self.all = [*quick, *full, *nightly]
 
     def self.quick
       [
-        new(task: "lint:gcc", title: "no warnings, gcc", missing: without(:gcc)),
-        new(task: "lint:ruby:changed", title: "no new offences, RuboCop", background: true,
+        new(task: "lint:gcc", title: "no warnings, gcc", missing: without(:gcc), beside: :light),
+        new(task: "lint:ruby:changed", title: "no new offences, RuboCop", beside: :light,
             until_tier: :full),
         new(task: "lint:format", title: "C is formatted",
             missing: ("clang-format #{Toolchain::CLANG_TOOLS}" unless Toolchain.clang_format),
-            background: true),
+            beside: :light),
         new(task: "lint:tidy:changed", title: "no new warnings, clang-tidy",
-            missing: without_tidy, background: true, until_tier: :full),
-        new(task: "model", title: "model of the waiting protocol", background: true),
+            missing: without_tidy, beside: :light, until_tier: :full),
+        new(task: "model", title: "model of the waiting protocol", beside: :light),
         new(task: "files", title: "the gem's list of files",
-            missing: ("Git checkout" unless File.exist?(".git")), background: true),
-        new(task: "signatures", title: "signatures in sig/", background: true),
-        new(task: "spec", title: "specs without a database"),
+            missing: ("Git checkout" unless File.exist?(".git")), beside: :light),
+        new(task: "signatures", title: "signatures in sig/", beside: :light),
+        new(task: "spec", title: "specs without a database", beside: :shared),
         new(task: "core:test:plain", title: "core"),
         new(task: "spec:alone", title: "specs that measure time")
       ].each { |check| check.tier = :quick }
@@ -61,26 +60,25 @@ module Checks
     def self.full
       [
         new(task: "lint:clang", title: "no warnings, clang", missing: without(:clang),
-            background: true),
-        new(task: "core:build", title: "the core's tests are built", missing: without_sanitizers,
-            background: true),
-        new(task: "model:rules", title: "each rule of the model is needed", background: true),
-        new(task: "model:local", title: "model of the local store", background: true),
-        new(task: "lint:ruby", title: "no offences, RuboCop", background: true),
+            beside: :light),
+        new(task: "model:rules", title: "each rule of the model is needed", beside: :light),
+        new(task: "model:local", title: "model of the local store", beside: :light),
+        new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
         new(task: "lint:tidy", title: "no warnings, clang-tidy",
-            missing: without_tidy, background: true),
+            missing: without_tidy, beside: :light),
         new(task: "spec:slow", title: "specs that take long"),
-        new(task: "spec:rails", title: "specs with Rails"),
+        new(task: "spec:rails", title: "specs with Rails", beside: :shared),
         new(task: "spec:web", title: "web pages in a browser",
-            missing: without_browser),
+            missing: without_browser, beside: :shared),
         new(task: "spec:databases", title: "specs on databases, and of drop-ins"),
-        new(task: "site:check", title: "documentation site"),
+        new(task: "site:check", title: "documentation site", beside: :shared),
         new(task: "site:browser", title: "documentation site in a browser",
-            missing: without_browser),
+            missing: without_browser, beside: :shared),
         new(task: "spec:portable", title: "specs without Linux calls"),
         new(task: "core:test:portable", title: "core without Linux calls"),
-        new(task: "core:test:address", title: "core, ASan and UBSan", missing: without_asan),
-        new(task: "core:test:thread", title: "core, TSan", missing: without_tsan),
+        new(task: "core:test:address", title: "core, ASan and UBSan",
+            missing: without(either(:clang), "address,undefined")),
+        new(task: "core:test:thread", title: "core, TSan", missing: without(:gcc, "thread")),
         new(task: "core:fuzz", title: "fuzzing replies",
             missing: without_fuzzer, until_tier: :nightly),
         new(task: "valgrind:some", title: "the binding's basics under valgrind",
@@ -117,12 +115,6 @@ module Checks
     end
 
     def self.without_browser = without_program("chromium", "chromium-browser", "google-chrome")
-
-    def self.without_asan = without(either(:clang), "address,undefined")
-
-    def self.without_tsan = without(:gcc, "thread")
-
-    def self.without_sanitizers = without_asan || without_tsan
 
     def self.without_fuzzer = without(:clang, "fuzzer,address,undefined")
 
@@ -176,7 +168,7 @@ module Checks
       pid = Process.spawn(RbConfig.ruby, Gem.bin_path("rake", "rake"), "--silent", task,
                           in: File::NULL, out: says, err: says, pgroup: true)
       says.close
-      Process.setpriority(Process::PRIO_PROCESS, pid, NICE) if background
+      Process.setpriority(Process::PRIO_PROCESS, pid, NICE) if beside == :light
       showing = Thread.new { show(hears, output) }
       status = Timeout.timeout(TIME_LIMITS_S.fetch(tier)) { Process.wait2(pid).last }
       status.success? ? "passed" : "FAILED"
@@ -212,15 +204,9 @@ module Checks
   # Runs the checks of a tier, or those of any tier whose names begin so.
   def run(tier, prefixes)
     checks = chosen(tier, prefixes)
-    in_background, others = checks.partition(&:background)
-    ended = start_in_background(in_background)
-    others.each do |check|
-      announce(check) && check.run($stdout)
-      show(*ended.pop) until ended.empty?
-    end
-    while (check, output = ended.pop)
-      show(check, output)
-    end
+    together, others = checks.partition(&:beside)
+    run_together(together)
+    others.each { |check| announce(check) && check.run($stdout) }
 
     checks.select(&:failed?).each do |check|
       puts "", "== #{check.task} failed, and ended so:", check.ending.last(LAST_LINES)
@@ -237,25 +223,19 @@ module Checks
     checks.empty? ? abort("no such check; there are #{Check.all.map(&:task).join(", ")}") : checks
   end
 
-  # Runs one after the other on a thread.
-  #
-  # @return [Queue] gets each check that has ended with its output, and is closed after the last one
-  def start_in_background(checks)
-    ended = Queue.new
-    Thread.new do
-      checks.each do |check|
-        check.run(output = StringIO.new("".b))
-        ended << [check, output.string]
+  # Shows their output when they have ended, so that it does not mix.
+  def run_together(checks)
+    mutex = Mutex.new
+    threads = checks.group_by(&:beside).values.map do |lane|
+      Thread.new do
+        lane.each do |check|
+          output = StringIO.new("".b)
+          check.run(output)
+          mutex.synchronize { announce(check) && $stdout.write(output.string) }
+        end
       end
-    ensure
-      ended.close
     end
-    ended
-  end
-
-  # Shows a check's output after its end, so that outputs do not mix.
-  def show(check, output)
-    announce(check) && $stdout.write(output)
+    threads.each(&:join)
   end
 
   def announce(check)

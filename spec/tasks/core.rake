@@ -29,29 +29,14 @@ end
 
 def make_core(*goals, compiler, **variables) = sh(*core_make_words(goals, compiler, variables))
 
-CORE_TESTS = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c") }.sort.freeze
-
-# Builds all test programs. Another process that builds the same ones is waited for.
-#
-# @return [Array<Symbol, Hash>] the compiler and the settings that run them
-def build_core(variant)
-  name, variables = CORE_VARIANTS.fetch(variant)
-  compiler = Toolchain.compiler(name) || Toolchain.gcc or abort "there is no C compiler"
-  out = "build/#{variant == :plain ? "#{compiler}-werror" : variant}"
-  mkdir_p "tmp", verbose: false
-  File.open("tmp/core-#{variant}.lock", File::CREAT) do |lock|
-    lock.flock(File::LOCK_EX)
-    make_core(*CORE_TESTS.map { |test| "#{out}/#{test}" }, compiler, OUT: out, **variables)
-  end
-  [compiler, { OUT: out, **variables }]
-end
-
 # Builds all test programs, and then runs several at once.
-def check_core(variant)
+def check_core(variant, compiler, variables)
   require "parallel"
-  compiler, settings = build_core(variant)
-  failed = Parallel.map(CORE_TESTS, in_threads: CORE_PROGRAMS_AT_ONCE) do |name|
-    words = core_make_words(["check"], compiler, { TESTS: name, **settings })
+  out = "build/#{variant == :plain ? "#{compiler}-werror" : variant}"
+  tests = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c") }.sort
+  make_core(*tests.map { |name| "#{out}/#{name}" }, compiler, OUT: out, **variables)
+  failed = Parallel.map(tests, in_threads: CORE_PROGRAMS_AT_ONCE) do |name|
+    words = core_make_words(["check"], compiler, { OUT: out, TESTS: name, **variables })
     output, status = Open3.capture2e(*words)
     puts output
     name unless status.success?
@@ -63,12 +48,12 @@ namespace :core do
   desc "C unit tests: plain, portable, ASan with UBSan, TSan"
   task test: CORE_VARIANTS.keys.map { |variant| "test:#{variant}" }
 
-  CORE_VARIANTS.each_key do |variant|
-    task("test:#{variant}") { check_core(variant) }
+  CORE_VARIANTS.each do |variant, (name, variables)|
+    task "test:#{variant}" do
+      compiler = Toolchain.compiler(name) || Toolchain.gcc or abort "there is no C compiler"
+      check_core(variant, compiler, variables)
+    end
   end
-
-  desc "Build the C unit tests of each variant but the plain one"
-  task(:build) { (CORE_VARIANTS.keys - %i[plain]).each { |variant| build_core(variant) } }
 
   desc "libFuzzer on replies: rake 'core:fuzz[60]' for a minute a target"
   task :fuzz, [:seconds] do |_, arguments|
