@@ -50,8 +50,8 @@ plock_node *plock__node_retain(plock_node *node);
 void plock__node_release(plock_node *node);
 
 /* Records a failure as "URL: what happened", and returns the status. Behind sentinels, the URL
- * names none of the servers, so the primary's address follows it if `reached` says that the failure
- * is the primary's, and not that of looking for it. */
+ * names none of the servers, so the address of the primary follows it. `reached`: the primary
+ * failed, and not the search for it. */
 PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, bool reached, plock_status status,
                                              const char *what, plock_error *error);
 
