@@ -117,9 +117,11 @@ module Support
     def launch(port = nil)
       return launch_on(port) || raise(ended) if port
 
-      Port.claim do |free|
+      Port.claim do |free, hold|
         File.truncate(log_path, 0) if File.exist?(log_path)
-        launch_on(free) || (log.match?(IN_USE) ? nil : raise(ended))
+        next @hold = hold.dup if launch_on(free) # it may start again
+
+        raise ended unless log.match?(IN_USE)
       end
     end
 

@@ -64,9 +64,9 @@ module Support
     end
 
     def start
-      Port.claim do |port|
+      Port.claim do |port, hold|
         prepare(port)
-        launch(port)
+        launch(port) && @hold = hold.dup # it may start again
       end
       self
     end

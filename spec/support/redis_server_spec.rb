@@ -30,6 +30,14 @@ RSpec.describe Support::RedisServer do
     expect([server.port, server.call("GET", "plock")]).to eq([port, "1"])
   end
 
+  it "keeps its port from others while it is down" do
+    server = redis_server
+    server.kill
+    socket = discard(Socket.new(:INET, :STREAM), :close)
+    expect { socket.bind(Addrinfo.tcp("127.0.0.1", server.port)) }.to raise_error(Errno::EADDRINUSE)
+    expect(server.restart.call("PING")).to eq "PONG"
+  end
+
   it "stands still and goes on" do
     server = redis_server
     probe = RedisClient.config(url: server.url, timeout: 0.05, reconnect_attempts: 0).new_client

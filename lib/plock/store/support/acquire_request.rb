@@ -90,8 +90,8 @@ module Plock
       # @return [Boolean] did another caller hold the key, or wait for it?
       def contended? = @contended
 
-      # @return [Float] seconds until `wait:` is over; 0 or less: it is over
-      def left = @patience - Clock.now
+      # @return [Float] seconds until `wait:` is over; 0.0: it is over, perhaps since the last look
+      def left = [@patience - Clock.now, 0.0].max
 
       # @param wait [Float] seconds
       # @return [Boolean] was the lease granted?
@@ -214,7 +214,7 @@ module Plock
 
       def pause_after_failure
         @failures ||= Backoff.new(*AFTER_FAILURE_S, 2.0)
-        sleep([@failures.next, left].min) if left.positive?
+        sleep([@failures.next, left].min)
       end
     end
   end

@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+require "spec_helper"
+require "plock/store/support/acquire_request"
+
+# What the contract of the stores cannot bring about.
+RSpec.describe Plock::Store::AcquireRequest do
+  let(:lease) { Struct.new(:ttl, :token).new }
+
+  def request(**replies)
+    described_class.new(
+      double(reach: nil, take_back_later: nil, attempt_timeout: 1.0, **replies), lease, 30.0
+    )
+  end
+
+  # Each look at the clock takes 10 ms.
+  def each_end_of_the_wait
+    (1..30).each do |steps|
+      looks = 0
+      allow(Plock::Clock).to receive(:now) { 0.01 * (looks += 1) }
+      yield (0.01 * steps) - 0.005
+    end
+  end
+
+  it "ends in time wherever its wait is over while the store fails" do
+    failing = request(line_up: described_class::Place.new)
+    store = failing.instance_variable_get(:@store)
+    allow(store).to receive(:ask).and_raise(
+      Plock::UnavailableError.new("no answer", code: :timed_out)
+    )
+    each_end_of_the_wait do |wait|
+      expect { failing.run(wait) }.to raise_error(Plock::UnavailableError)
+    end
+  end
+
+  it "ends in time wherever its wait is over while another holds the key" do
+    held = described_class::Answer.new(nil, nil, 20.0, true)
+    refused = request(line_up: described_class::Place.new, ask: held)
+    each_end_of_the_wait { |wait| expect(refused.run(wait)).to be false }
+  end
+end
