@@ -4,6 +4,8 @@
 #include "socket_pair.h"
 #include "test.h"
 
+#include "runtime/busy_poll.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -214,8 +216,9 @@ static void a_signal_interrupts_it(void) {
     socket_pair_end(&pair);
 }
 
-int main(void) {
-    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+static void with_running_threads(long count) {
+    plock__pretend_running_threads(count);
+    CHECK(usleep(60000) == 0); /* the last count is too old then */
     RUN(what_it_read_is_there_for_the_next_step);
     RUN(a_long_answer_is_read_in_order);
     RUN(a_second_wait_keeps_what_the_first_one_read);
@@ -227,5 +230,11 @@ int main(void) {
     RUN(a_connection_with_unread_bytes_is_not_taken_for_an_idle_one);
     RUN(a_full_socket_is_not_read);
     RUN(a_signal_interrupts_it);
+}
+
+int main(void) {
+    CHECK_STATUS(plock_initialize(), PLOCK_OK);
+    with_running_threads(0); /* so no wait polls before it sleeps */
+    with_running_threads(1);
     return test_end("read ahead");
 }

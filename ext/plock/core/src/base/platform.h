@@ -13,6 +13,7 @@
 #define PLOCK__FUTEX   1
 #define PLOCK__PIDFD   1
 #define PLOCK__INOTIFY 1
+#define PLOCK__LOADAVG 1
 #endif
 
 #if defined(F_OFD_SETLK) && !defined(PLOCK_PORTABLE)

@@ -5,6 +5,7 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "runtime/busy_poll.h"
 #include "runtime/interest.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ typedef struct socket_transport {
     /* While it connects, the socket never blocks. After that, recv(2) sleeps in it for
      * READ_AHEAD_MS at most; all other calls say that they do not wait. */
     bool blocks;
-    bool slow;        /* nothing came in that time, so the rest of the wait is a poll */
+    bool slow; /* nothing came in that time, so the rest of the wait is a poll */
+    plock__answers answers;
     int ahead_failed; /* errno of the last read ahead; 0: it did not fail */
     unsigned ahead_from, ahead_to;
     char ahead[AHEAD_ROOM]; /* bytes that were read and not returned yet */
@@ -189,6 +191,17 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
 
 static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
+/* Returns whether anything came: bytes, the end of the connection or an error. */
+static bool receive(socket_transport *s, int flags) {
+    const ssize_t n = recv(s->fd, s->ahead, sizeof s->ahead, flags);
+    s->ahead_from = 0;
+    s->ahead_to = n > 0 ? (unsigned)n : 0;
+    if (n < 0 && errno != EINTR && !would_block()) s->ahead_failed = errno;
+    return n >= 0 || s->ahead_failed;
+}
+
+static bool look(void *transport) { return receive(transport, MSG_DONTWAIT); }
+
 /* Keeps what it reads, and an error, for the next read. */
 static plock_status read_ahead(const plock_interest *interest) {
     socket_transport *s = interest->source;
@@ -196,12 +209,9 @@ static plock_status read_ahead(const plock_interest *interest) {
         plock_after(plock_now(), READ_AHEAD_MS * PLOCK_MILLISECOND) > interest->deadline)
         return PLOCK_AGAIN;
     if (s->ahead_from < s->ahead_to || s->ahead_failed) return PLOCK_OK;
-    const ssize_t n = recv(s->fd, s->ahead, sizeof s->ahead, 0);
-    if (n < 0 && errno == EINTR) return PLOCK_INTERRUPTED;
-    s->slow = n < 0 && would_block();
-    if (n < 0 && !s->slow) s->ahead_failed = errno;
-    s->ahead_from = 0;
-    s->ahead_to = n > 0 ? (unsigned)n : 0;
+    const bool came = plock__busy_poll(&s->answers, look, s) || receive(s, 0);
+    if (!came && errno == EINTR) return PLOCK_INTERRUPTED;
+    s->slow = !came;
     return PLOCK_OK;
 }
 

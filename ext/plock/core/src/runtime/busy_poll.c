@@ -1,0 +1,82 @@
+#include "runtime/busy_poll.h"
+
+#include "base/platform.h"
+#include "plock/clock.h"
+
+#include <ctype.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* About what it costs to fall asleep and to be woken on an idle processor of a virtual machine. */
+static const plock_ns SPAN = PLOCK_MILLISECOND / 10;
+
+/* If no answer ever comes within the span, one wait in so many polls. */
+enum { SKIPPED_MOST = 1023 };
+
+/* --- the other threads --- */
+
+static _Atomic plock_ns counted_at;
+static atomic_bool room;
+
+#ifdef PLOCK_TESTING
+static atomic_long pretended = -1;
+
+void plock__pretend_running_threads(long count) { atomic_store(&pretended, count); }
+#else
+static
+#endif
+long plock__running_threads(void) {
+#ifdef PLOCK_TESTING
+    if (atomic_load(&pretended) >= 0) return atomic_load(&pretended);
+#endif
+    long count = 0;
+#ifdef PLOCK__LOADAVG
+    char text[128] = ""; /* "0.26 1.04 1.67 2/345 6789": two of 345 threads */
+    const int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) (void)close(fd);
+    const char *number = length > 0 ? strchr(text, '/') : NULL;
+    while (number > text && isdigit((unsigned char)number[-1])) number--;
+    if (number) count = strtol(number, NULL, 10);
+#endif
+    return count;
+}
+
+/* Is there a processor for each thread that wants one? The answer of 50 ms ago is good enough. */
+static bool have_room(void) {
+    const plock_ns moment = plock_now();
+    plock_ns last = atomic_load(&counted_at);
+    if (moment - last >= 50 * PLOCK_MILLISECOND &&
+        atomic_compare_exchange_strong(&counted_at, &last, moment)) {
+        const long count = plock__running_threads();
+        atomic_store(&room, count > 0 && count <= sysconf(_SC_NPROCESSORS_ONLN));
+    }
+    return atomic_load(&room);
+}
+
+/* --- the answer --- */
+
+/* An answer that comes late came while another thread had the processor. */
+static bool comes_soon(bool (*look)(void *), void *context, bool *found) {
+    const plock_ns end = plock_now() + SPAN;
+    plock_ns looked_at;
+    do {
+        *found = look(context);
+        looked_at = plock_now();
+    } while (!*found && looked_at < end);
+    return looked_at < end;
+}
+
+bool plock__busy_poll(plock__answers *answers, bool (*look)(void *), void *context) {
+    bool found = false;
+    if (answers->skipping > 0)
+        answers->skipping--;
+    else if (have_room()) {
+        answers->skipped = comes_soon(look, context, &found) ? 0 : 2 * answers->skipped + 1;
+        if (answers->skipped > SKIPPED_MOST) answers->skipped = SKIPPED_MOST;
+        answers->skipping = answers->skipped;
+    }
+    return found;
+}

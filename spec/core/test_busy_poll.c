@@ -1,0 +1,118 @@
+/* A wait for an answer looks for it for a moment before it sleeps, if that is worth it. */
+#include "test.h"
+
+#include "runtime/busy_poll.h"
+
+#include <unistd.h>
+
+static plock__answers answers;
+static plock_ns moment, at_each_look;
+static unsigned looks, comes_at; /* the look that finds the answer; 0: none */
+
+static plock_ns time_of_test(void) { return moment; }
+
+static bool look(void *context) {
+    CHECK(context == &looks);
+    moment += at_each_look;
+    return ++looks == comes_at;
+}
+
+/* Returns how often it looked. */
+static unsigned wait_for_answer(unsigned comes, bool finds) {
+    looks = 0;
+    comes_at = comes;
+    CHECK(plock__busy_poll(&answers, look, &looks) == finds);
+    return looks;
+}
+
+static void begin(long threads) {
+    answers = (plock__answers){0};
+    moment += PLOCK_SECOND;
+    at_each_look = PLOCK_MILLISECOND / 1000;
+    plock__pretend_running_threads(threads);
+}
+
+static void an_answer_is_found_that_comes_soon(void) {
+    begin(1);
+    for (unsigned comes = 1; comes < 5; comes++) CHECK_INT(wait_for_answer(comes, true), comes);
+}
+
+static void no_wait_polls_for_longer_than_a_tenth_of_a_millisecond(void) {
+    begin(1);
+    CHECK_INT(wait_for_answer(0, false), 100);
+    begin(1);
+    CHECK_INT(wait_for_answer(100, true), 100);
+}
+
+static void the_less_it_helps_the_fewer_waits_poll(void) {
+    static const unsigned POLL[] = {0, 2, 6, 14, 30, 62, 126, 254, 510, 1022, 2046, 3070, 4094};
+    unsigned polls = 0;
+    begin(1);
+    for (unsigned wait = 0; wait < 4100; wait++) {
+        if (!wait_for_answer(0, false)) continue;
+        CHECK_INT(wait, POLL[polls]);
+        polls++;
+    }
+    CHECK_INT(polls, sizeof POLL / sizeof *POLL);
+}
+
+static void once_it_helps_all_waits_poll_again(void) {
+    begin(1);
+    for (unsigned wait = 0; wait < 14; wait++) (void)wait_for_answer(0, false);
+    CHECK_INT(wait_for_answer(1, true), 1);
+    CHECK_INT(wait_for_answer(1, true), 1);
+}
+
+/* The thread did not have its processor meanwhile. */
+static void an_answer_that_was_found_late_is_no_reason_to_poll_again(void) {
+    begin(1);
+    at_each_look = PLOCK_MILLISECOND;
+    CHECK_INT(wait_for_answer(1, true), 1);
+    CHECK_INT(wait_for_answer(1, false), 0);
+}
+
+static void nobody_takes_a_processor_from_another_thread(void) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    begin(processors);
+    CHECK_INT(wait_for_answer(1, true), 1);
+    begin(processors + 1);
+    CHECK_INT(wait_for_answer(1, false), 0);
+}
+
+static void the_threads_are_counted_again_after_50_milliseconds(void) {
+    begin(1);
+    CHECK_INT(wait_for_answer(1, true), 1);
+    plock__pretend_running_threads(0);
+    moment += 49 * PLOCK_MILLISECOND;
+    CHECK_INT(wait_for_answer(1, true), 1);
+    moment += PLOCK_MILLISECOND;
+    CHECK_INT(wait_for_answer(1, false), 0);
+}
+
+static void nobody_polls_where_the_other_threads_cannot_be_counted(void) {
+    begin(0);
+    CHECK_INT(wait_for_answer(1, false), 0);
+}
+
+static void the_threads_are_counted_on_linux(void) {
+    begin(-1);
+#if defined(__linux__) && !defined(PLOCK_PORTABLE)
+    CHECK(plock__running_threads() >= 1); /* this one */
+#else
+    CHECK_INT(plock__running_threads(), 0);
+#endif
+}
+
+int main(void) {
+    plock_clock_replace(time_of_test);
+    RUN(an_answer_is_found_that_comes_soon);
+    RUN(no_wait_polls_for_longer_than_a_tenth_of_a_millisecond);
+    RUN(the_less_it_helps_the_fewer_waits_poll);
+    RUN(once_it_helps_all_waits_poll_again);
+    RUN(an_answer_that_was_found_late_is_no_reason_to_poll_again);
+    RUN(nobody_takes_a_processor_from_another_thread);
+    RUN(the_threads_are_counted_again_after_50_milliseconds);
+    RUN(nobody_polls_where_the_other_threads_cannot_be_counted);
+    RUN(the_threads_are_counted_on_linux);
+    return test_end("busy poll");
+}
