@@ -28,8 +28,8 @@ module Checks
 
   SHOWN_WITHIN_S = 2
 
-  # By how much the :light checks give way to the specs beside them.
-  NICE = 5
+  # The :light checks take the time in which the specs beside them wait.
+  NICE = 19
 
   # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
   # does the same at length. beside: it may run while others do: :light ones one after the other
@@ -61,24 +61,28 @@ module Checks
       [
         new(task: "lint:clang", title: "no warnings, clang", missing: without(:clang),
             beside: :light),
+        new(task: "core:build", title: "the core's tests are built", missing: without_sanitizers,
+            beside: :light),
         new(task: "model:rules", title: "each rule of the model is needed", beside: :light),
         new(task: "model:local", title: "model of the local store", beside: :light),
         new(task: "lint:ruby", title: "no offences, RuboCop", beside: :light),
         new(task: "lint:tidy", title: "no warnings, clang-tidy",
             missing: without_tidy, beside: :light),
-        new(task: "spec:slow", title: "specs that take long"),
+        new(task: "spec:slow", title: "specs that take long", beside: :shared),
         new(task: "spec:rails", title: "specs with Rails", beside: :shared),
         new(task: "spec:web", title: "web pages in a browser",
             missing: without_browser, beside: :shared),
-        new(task: "spec:databases", title: "specs on databases, and of drop-ins"),
+        new(task: "spec:databases", title: "specs on databases, and of drop-ins", beside: :shared),
         new(task: "site:check", title: "documentation site", beside: :shared),
         new(task: "site:browser", title: "documentation site in a browser",
             missing: without_browser, beside: :shared),
-        new(task: "spec:portable", title: "specs without Linux calls"),
+        new(task: "spec:portable", title: "specs without Linux calls", beside: :shared),
+        new(task: "spec:slow:alone", title: "slow specs that measure time"),
+        new(task: "spec:databases:alone", title: "specs on databases that measure time"),
+        new(task: "spec:portable:alone", title: "specs without Linux calls that measure time"),
         new(task: "core:test:portable", title: "core without Linux calls"),
-        new(task: "core:test:address", title: "core, ASan and UBSan",
-            missing: without(either(:clang), "address,undefined")),
-        new(task: "core:test:thread", title: "core, TSan", missing: without(:gcc, "thread")),
+        new(task: "core:test:address", title: "core, ASan and UBSan", missing: without_asan),
+        new(task: "core:test:thread", title: "core, TSan", missing: without_tsan),
         new(task: "core:fuzz", title: "fuzzing replies",
             missing: without_fuzzer, until_tier: :nightly),
         new(task: "valgrind:some", title: "the binding's basics under valgrind",
@@ -94,7 +98,7 @@ module Checks
         new(task: "valgrind", title: "specs under valgrind", missing: without_program("valgrind")),
         new(task: "torture:long", title: "torture for long, with a witness",
             missing: without_program("redis-server")),
-        new(task: "spec:portable:slow", title: "slow specs without Linux calls"),
+        new(task: "spec:portable:others", title: "other specs without Linux calls"),
         new(task: "model:full", title: "model, all scenarios")
       ].each { |check| check.tier = :nightly }
     end
@@ -115,6 +119,12 @@ module Checks
     end
 
     def self.without_browser = without_program("chromium", "chromium-browser", "google-chrome")
+
+    def self.without_asan = without(either(:clang), "address,undefined")
+
+    def self.without_tsan = without(:gcc, "thread")
+
+    def self.without_sanitizers = without_asan || without_tsan
 
     def self.without_fuzzer = without(:clang, "fuzzer,address,undefined")
 

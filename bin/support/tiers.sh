@@ -7,7 +7,7 @@ FULL_GROUPS=databases:rails:web:terminal:site:parse_stack:valgrind
 tier_of() {
   for argument in "$@"; do
     case $argument in
-      --list | lint* | core* | model* | files | signatures | spec:alone | spec:slow) ;;
+      --list | lint* | core* | model* | files | signatures | spec:alone | spec:slow*) ;;
       *) echo full; return ;;
     esac
   done

@@ -29,14 +29,25 @@ end
 
 def make_core(*goals, compiler, **variables) = sh(*core_make_words(goals, compiler, variables))
 
-# Builds all test programs, and then runs several at once.
-def check_core(variant, compiler, variables)
-  require "parallel"
+CORE_TESTS = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c") }.sort.freeze
+
+# Builds all test programs.
+#
+# @return [Array(String, Hash)] the compiler and the settings with which make runs them
+def build_core(variant)
+  name, variables = CORE_VARIANTS.fetch(variant)
+  compiler = Toolchain.compiler(name) || Toolchain.gcc or abort "there is no C compiler"
   out = "build/#{variant == :plain ? "#{compiler}-werror" : variant}"
-  tests = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c") }.sort
-  make_core(*tests.map { |name| "#{out}/#{name}" }, compiler, OUT: out, **variables)
-  failed = Parallel.map(tests, in_threads: CORE_PROGRAMS_AT_ONCE) do |name|
-    words = core_make_words(["check"], compiler, { OUT: out, TESTS: name, **variables })
+  make_core(*CORE_TESTS.map { |test| "#{out}/#{test}" }, compiler, OUT: out, **variables)
+  [compiler, { OUT: out, **variables }]
+end
+
+# Builds all test programs, and then runs several at once.
+def check_core(variant)
+  require "parallel"
+  compiler, settings = build_core(variant)
+  failed = Parallel.map(CORE_TESTS, in_threads: CORE_PROGRAMS_AT_ONCE) do |name|
+    words = core_make_words(["check"], compiler, { TESTS: name, **settings })
     output, status = Open3.capture2e(*words)
     puts output
     name unless status.success?
@@ -48,12 +59,10 @@ namespace :core do
   desc "C unit tests: plain, portable, ASan with UBSan, TSan"
   task test: CORE_VARIANTS.keys.map { |variant| "test:#{variant}" }
 
-  CORE_VARIANTS.each do |variant, (name, variables)|
-    task "test:#{variant}" do
-      compiler = Toolchain.compiler(name) || Toolchain.gcc or abort "there is no C compiler"
-      check_core(variant, compiler, variables)
-    end
-  end
+  CORE_VARIANTS.each_key { |variant| task("test:#{variant}") { check_core(variant) } }
+
+  desc "Build the C unit tests of each variant but the plain one"
+  task(:build) { (CORE_VARIANTS.keys - %i[plain]).each { |variant| build_core(variant) } }
 
   desc "libFuzzer on replies: rake 'core:fuzz[60]' for a minute a target"
   task :fuzz, [:seconds] do |_, arguments|

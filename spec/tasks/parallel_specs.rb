@@ -3,7 +3,7 @@
 require "etc"
 
 # Runs spec files in several processes, each with servers of its own, and the examples that
-# measure time after them, one after the other.
+# measure time apart from them, one after the other.
 module ParallelSpecs
   extend Rake::DSL
 
@@ -28,11 +28,6 @@ module ParallelSpecs
   FULL_ALONE = %w[full_alone].freeze
 
   module_function
-
-  def run(task, files, processes: PROCESSES)
-    together(task, files, processes: processes)
-    alone(files)
-  end
 
   # @param task [Symbol] names the run times
   # @param with [Array<String>] tags of which an example must have one

@@ -22,13 +22,20 @@ ON_SITE = "spec/site/**/*_spec.rb"
 # The pages of plock/web in a browser
 IN_BROWSER = "spec/web/**/*_spec.rb"
 
-# Of the library, on stores in Ruby: the extension has no part in them.
-IN_RUBY = "spec/plock/{testing/memory_store," \
-          "compat/{remote_lock/memcached,mongo_locking/{collection_store,driver}}}_spec.rb"
+# Of the library, without what needs a database
+LIBRARY = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
+          .exclude(ON_DATABASES)
+
+# What these describe is written in Ruby. Below it, the specs of the engine and the binding try each
+# call of the system.
+IN_RUBY =
+  ["spec/plock/{active_job,client_address,compat,guard,metrics,sidekiq,survey,testing,traces,web}" \
+   "{/**/*,}_spec.rb",
+   "spec/plock/{configuration,logs,observability,status_table}_spec.rb",
+   "spec/plock/{sentinel/doctor,cli/{doctor,list,secret,settings,status,top,web}*}_spec.rb"].freeze
 # They repeat the contract of the stores, and the server does what is different.
 ON_FUNCTIONS = "spec/plock/{,cluster/}functions_spec.rb"
-PORTABLE_SPECS = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
-                 .exclude(ON_DATABASES, IN_RUBY, ON_FUNCTIONS)
+PORTABLE_SPECS = LIBRARY.dup.exclude(*IN_RUBY, ON_FUNCTIONS)
 
 DATABASE_SPECS = FileList[ON_DATABASES, DROP_INS]
 SPECS = FileList[ALL_SPECS].exclude(ON_DATABASES, DROP_INS, ON_RAILS, ON_SITE, IN_BROWSER)
@@ -43,37 +50,46 @@ namespace :spec do
   task(alone: :compile) { ParallelSpecs.alone(SPECS, without: ParallelSpecs::FULL) }
 
   desc "Of the same files, the examples that take long, or that need a database after all"
-  task slow: :compile do
-    ParallelSpecs.together(:slow, SPECS, with: ParallelSpecs::FULL)
-    ParallelSpecs.alone(SPECS, with: ParallelSpecs::FULL_ALONE)
-  end
+  task(slow: :compile) { ParallelSpecs.together(:slow, SPECS, with: ParallelSpecs::FULL) }
+
+  desc "The specs of spec:slow that measure time, one after the other"
+  task("slow:alone": :compile) { ParallelSpecs.alone(SPECS, with: ParallelSpecs::FULL_ALONE) }
 
   desc "Specs with applications of Rails, and beside parse-stack-next"
-  task(rails: :compile) { ParallelSpecs.run(:rails, FileList[ON_RAILS]) }
+  task(rails: :compile) { ParallelSpecs.together(:rails, FileList[ON_RAILS]) }
 
   desc "Specs of the web pages in a browser; their pictures are in tmp/screenshots"
-  task(web: :compile) { ParallelSpecs.run(:web, FileList[IN_BROWSER], processes: 1) }
+  task(web: :compile) { ParallelSpecs.together(:web, FileList[IN_BROWSER], processes: 1) }
 
-  desc "Specs on database servers and memcached, and of drop-ins"
+  desc "Specs on database servers and memcached, and of drop-ins, without those that measure time"
   task databases: :compile do
     # their examples wait longer than others
-    ParallelSpecs.run(:databases, DATABASE_SPECS, processes: ParallelSpecs::PROCESSES + 1)
+    ParallelSpecs.together(:databases, DATABASE_SPECS, processes: ParallelSpecs::PROCESSES + 1)
   end
+
+  desc "The specs of spec:databases that measure time, one after the other"
+  task("databases:alone": :compile) { ParallelSpecs.alone(DATABASE_SPECS) }
 
   PORTABLE = "tmp/portable"
 
   path = [File.expand_path("#{PORTABLE}/lib"), ENV.fetch("RUBYLIB", nil)].compact
   portable = { environment: { "RUBYLIB" => path.join(File::PATH_SEPARATOR) } }
 
-  desc "Specs of the library, the extension built without the Linux-only calls"
+  desc "Specs of what calls the system, the extension built without the Linux-only calls"
   task portable: %w[compile portable:compile] do
     ParallelSpecs.together(:portable, PORTABLE_SPECS, **portable)
+  end
+
+  desc "The specs of spec:portable that measure time, one after the other, without the slow ones"
+  task "portable:alone": %w[compile portable:compile] do
     ParallelSpecs.alone(PORTABLE_SPECS, without: ParallelSpecs::FULL, **portable)
   end
 
-  desc "Of the same files, the examples that measure time and take long; with functions"
-  task "portable:slow": %w[compile portable:compile] do
-    ParallelSpecs.together(:portable, FileList[ON_FUNCTIONS], **portable)
+  desc "All other specs of the library, with the same extension"
+  task "portable:others": %w[compile portable:compile] do
+    others = LIBRARY.dup.exclude(*PORTABLE_SPECS)
+    ParallelSpecs.together(:portable, others, **portable)
+    ParallelSpecs.alone(others, **portable)
     ParallelSpecs.alone(PORTABLE_SPECS, with: ParallelSpecs::FULL_ALONE, **portable)
   end
 
