@@ -87,7 +87,7 @@ plock_status plock__fail(plock_error *error, plock_status status, const char *fo
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     plock__shorten(message, sizeof error->message);
-    memcpy(error->message, message, sizeof error->message);
+    memcpy(error->message, message, strlen(message) + 1);
     return status;
 }
 

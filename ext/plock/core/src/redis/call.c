@@ -28,10 +28,13 @@ static plock_ns sooner(plock_ns deadline, plock_ns now, plock_ns span) {
 static plock_status name_the_server(plock_call *call, plock_status status, plock_error *error) {
     if (error->status != status) (void)plock__fail_plainly(error, status);
     const plock_error cause = *error;
+    return plock__node_fail(call->node, plock__call_reached(call), status, cause.message, error);
+}
+
+const plock_connection *plock__call_reached(const plock_call *call) {
     const plock_connection *connection = call->connection;
-    const bool reached = connection && (call->state > PLOCK__OPENING || connection->greeting) &&
-                         !plock__node_left(call->node, connection);
-    return plock__node_fail(call->node, reached, status, cause.message, error);
+    const bool reached = connection && (call->state > PLOCK__OPENING || connection->greeting);
+    return reached ? connection : NULL;
 }
 
 void plock__call_let_go(plock_call *call, bool usable) {

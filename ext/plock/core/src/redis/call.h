@@ -93,4 +93,8 @@ bool plock__call_unanswered(const plock_call *call);
  * it is cancelled. */
 bool plock__call_left(const plock_call *call);
 
+/* Returns the connection on which the call has reached a server; NULL: it has reached none, or is
+ * over. */
+const plock_connection *plock__call_reached(const plock_call *call);
+
 #endif

@@ -78,17 +78,26 @@ void plock__node_start_at(plock_node *node, plock_store *store, plock_config *co
     plock__pool_start(&node->pool, config->pool_size);
 }
 
-plock_status plock__node_fail(plock_node *node, bool reached, plock_status status, const char *what,
-                              plock_error *error) {
-    const char *url = node->display ? node->display : plock_config_display(node->config);
+/* Returns whether it knows the address of the server at the other end of the connection. */
+static bool knows_address(plock_node *node, const plock_connection *connection,
+                          plock_node_name *name) {
     const plock_addresses *found = &node->resolver.found;
     plock__enter();
-    const bool named = reached && *found->host;
-    if (named)
-        (void)plock__fail(error, status, "%.80s: primary %.50s:%s: %s", url, found->host,
-                          found->port, what);
+    const bool known = *found->host && !plock__node_left(node, connection);
+    memcpy(name->host, found->host, sizeof name->host);
+    memcpy(name->port, found->port, sizeof name->port);
     plock__leave();
-    return named ? status : plock__fail(error, status, "%.80s: %s", url, what);
+    return known;
+}
+
+plock_status plock__node_fail(plock_node *node, const plock_connection *connection,
+                              plock_status status, const char *what, plock_error *error) {
+    const char *url = node->display ? node->display : plock_config_display(node->config);
+    plock_node_name primary;
+    if (connection && knows_address(node, connection, &primary))
+        return plock__fail(error, status, "%.80s: primary %.50s:%s: %s", url, primary.host,
+                           primary.port, what);
+    return plock__fail(error, status, "%.80s: %s", url, what);
 }
 
 void plock__node_clear(plock_node *node) {

@@ -50,10 +50,11 @@ plock_node *plock__node_retain(plock_node *node);
 void plock__node_release(plock_node *node);
 
 /* Records a failure as "URL: what happened", and returns the status. Behind sentinels, the URL
- * names none of the servers, so the address of the primary follows it. `reached`: the primary
- * failed, and not the search for it. */
-PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, bool reached, plock_status status,
-                                             const char *what, plock_error *error);
+ * names none of the servers, so the address of the primary follows it. `connection`: to the primary
+ * that failed; NULL: the search for it did, or that is unknown. Not with the lock held. */
+PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, const plock_connection *connection,
+                                             plock_status status, const char *what,
+                                             plock_error *error);
 
 /* Returns the window: for how long at the start of each second a lock is left to processes that
  * poll, if the lock is shared with them. The window is longer if such a process has held a lock

@@ -76,8 +76,8 @@ void plock__outage_end(plock_redis_lease *lease) {
 
 plock_status plock__outage_silence(plock_redis_lease *lease) {
     if (lease->outage) return lease->base.error.status = lease->outage;
-    return plock__node_fail(node_of(lease), true, PLOCK_SILENT, plock_status_text(PLOCK_SILENT),
-                            &lease->base.error);
+    return plock__node_fail(node_of(lease), plock__call_reached(&lease->call), PLOCK_SILENT,
+                            plock_status_text(PLOCK_SILENT), &lease->base.error);
 }
 
 plock_status plock__outage_give_up(plock_redis_lease *lease, plock_status status) {
