@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static socket_pair pair;
@@ -216,9 +217,32 @@ static void a_signal_interrupts_it(void) {
     socket_pair_end(&pair);
 }
 
+static atomic_uint times; /* how often the clock was read */
+
+static plock_ns counting_clock(void) {
+    struct timespec time;
+    atomic_fetch_add(&times, 1);
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &time) == 0);
+    return (plock_ns)time.tv_sec * PLOCK_SECOND + (plock_ns)time.tv_nsec;
+}
+
+/* It reads the clock before and after each look, and else only before the wait. */
+static bool looks_before_it_sleeps(void) {
+    socket_pair_begin(&pair);
+    plock_clock_replace(counting_clock);
+    expect(10 * PLOCK_SECOND);
+    atomic_store(&times, 0);
+    CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
+    const bool looks = atomic_load(&times) > 2;
+    plock_clock_replace(NULL);
+    socket_pair_end(&pair);
+    return looks;
+}
+
 static void with_running_threads(long count) {
     plock__pretend_running_threads(count);
     CHECK(usleep(60000) == 0); /* the last count is too old then */
+    CHECK(looks_before_it_sleeps() == (count > 0));
     RUN(what_it_read_is_there_for_the_next_step);
     RUN(a_long_answer_is_read_in_order);
     RUN(a_second_wait_keeps_what_the_first_one_read);

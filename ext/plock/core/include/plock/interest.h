@@ -36,9 +36,10 @@ typedef struct plock_interest {
  * interpreter's. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt);
 
-/* Waits as plock_await does, but only a signal interrupts it. If it can, it sleeps in the read of
- * the answer, which saves a system call and wakes sooner than poll(2). Then it may return early
- * with PLOCK_OK. Only the thread that makes the operation's next step may call it. */
+/* Waits as plock_await does, but only a signal interrupts it, and only while it sleeps. If it can,
+ * it looks for the answer for a moment, and then sleeps in the read of it, which saves a system
+ * call and wakes sooner than poll(2). Then it may return early with PLOCK_OK. Only the thread that
+ * makes the operation's next step may call it. */
 plock_status plock_await_answer(const plock_interest *interest);
 
 /* Makes the worker thread do the awaited work. A thread that waits for an interest with `helps`

@@ -23,9 +23,9 @@
  * is room. */
 static const plock_ns BACKLOG_PAUSE = 2 * PLOCK_MILLISECOND;
 
-/* How long a read ahead may sleep, in milliseconds, and how much it reads: more than the answer of
- * a lock. */
-enum { READ_AHEAD_MS = 10, AHEAD_ROOM = 256 };
+/* How long a read ahead may sleep, in milliseconds, how long it takes at most with the looks before
+ * the sleep, and how much it reads: more than the answer of a lock. */
+enum { READ_AHEAD_MS = 10, READ_AHEAD_MOST_MS = 11, AHEAD_ROOM = 256 };
 
 typedef struct socket_transport {
     plock_transport base;
@@ -206,7 +206,7 @@ static bool look(void *transport) { return receive(transport, MSG_DONTWAIT); }
 static plock_status read_ahead(const plock_interest *interest) {
     socket_transport *s = interest->source;
     if (interest->fd != s->fd ||
-        plock_after(plock_now(), READ_AHEAD_MS * PLOCK_MILLISECOND) > interest->deadline)
+        plock_after(plock_now(), READ_AHEAD_MOST_MS * PLOCK_MILLISECOND) > interest->deadline)
         return PLOCK_AGAIN;
     if (s->ahead_from < s->ahead_to || s->ahead_failed) return PLOCK_OK;
     const bool came = plock__busy_poll(&s->answers, look, s) || receive(s, 0);

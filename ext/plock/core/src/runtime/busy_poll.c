@@ -1,6 +1,7 @@
 #include "runtime/busy_poll.h"
 
 #include "base/platform.h"
+#include "base/process.h"
 #include "plock/clock.h"
 
 #include <ctype.h>
@@ -12,7 +13,10 @@
 /* About what it costs to fall asleep and to be woken on an idle processor of a virtual machine. */
 static const plock_ns SPAN = PLOCK_MILLISECOND / 10;
 
-/* If no answer ever comes within the span, one wait in so many polls. */
+/* More looks than there is time for, if the clock does not stand still. */
+enum { LOOKS_MOST = 10000 };
+
+/* If no answer ever comes within the span, so many waits that do not poll follow one that does. */
 enum { SKIPPED_MOST = 1023 };
 
 /* --- the other threads --- */
@@ -34,11 +38,13 @@ long plock__running_threads(void) {
     long count = 0;
 #ifdef PLOCK__LOADAVG
     char text[128] = ""; /* "0.26 1.04 1.67 2/345 6789": two of 345 threads */
+    plock__begin_step(); /* a child would keep the descriptor */
     const int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     const ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) (void)close(fd);
+    plock__end_step();
     const char *number = length > 0 ? strchr(text, '/') : NULL;
-    while (number > text && isdigit((unsigned char)number[-1])) number--;
+    while (number && number > text && isdigit((unsigned char)number[-1])) number--;
     if (number) count = strtol(number, NULL, 10);
 #endif
     return count;
@@ -48,7 +54,7 @@ long plock__running_threads(void) {
 static bool have_room(void) {
     const plock_ns moment = plock_now();
     plock_ns last = atomic_load(&counted_at);
-    if (moment - last >= 50 * PLOCK_MILLISECOND &&
+    if ((moment < last || moment - last >= 50 * PLOCK_MILLISECOND) &&
         atomic_compare_exchange_strong(&counted_at, &last, moment)) {
         const long count = plock__running_threads();
         atomic_store(&room, count > 0 && count <= sysconf(_SC_NPROCESSORS_ONLN));
@@ -61,12 +67,12 @@ static bool have_room(void) {
 /* An answer that comes late came while another thread had the processor. */
 static bool comes_soon(bool (*look)(void *), void *context, bool *found) {
     const plock_ns end = plock_now() + SPAN;
-    plock_ns looked_at;
-    do {
+    plock_ns looked_at = 0;
+    for (unsigned looks = 0; looks < LOOKS_MOST && !*found && looked_at < end; looks++) {
         *found = look(context);
         looked_at = plock_now();
-    } while (!*found && looked_at < end);
-    return looked_at < end;
+    }
+    return *found && looked_at < end;
 }
 
 bool plock__busy_poll(plock__answers *answers, bool (*look)(void *), void *context) {

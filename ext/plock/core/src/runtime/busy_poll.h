@@ -1,9 +1,9 @@
 /* Busy polling: to look for an answer again and again before sleeping. A server on the same host
  * answers sooner than a thread falls asleep and wakes. The price is processor time. So no wait
- * polls for longer than the sleep would cost (Karlin, Li, Manasse and Owicki, "Empirical studies of
- * competitive spinning for a shared-memory multiprocessor", 1991). If the answers do not come so
- * soon, fewer and fewer waits poll; and none does while more threads want to run than there are
- * processors. */
+ * polls for longer than the sleep would cost on a virtual machine (Karlin, Li, Manasse and Owicki,
+ * "Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991). If the
+ * answers do not come so soon, fewer and fewer waits poll; and none does while more threads want to
+ * run than there are processors. */
 #ifndef PLOCK__BUSY_POLL_H
 #define PLOCK__BUSY_POLL_H
 
