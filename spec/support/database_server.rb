@@ -80,6 +80,7 @@ module Support
 
     def stop
       finish_server(self.class::STOP) if pid
+      @hold&.close
       FileUtils.rm_rf(@folder)
     end
 
@@ -119,8 +120,10 @@ module Support
 
       Port.claim do |free, hold|
         File.truncate(log_path, 0) if File.exist?(log_path)
-        next @hold = hold.dup if launch_on(free) # it may start again
-
+        if launch_on(free)
+          @hold = hold&.dup # it may start again
+          next true
+        end
         raise ended unless log.match?(IN_USE)
       end
     end

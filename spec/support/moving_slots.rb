@@ -6,7 +6,7 @@ module Support
     WORKERS = 12
     KEYS = 4
     TURNS = 6
-    # Nodes may disagree about an owner, and nobody serves the slot, until the cluster's maintainer
+    # Nodes may disagree about an owner, and no node serves the slot, until the cluster's maintainer
     # has decided. That takes some seconds, and more on a busy machine.
     DECIDED_S = 20
     PATIENT = { command_timeout: DECIDED_S, release_timeout: DECIDED_S }.freeze

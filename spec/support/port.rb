@@ -10,17 +10,21 @@ module Support
   module Port
     RANGE = (12_000...22_000).freeze
     TRIES = 200
+    SHARED = RUBY_PLATFORM.include?("linux")
+    private_constant :SHARED
 
     # Yields free ports until the block returns something; the block does the binding and says nil,
     # or raises EADDRINUSE, if another program was quicker.
     #
     # @yieldparam port [Integer]
-    # @yieldparam hold [Socket] bound, not listening: meanwhile no other process of the suite claims
-    #   the port, but a server can listen on it. It is closed after the block; a dup of it keeps
-    #   the port for a server that starts again.
+    # @yieldparam hold [Socket, nil] bound, not listening: meanwhile no other process of the suite
+    #   claims the port, but a server can listen on it. It is closed after the block; a dup of it
+    #   keeps the port for a server that starts again. nil: this system lets no two sockets be bound
+    #   to one port.
     def self.claim
       TRIES.times do
-        hold = held(port = Random.new.rand(RANGE))
+        port = Random.new.rand(RANGE)
+        hold = held(port) if SHARED
         taken = yield port, hold
         return taken if taken
       rescue Errno::EADDRINUSE
@@ -47,7 +51,7 @@ module Support
       raise
     end
 
-    # Two sockets can have one port if both allow it, and neither listens.
+    # On Linux, two sockets can have one port if both allow it, and no more than one listens.
     def self.share(socket)
       socket.setsockopt(:SOCKET, :REUSEADDR, true)
       socket

@@ -66,7 +66,10 @@ module Support
     def start
       Port.claim do |port, hold|
         prepare(port)
-        launch(port) && @hold = hold.dup # it may start again
+        next unless launch(port)
+
+        @hold = hold&.dup # it may start again
+        true
       end
       self
     end
@@ -116,19 +119,21 @@ module Support
 
     def continue_process = Process.kill(:CONT, pid)
 
-    # With no farewell, as a crash.
+    # With no farewell, as a crash. It keeps its port.
     def kill = finish(:KILL)
 
     def stop
-      [@client, @secure_client].compact.each(&:close)
+      disconnect
       finish(:KILL) # nothing of it is worth saving
+      @hold&.close
     end
 
-    # Starts a stopped or killed server again on the same port; stops a running one first (saved, if
-    # save: true).
+    # Starts a killed server again on the same port; ends a running one first (saved, if save:
+    # true).
     def restart(save: false, config: {})
       call("SAVE") if save
-      stop if pid
+      disconnect
+      kill
       @config = @config.merge(config)
       launch(port) or raise "port #{port} was taken meanwhile"
       self
@@ -187,6 +192,8 @@ module Support
     rescue SystemCallError, EOFError
       false
     end
+
+    def disconnect = [@client, @secure_client].compact.each(&:close)
 
     def finish(signal)
       return unless pid

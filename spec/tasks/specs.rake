@@ -56,10 +56,12 @@ namespace :spec do
   task("slow:alone": :compile) { ParallelSpecs.alone(SPECS, with: ParallelSpecs::FULL_ALONE) }
 
   desc "Specs with applications of Rails, and beside parse-stack-next"
-  task(rails: :compile) { ParallelSpecs.together(:rails, FileList[ON_RAILS]) }
+  task(rails: :compile) { ParallelSpecs.together(:rails, FileList[ON_RAILS], without: []) }
 
   desc "Specs of the web pages in a browser; their pictures are in tmp/screenshots"
-  task(web: :compile) { ParallelSpecs.together(:web, FileList[IN_BROWSER], processes: 1) }
+  task web: :compile do
+    ParallelSpecs.together(:web, FileList[IN_BROWSER], without: [], processes: 1)
+  end
 
   desc "Specs on database servers and memcached, and of drop-ins, without those that measure time"
   task databases: :compile do

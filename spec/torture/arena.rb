@@ -107,8 +107,12 @@ module Torture
 
     def port_behind(slot) = tls?(slot) ? @tls_port : @server.port
 
+    # No other process of the suite claims it as long as there is this arena.
     def free_port
-      Support::Port.claim { |port| Support::Port.bound(port).close || port }
+      Support::Port.claim do |port, hold|
+        @hold = hold&.dup
+        port
+      end
     end
 
     def tls

@@ -22,7 +22,10 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
   # Accepts connections, and never answers.
   def silent = discard(TCPServer.new("127.0.0.1", 0), :close).local_address.ip_port
 
-  def closed = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+  # Refuses connections.
+  def closed
+    discard(Support::Port.claim { |port| Support::Port.bound(port) }, :close).local_address.ip_port
+  end
 
   def through(*ports, **options)
     places = ports.map { |port| "127.0.0.1:#{port}" }.join(",")

@@ -3,9 +3,10 @@
 require "spec_helper"
 require "plock/store/support/acquire_request"
 
-# What the contract of the stores cannot bring about.
+# Moments that the contract of the stores cannot bring about.
 RSpec.describe Plock::Store::AcquireRequest do
   let(:lease) { Struct.new(:ttl, :token).new }
+  let(:place) { described_class::Place.new }
 
   def request(**replies)
     described_class.new(
@@ -13,8 +14,11 @@ RSpec.describe Plock::Store::AcquireRequest do
     )
   end
 
-  # Each look at the clock takes 10 ms.
-  def each_end_of_the_wait
+  # Each look at the clock takes 10 ms. No pause lasts.
+  def each_end_of_the_wait(request, place)
+    [request, place].each do |one|
+      allow(one).to receive(:sleep) { |seconds| expect(seconds).not_to be_negative }
+    end
     (1..30).each do |steps|
       looks = 0
       allow(Plock::Clock).to receive(:now) { 0.01 * (looks += 1) }
@@ -23,19 +27,19 @@ RSpec.describe Plock::Store::AcquireRequest do
   end
 
   it "ends in time wherever its wait is over while the store fails" do
-    failing = request(line_up: described_class::Place.new)
+    failing = request(line_up: place)
     store = failing.instance_variable_get(:@store)
     allow(store).to receive(:ask).and_raise(
       Plock::UnavailableError.new("no answer", code: :timed_out)
     )
-    each_end_of_the_wait do |wait|
+    each_end_of_the_wait(failing, place) do |wait|
       expect { failing.run(wait) }.to raise_error(Plock::UnavailableError)
     end
   end
 
   it "ends in time wherever its wait is over while another holds the key" do
     held = described_class::Answer.new(nil, nil, 20.0, true)
-    refused = request(line_up: described_class::Place.new, ask: held)
-    each_end_of_the_wait { |wait| expect(refused.run(wait)).to be false }
+    refused = request(line_up: place, ask: held)
+    each_end_of_the_wait(refused, place) { |wait| expect(refused.run(wait)).to be false }
   end
 end

@@ -195,7 +195,7 @@ RSpec.shared_examples "a store that hands leases over" do
       expect([heard, steps]).to match([[], be > 10])
     end
 
-    it "keep at_least: where the adoption is interrupted, and no longer" do
+    it "keep at_least: if the adoption is interrupted, and no longer" do
       dump = store.acquire(key, ttl: long * 10, at_least: long).dump
       subscription = Plock.subscribe(:adopt) { raise Interrupt }
       expect { store.adopt(dump) { raise "entered" } }.to raise_error(Interrupt)
