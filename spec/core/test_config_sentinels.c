@@ -45,7 +45,7 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK(!plock_config_unverified_sentinels(config));
     CHECK(!config->sentinels->config->unverified);
     plock_config_free(config);
-    /* who names authorities wants them to be asked */
+    /* a URL that names authorities wants them to be asked */
     config = read_url("rediss+sentinel://a/main?verify=none&sentinel_ca_file=/ca");
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     CHECK(!config->sentinels->config->unverified);

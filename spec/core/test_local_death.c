@@ -555,7 +555,8 @@ static void wait_for_all_keys(void *context) {
     (void)raise(SIGKILL);
 }
 
-/* Nobody waits behind them, or asks for their keys, so only the need for room ends them. */
+/* No waiter is behind them, and no caller asks for their keys, so only the need for room ends
+ * them. */
 static void dead_waiters_make_room(void) {
     char name[32];
     for (int all = 0; all < 2; all++) {

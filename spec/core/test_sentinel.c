@@ -166,7 +166,7 @@ static void a_slow_majority_keeps_the_known_primary(void) {
     know_none();
 }
 
-/* Only one answers, and nothing keeps the process from what it names but time. What is left of that
+/* Only one answers, and nothing keeps the process from what it names but time. The rest of that
  * is enough to resolve a name, and to connect. */
 static void another_primary_that_few_name_is_found_in_half_of_the_time(void) {
     know("6379");

@@ -1,4 +1,4 @@
-/* The files for TLS are read once for a config, whoever connects with it, and however late. */
+/* The files for TLS are read once for a config, for all connections, however late they are. */
 #include "certificates.h"
 #include "fake.h"
 #include "test.h"

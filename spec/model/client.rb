@@ -162,7 +162,7 @@ module Model
       client = clients[i]
       alone = scenario.tenants[scenario.homes[i]].size == 1
       client.own = own && !alone
-      client.unplaced &&= !alone # nobody else reads it, and the answer sets it
+      client.unplaced &&= !alone # no other client reads it, and the answer sets it
       ticket = rules[:keep_ticket] ? client.ticket : 0
       send_acquire(client, :asking, subscribed?(i) || !rules[:subscribe_first] ? ticket : nil)
     end

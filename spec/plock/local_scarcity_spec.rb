@@ -4,7 +4,7 @@ require "spec_helper"
 require "fileutils"
 require "tmpdir"
 
-# What a local store does if the system, or the process itself, withholds something.
+# A local store when the system, or the process itself, withholds something.
 RSpec.describe Plock::LocalStore do
   let(:folder) do
     Dir

@@ -60,7 +60,7 @@ RSpec.describe "The scripts of locks with several holders" do
     expect(waiting.map(&:hears)).to all match(/\A~[45]\d\d\d\z/)
   end
 
-  it "release a share of a client that knows it to be valid, wherever it stands" do
+  it "release a share of a client that knows it to be valid, from any place among the holders" do
     alone = inside("s2")
     expect([alone.release_held, alone.release_held]).to eq [1, 0]
     first = inside("s2")
@@ -84,7 +84,7 @@ RSpec.describe "The scripts of locks with several holders" do
     expect([late.release, late.release]).to eq [0, 0]
   end
 
-  it "let a companion that was evicted, and that a downgrade makes anew, expire" do
+  it "let a companion that was evicted, and that a downgrade makes again, expire" do
     writer = inside("w")
     server.call("DEL", scripts.companion)
     expect(writer.downgrade).to eq 1

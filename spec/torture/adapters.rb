@@ -37,7 +37,7 @@ module Torture
 
     def self.prefix = "plock:v1:"
 
-    # What the names beside the key begin with.
+    # The beginning of the names beside the key.
     def self.beside(key) = "plock:1:{#{place(key)}}"
 
     def self.queue(key) = "#{beside(key)}:queue"
@@ -229,7 +229,8 @@ module Torture
       take_back(key, token) unless answered
     end
 
-    # What the server grants to a call that no longer listens would keep the key from all others.
+    # A lease that the server grants to a call that no longer listens would keep the key from
+    # others.
     def take_back(key, token)
       Thread.new { release(key, token) }.report_on_exception = false
     end

@@ -99,8 +99,8 @@ class Locker
     @identifier
   end
 
-  # From then on, whoever uses this object is the same owner, and can enter {#run} again. The first
-  # block that ends releases the row.
+  # From then on, all threads that use this object are the same owner, and can enter {#run} again.
+  # The first block that ends releases the row.
   #
   # @param name [String]
   # @return [String]

@@ -46,8 +46,8 @@ class RemoteLock
   # Acquires the lock, runs the block, and releases the lock on every way out of it. If this fiber
   # already holds the lock, the method only runs the block.
   #
-  # A failed release is logged, so the caller gets the block's value or exception. What it has left
-  # in the store is released before this fiber acquires the lock again.
+  # A failed release is logged, so the caller gets the block's value or exception. Its rest in the
+  # store is released before this fiber acquires the lock again.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}] as for {#acquire_lock}

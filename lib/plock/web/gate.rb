@@ -23,7 +23,7 @@ module Plock
       private_constant :FIELD, :COOKIE, :TRACE, :TEXT
 
       # @param app [#call]
-      # @param names [Array<String>] of this host, besides localhost and IP addresses
+      # @param names [Array<String>] of this host; localhost and IP addresses need no name here
       # @param token [String]
       def initialize(app, names = [], token = SecureRandom.urlsafe_base64(24))
         @app = app

@@ -54,7 +54,7 @@ RSpec.describe "A guarded ActiveJob that fails" do
     RUBY
   end
 
-  it "is enqueued again, whoever is queued by then, with during: :queued" do
+  it "is enqueued again, even if another job is queued by then, with during: :queued" do
     run_jobs(:inline, <<~'RUBY')
       use_list
       class Import < Guarded

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "plock/cli/doctor/cluster"
 
-# What the nodes answer is written here. spec/plock/cluster/command_line_spec.rb has real ones.
+# The answers of the nodes are written here. spec/plock/cluster/command_line_spec.rb has real ones.
 RSpec.describe "The report of plock doctor on a cluster:" do
   a, b, c, d = [["a", "7000"], ["b", "7000"], ["10.0.0.3", "7000"], ["d.example", "7001"]]
 

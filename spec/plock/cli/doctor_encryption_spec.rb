@@ -4,7 +4,7 @@ require "spec_helper"
 require "plock/cli/doctor/connection"
 require "plock/cli/doctor/server"
 
-# What the sentinels answer is written here.
+# The answers of the sentinels are written here.
 RSpec.describe "The report of plock doctor on encryption:" do
   # @param primary [String, Error] where the sentinels say that it is, or why they do not
   def found(url, place: nil, primary: "127.0.0.1", **options)

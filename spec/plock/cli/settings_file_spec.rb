@@ -27,7 +27,7 @@ RSpec.describe Plock::CLI::SettingsFile do
 
   def write(text) = File.write(file, text)
 
-  # What the block raises in a child, which is in the application's folder.
+  # The error of the block in a child, which is in the application's folder.
   def refusal
     in_child do
       Dir.chdir(app)

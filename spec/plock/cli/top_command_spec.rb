@@ -59,7 +59,7 @@ RSpec.describe "plock top", needs: "redis-server" do
       type_plock("top", "--interval", "0.2", "--store", server.unix_url, *options, env: env)
     end
 
-    # Everything anew, so that all text is sent.
+    # Draws the whole screen, so that all text is sent.
     def see(view, *texts)
       eventually(20, "#{texts} not shown: #{view.shown[-2_000..]}") do
         view.type("\f")

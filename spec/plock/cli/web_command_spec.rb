@@ -36,7 +36,7 @@ RSpec.describe "plock web", needs: "redis-server" do
   installed = ->(name) { Gem::Specification.find_all_by_name(name).any? }
 
   { "puma" => %w[puma], "webrick" => %w[webrick rackup] }.each do |server, gems|
-    it "serves the pages on #{server}, to whom has its URL, until it is ended" do
+    it "serves the pages on #{server} to users who have its URL, until it is ended" do
       missing = gems.reject(&installed)
       skip "#{missing.join(", ")} not installed" if missing.any?
       running = start("--server", server)

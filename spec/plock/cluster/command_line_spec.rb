@@ -78,7 +78,7 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
     lease.release
   end
 
-  it "breaks a lock, wherever it is" do
+  it "breaks a lock on any node" do
     leases = Array.new(6) { |number| store.acquire("#{key} #{number}", ttl: 60) }
     leases.each_with_index do |lease, number|
       output, _, status = run("break", "--yes", "#{key} #{number}")

@@ -124,7 +124,7 @@ RSpec.describe "On a Redis Cluster", :slow, needs: Support::RedisServer::PROGRAM
       end
     end
 
-    it "break a lock, wherever it is" do
+    it "break a lock on any node" do
       leases.each do |lease|
         node = node_of(lease.key)
         expect(warnings { post_break(lease) }).to match([/alice broke .*, at node #{node}$/])

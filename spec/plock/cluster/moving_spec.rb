@@ -146,7 +146,7 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
       slot = cluster.slot(leases.first.store_key)
       cluster.move(slot, (cluster.primaries - [cluster.owner_of(slot)]).first) do
         leases << semaphore.acquire(ttl: 60, wait: 5)
-        # there is no free one, and nobody can queue at the moment
+        # there is no free one, and no caller can queue at the moment
         expect { open_store(cluster.url).semaphore(key, permits: 3).acquire(wait: 0.2) }
           .to raise_error(Plock::Error)
         expect(leases.map(&:release)).to eq([true, true, true])

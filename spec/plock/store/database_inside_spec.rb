@@ -119,7 +119,7 @@ Support::Databases::NAMES.each do |name|
     end
 
     # Active Record does not say how a transaction has ended whose COMMIT had no answer.
-    describe "where the connection is lost before the commit", if: name != :sqlite do
+    describe "when the connection is lost before the commit", if: name != :sqlite do
       let(:own) do
         Support::Databases.connect("Cut#{SecureRandom.hex(4)}", Support::Databases.config(name))
       end
@@ -151,7 +151,7 @@ Support::Databases::NAMES.each do |name|
     end
 
     # MySQL rolls back the whole transaction then, and not only the statement.
-    describe "where a deadlock has ended the transaction, and the caller has not minded",
+    describe "when a deadlock has ended the transaction, and the caller goes on",
              if: %i[mysql2 trilogy].include?(name) do
       let(:ready) { Queue.new }
 

@@ -5,7 +5,7 @@ require_relative "words"
 module Plock
   module CLI
     module Top
-      # What the screen shows, and what the keys change in that. It knows no terminal.
+      # The contents of the screen, and how the keys change them. It knows no terminal.
       #
       # @api private
       class Board

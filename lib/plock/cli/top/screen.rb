@@ -48,7 +48,7 @@ module Plock
           @window.erase
           lines.first(Curses.lines).each_with_index do |(text, style), row|
             @window.setpos(row, 0)
-            @window.clrtoeol # what the line above was too long for
+            @window.clrtoeol # the rest of a line above that was too long
             @window.attrset(@styles.fetch(style))
             @window.addstr(encoded(text[0, Curses.cols]))
           end

@@ -10,7 +10,7 @@ class RemoteLock
   # gets another name there. A release of the lock that was left then does not free the new one.
   #
   # A place is the adapter's store, and the key there. One that is kept too long does no harm:
-  # whoever acquires the lock looks for it first.
+  # each acquire of the lock looks for it first.
   #
   # @api private
   module Leftovers

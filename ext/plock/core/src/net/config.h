@@ -25,7 +25,7 @@ typedef struct plock_sentinels {
     plock_endpoints places;
     plock_config *config; /* how to connect to them; without a host */
     bool own_verify; /* is it not as for the servers whether their certificates are verified? */
-    bool of_lettuce; /* redis-sentinel://, where a path is a database */
+    bool of_lettuce; /* redis-sentinel://: there, a path is a database */
 } plock_sentinels;
 
 struct plock_config {

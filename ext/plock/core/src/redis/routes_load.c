@@ -14,8 +14,8 @@
 /* How often the map is loaded at most. */
 static const plock_ns LOADS_EVERY = 100 * PLOCK_MILLISECOND;
 
-/* A node's map may be as old as this: it hears of a move by a message of another node, of which
- * each sends several in a second. */
+/* A node's map may be as old as this. Other nodes tell it of a move, and each sends several
+ * messages in a second. */
 static const plock_ns MAP_LAGS = PLOCK_SECOND;
 
 /* How many of those that are asked are named in the URL. They may be reachable if all others have

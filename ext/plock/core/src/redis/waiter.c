@@ -259,7 +259,8 @@ plock_request plock__waiter_request(plock_waiter *waiter) {
     return plock__acquire_request(&waiter->subject, waiter->ttl, false);
 }
 
-/* Its own thread has asked in vain. Returns false if the waiter was called in the meantime. */
+/* The request of its own thread was refused. Returns false if the waiter was called in the
+ * meantime. */
 static bool rest(plock_waiter *waiter) {
     const bool again = waiter->queue && waiter->state == PLOCK__WAITER_ASKS_CALLED;
     if (again) {

@@ -27,7 +27,7 @@ typedef struct plock_wait_request {
     bool reports;              /* the caller wants to know of each failure to reach the server */
 } plock_wait_request;
 
-/* What the server owes a waiter. */
+/* The server's debts to a waiter. */
 typedef struct plock_owing {
     plock_ns since;    /* since when it has owed an answer; 0: it owes none */
     unsigned failures; /* attempts to reach it that have failed, ever */
