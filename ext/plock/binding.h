@@ -26,6 +26,7 @@ void binding_init_local(void);
 /* Returns a new exception of the status's class, with the status as its code. */
 VALUE binding_exception(plock_status status, const char *message);
 VALUE binding_exception_of(plock_status status, const plock_error *error);
+bool binding_is_error(VALUE object); /* is it a Plock::Error? */
 NORETURN(void binding_raise(plock_status status, const plock_error *error));
 
 static inline VALUE binding_bool(bool is) { return is ? Qtrue : Qfalse; }
@@ -73,6 +74,11 @@ plock_status binding_drive_deferring(plock_lease *lease);
 /* Calls the function with interrupts of this thread deferred. Raises those that came when the
  * function returns. */
 VALUE binding_masked(rb_block_call_func_t function, VALUE argument);
+
+/* The same for a clean-up. If a signal handler raises meanwhile, which Ruby does not defer, the
+ * function is called again, and the exception is raised after it. So the function must be able to
+ * begin again after it was cut off anywhere. Under a Fiber scheduler, nothing is deferred. */
+VALUE binding_complete(rb_block_call_func_t function, VALUE argument);
 
 /* The scheduler of this fiber, or nil. */
 VALUE binding_scheduler(void);

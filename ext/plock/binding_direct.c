@@ -131,13 +131,6 @@ void direct_tell_of(VALUE store, VALUE lease, VALUE name, VALUE share, double wa
                      binding_seconds(plock_now() - began));
 }
 
-void direct_leave_to_ruby(rb_block_call_func_t function, VALUE argument) {
-    if (NIL_P(binding_scheduler()))
-        binding_masked(function, argument);
-    else
-        function(Qnil, argument, 0, NULL, Qnil); /* masks belong to threads */
-}
-
 static VALUE ask_for_listeners(VALUE heard) {
     *(bool *)heard = binding_bridge_wants(ID2SYM(rb_intern("release")));
     return Qnil;
@@ -195,7 +188,7 @@ static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
 
 static void leave_to_ruby(const direct *d, plock_status status) {
     ending e = {.of = d, .status = status};
-    direct_leave_to_ruby(end_in_ruby, (VALUE)&e);
+    binding_complete(end_in_ruby, (VALUE)&e);
 }
 
 static void released(void *context, plock_status status) {

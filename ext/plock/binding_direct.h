@@ -49,9 +49,6 @@ void direct_forget_own(VALUE own, VALUE lease);
 /* Has Ruby emit the events of an acquire or, if `lease` is nil, of a timeout. */
 void direct_tell_of(VALUE store, VALUE lease, VALUE name, VALUE share, double wait, plock_ns began);
 
-/* Calls the function, which has Ruby end the lease after its block, with interrupts deferred. */
-void direct_leave_to_ruby(rb_block_call_func_t function, VALUE argument);
-
 /* Sets *heard to whether the release has listeners, and then calls `end`. If an interrupt ends the
  * question, *heard stays true: Ruby asks again. */
 void direct_ask_and_end(bool *heard, VALUE (*end)(VALUE), VALUE argument);

@@ -281,7 +281,7 @@ static void released(void *context, plock_status status) {
     for (size_t i = 0; i < d->count; i++) ours += d->answers[i] == Qtrue;
     if (ours == d->count && (!status || status == PLOCK_IN_USE)) return;
     d->error.status = status;
-    direct_leave_to_ruby(end_in_ruby, (VALUE)d);
+    binding_complete(end_in_ruby, (VALUE)d);
 }
 
 static bool all_plain(const direct_all *d) {
@@ -297,7 +297,7 @@ static VALUE end_leases(VALUE argument) {
     if (all_plain(d))
         (void)d->kind->release_all(d->handles, d->count, d->answers, released, d, &d->error);
     else
-        direct_leave_to_ruby(end_in_ruby, argument);
+        binding_complete(end_in_ruby, argument);
     return Qnil;
 }
 

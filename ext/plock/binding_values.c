@@ -125,6 +125,10 @@ static VALUE store_key(int argc, VALUE *argv, VALUE self) {
     return name;
 }
 
+bool binding_is_error(VALUE object) {
+    return RTEST(rb_obj_is_kind_of(object, classes[PLOCK_KIND_NONE]));
+}
+
 /* Plock.token -> a random UUID, version 4. */
 static VALUE token(VALUE self) {
     (void)self;

@@ -221,16 +221,59 @@ plock_status binding_drive_deferring(plock_lease *lease) {
     return binding_carry_on_deferring(plock_lease_operation(lease), NULL, NULL);
 }
 
-/* --- Interrupts.finally: an ensure that no interrupt can precede --- */
+/* --- Interrupts: a clean-up that runs to its end --- */
 
-static VALUE call_cleanup(RB_BLOCK_CALL_FUNC_ARGLIST(unused, cleanup)) {
+enum { RUNS_MOST = 16 };
+
+typedef struct completion {
+    rb_block_call_func_t function;
+    VALUE argument, value;
+    bool masks, done;
+    int runs;
+} completion;
+
+static VALUE run(VALUE argument) {
+    completion *c = (completion *)argument;
+    c->runs++;
+    c->value = c->masks ? binding_masked(c->function, c->argument)
+                        : c->function(Qnil, c->argument, 0, NULL, Qnil);
+    c->done = true;
+    return Qnil;
+}
+
+/* The mask does not hold back the handler of a signal, which may raise. It may even raise before
+ * the function has done anything. An Error is the function's own. */
+static VALUE run_again(VALUE argument) {
+    const completion *c = (const completion *)argument;
+    if (c->done || c->runs >= RUNS_MOST) return Qnil;
+    if (binding_is_error(rb_errinfo())) return Qnil;
+    return rb_ensure(run, argument, run_again, argument);
+}
+
+VALUE binding_complete(rb_block_call_func_t function, VALUE argument) {
+    /* masks belong to threads, and not to fibers */
+    completion c = {.function = function,
+                    .argument = argument,
+                    .value = Qnil,
+                    .masks = NIL_P(binding_scheduler())};
+    rb_ensure(run, (VALUE)&c, run_again, (VALUE)&c);
+    return c.value;
+}
+
+static VALUE call(RB_BLOCK_CALL_FUNC_ARGLIST(unused, callable)) {
     (void)unused, (void)argc, (void)argv, (void)blockarg;
-    return rb_funcall(cleanup, rb_intern("call"), 0);
+    return rb_funcall(callable, rb_intern("call"), 0);
+}
+
+/* complete { … } -> the block's value. */
+static VALUE complete(VALUE self) {
+    (void)self;
+    return binding_complete(call, rb_block_proc());
 }
 
 /* Ruby checks for interrupts between two lines of an ensure clause. It does not between the end of
  * the block and this function, nor before handle_interrupt has set the mask. */
-static VALUE clean_up(VALUE cleanup) { return binding_masked(call_cleanup, cleanup); }
+static VALUE clean_up(VALUE cleanup) { return binding_complete(call, cleanup); }
 
 /* finally(cleanup) { … } -> the block's value. */
 static VALUE finally(VALUE self, VALUE cleanup) {
@@ -244,6 +287,7 @@ void binding_init_waiting(void) {
     rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
     rb_obj_freeze(never);
     rb_gc_register_mark_object(never);
-    rb_define_module_function(rb_define_module_under(binding_plock, "Interrupts"), "finally",
-                              finally, 1);
+    VALUE interrupts = rb_define_module_under(binding_plock, "Interrupts");
+    rb_define_module_function(interrupts, "complete", complete, 0);
+    rb_define_module_function(interrupts, "finally", finally, 1);
 }

@@ -1,18 +1,31 @@
 # frozen_string_literal: true
 
 module Plock
-  # Lets a cleanup run in spite of Thread#kill, Thread#raise and Timeout.
+  # Lets a cleanup run to its end in spite of Thread#kill, Thread#raise, Timeout and signals.
   #
   # An interrupt can come between the end of a block and the first line of its `ensure`, or
   # between two of its lines. A lock that the `ensure` should have released then stays held.
   #
+  # `Thread.handle_interrupt` defers interrupts, but not the handlers of signals. These run on the
+  # main thread at once, and may raise: the usual handler of INT does, and so does
+  # `trap("TERM") { exit }`. A cleanup that such an exception has cut off is therefore run again,
+  # from its beginning, and the exception is raised after it. So a cleanup must be able to begin
+  # again, wherever it was cut off. A cleanup that raises an {Error} itself is not run again, and
+  # none is run more than 16 times.
+  #
   # @api private
+  #
+  # @!method self.complete
+  #   Runs the block, which is a cleanup, to its end. Call it first in an `ensure`. Under a Fiber
+  #   scheduler it defers no interrupts, because masks belong to threads.
+  #   @yield takes a moment at most
+  #   @return [Object] the block's value
+  #   @api private
   #
   # @!method self.finally(cleanup)
   #   Runs the block and then the cleanup, on every way out of the block. No interrupt comes
-  #   between the two, and one that comes during the cleanup is raised after it. In the block the
-  #   caller's own masks are in force.
-  #   @param cleanup [#call] takes a moment at most; may run before the block has done anything
+  #   between the two. In the block the caller's own masks are in force.
+  #   @param cleanup [#call] as the block of {complete}; may run before the block has done anything
   #   @yield
   #   @return [Object] the block's value
   #   @api private

@@ -183,7 +183,7 @@ module Plock
     def release(keep: true)
       return false if @given_away || @hold.inherited?
 
-      Thread.handle_interrupt(Locking::Acquisition.mask) { let_go(keep ? left_to_keep(true) : 0.0) }
+      Interrupts.complete { let_go(keep ? left_to_keep(true) : 0.0) }
     end
 
     # Hands it over: from now on this process does not renew it and cannot use it. Another process
@@ -207,7 +207,7 @@ module Plock
         dump = [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
       ensure
         # no call and no mask comes between the String and the return: there Ruby interrupts
-        Thread.handle_interrupt(mask) { take_back(handed) if handed } unless dump
+        Interrupts.complete { take_back(handed) if handed } unless dump
       end
     end
 

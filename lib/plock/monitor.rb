@@ -68,15 +68,17 @@ module Plock
         value = with_lease(&block)
         return value unless Locking::PlainCalls::UNDONE.equal?(value)
       end
-      mask = Locking::Acquisition.mask
+      inside = left = nil
       depth = own&.depth || 0
-      inside = nil
       begin
         enter
         inside = own
         yield
       ensure
-        Thread.handle_interrupt(mask) { inside ? leave_block(inside) : back_to(depth) }
+        Interrupts.complete do
+          left ||= inside ? below(inside) : [own, depth]
+          leave(*left)
+        end
       end
     end
     alias mon_synchronize synchronize
@@ -107,8 +109,8 @@ module Plock
     # @raise [ThreadError] this fiber is not inside
     def exit
       tenure = own or raise ThreadError, NOT_OWNER
-      mask = Locking::Acquisition.mask
-      Thread.handle_interrupt(mask) { leave(tenure) }
+      depth = tenure.depth - 1
+      Interrupts.complete { leave(tenure, depth) }
       nil
     end
     alias mon_exit exit
@@ -157,25 +159,26 @@ module Plock
         @key, nil, nil, @options.fetch(:ttl, Locking::USUAL), @options.fetch(:wait, Locking::USUAL),
         true, true
       ) do |lease|
-        mask = Locking::Acquisition.mask
-        begin
-          inside = tenures[self] = Tenure.new(lease, 1)
-          yield
-        ensure
-          Thread.handle_interrupt(mask) do
-            inside ? leave_lease(inside, store) : tenures.delete(self)
-          end
+        inside = left = nil
+        inside = tenures[self] = Tenure.new(lease, 1)
+        yield
+      ensure
+        Interrupts.complete do
+          next tenures.delete(self) unless inside
+
+          left ||= below(inside)
+          inside.equal?(left.first) ? leave_lease(store, *left) : leave(*left)
         end
       end
     end
 
-    # As {leave_block}, but the store releases the lease. If the block has entered more often than
-    # it has left, the lease goes on.
-    def leave_lease(inside, store)
-      return leave_block(inside) unless own.equal?(inside)
-      return tenures.delete(self) if (inside.depth -= 1).zero?
+    # As {leave}, but the store releases the lease. If the block has entered more often than it has
+    # left, the lease goes on.
+    def leave_lease(store, tenure, depth)
+      tenure.depth = depth
+      return tenures.delete(self) if depth.zero?
 
-      Locking::OwnHolds.add(store, inside.lease = inside.lease.move)
+      Locking::OwnHolds.add(store, tenure.lease = tenure.lease.move)
     end
 
     def again
@@ -210,20 +213,24 @@ module Plock
       lease.finish
     end
 
-    def leave(tenure)
-      tenure.depth -= 1
+    # @param tenure [Tenure, nil] nil: there is nothing to leave
+    # @param depth [Integer] how often the fiber has entered from then on, at most
+    def leave(tenure, depth)
+      return unless tenure
+
+      tenure.depth = [tenure.depth, depth].min
       give_back(tenure.lease) if tenure.depth.zero?
     end
 
-    # A forked child that comes to the end of its parent's block has nothing to leave.
-    def leave_block(inside)
-      leave(own || raise(ThreadError, NOT_OWNER)) unless inside.lease.hold.inherited?
-    end
+    # Where the end of a block leads. A forked child that comes to the end of its parent's block has
+    # nothing to leave.
+    #
+    # @return [Array(Tenure, Integer)] for {leave}
+    def below(inside)
+      return [nil, 0] if inside.lease.hold.inherited?
 
-    # Undoes an attempt to enter that was interrupted, before or after it entered.
-    def back_to(depth)
-      tenure = own
-      leave(tenure) while tenure && tenure.depth > depth
+      tenure = own or raise ThreadError, NOT_OWNER
+      [tenure, tenure.depth - 1]
     end
   end
 end

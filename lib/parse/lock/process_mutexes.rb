@@ -39,7 +39,7 @@ module Parse
       def hold(key, patience, claim)
         entry = nil
         ::Plock::Interrupts.finally(-> { leave(entry, claim, true) }) do
-          alone { entry = reserve(key, claim) }
+          alone { (entry = find(key)).claims[claim] = true }
           yield entry.mutex.take(claim, patience)
         end
       end
@@ -71,7 +71,7 @@ module Parse
         claim = ::Object.new
         entry = taken = nil
         ::Plock::Interrupts.finally(-> { leave(entry, claim, !taken) }) do
-          alone { entry = reserve(key, claim) }
+          alone { (entry = find(key)).claims[claim] = true }
           taken = entry.mutex.take(claim, patience, blockless: true)
         end
       end
@@ -105,10 +105,6 @@ module Parse
         ::Thread.handle_interrupt(::Object => :never) { @lock.synchronize(&block) }
       end
 
-      def reserve(key, claim)
-        find(key).tap { |entry| entry.claims[claim] = true }
-      end
-
       # Requires that interrupts are masked. `entry` is nil if none was reserved.
       def leave(entry, claim, gives_back)
         return unless entry
@@ -126,9 +122,11 @@ module Parse
       # exist there.
       def find(key)
         start_afresh unless @pid == ::Process.pid
-        found = @entries.delete(key)
-        make_room unless found
-        @entries[key] = found || make(key)
+        # the entry moves to the end in one expression, which no signal handler can part
+        return @entries[key] = @entries.delete(key) if @entries.key?(key)
+
+        make_room
+        @entries[key] = make(key)
       end
 
       def make(key)

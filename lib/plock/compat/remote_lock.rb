@@ -182,22 +182,19 @@ class RemoteLock
   # the adapter has already undone the request, if it could. A child that is forked in the block
   # leaves the lock to its parent.
   def holding(key, options)
-    mask = Plock::Locking::Acquisition.mask
     pid = Process.pid
     entered = refused = failed = false
-    begin
-      acquire_lock(key, options)
-      entered = true
-      yield
-    rescue Error, ArgumentError
-      refused = !entered
-      raise
-    rescue *Plock::Locking::Acquisition::STORE_FAILURES
-      failed = true
-      raise
-    ensure
-      Thread.handle_interrupt(mask) { leave(key, pid, entered, failed) } unless refused
-    end
+    acquire_lock(key, options)
+    entered = true
+    yield
+  rescue Error, ArgumentError
+    refused = !entered
+    raise
+  rescue *Plock::Locking::Acquisition::STORE_FAILURES
+    failed = true
+    raise
+  ensure
+    Plock::Interrupts.complete { leave(key, pid, entered, failed) } unless refused
   end
 
   # An application's own adapter may delete the lock of another owner. So it is called only for a

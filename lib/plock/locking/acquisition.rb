@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../interrupts"
 require_relative "../lease"
 require_relative "../loss_alarm"
 require_relative "../status"
@@ -148,19 +149,16 @@ module Plock
       # @yieldreturn [Object, nil] nil: it is held by others
       # @return [Object, nil]
       def handing_out(given, undo)
-        mask = Acquisition.mask
         handed_out = false
-        begin
-          taken = yield or return
-          Thread.handle_interrupt(UNINTERRUPTED) do
-            given&.call(taken)
-            handed_out = true
-          end
-          taken
-        ensure
-          # Ruby interrupts at a branch, too: the mask comes before it
-          Thread.handle_interrupt(mask) { undo.call unless handed_out }
+        taken = yield or return
+        Thread.handle_interrupt(UNINTERRUPTED) do
+          given&.call(taken)
+          handed_out = true
         end
+        taken
+      ensure
+        # Ruby interrupts at a branch, too: the mask comes before it
+        Interrupts.complete { undo.call unless handed_out }
       end
       module_function :handing_out
 
@@ -182,38 +180,32 @@ module Plock
       end
 
       def use(taken, given, options, block)
-        mask = Acquisition.mask
-        begin
-          # added here and removed after the release, to keep the time under the lock short
-          OwnHolds.add(self, taken)
-          yield
-          taken.watch if options.watch?
-          taken.given if options.at_least.positive?
-          options.used = true # last, since an interrupt before it means that the block has not run
-          block.call(given)
+        # added here and removed after the release, to keep the time under the lock short
+        OwnHolds.add(self, taken)
+        yield
+        taken.watch if options.watch?
+        taken.given if options.at_least.positive?
+        options.used = true # last, since an interrupt before it means that the block has not run
+        block.call(given)
+      ensure
+        Interrupts.complete do
+          taken.finish
         ensure
-          Thread.handle_interrupt(mask) do
-            taken.finish
-          ensure
-            OwnHolds.delete(taken)
-          end
+          OwnHolds.delete(taken)
         end
       end
 
       # A caller may forget a lease without a block; the dispatcher warns of it.
       def keep(taken, given, options)
-        Dispatcher.start
-        mask = Acquisition.mask
         kept = false
-        begin
-          yield
-          taken.watch if options.watch?
-          taken.given if options.at_least.positive?
-          kept = options.used = true
-          given
-        ensure
-          Thread.handle_interrupt(mask) { taken.finish unless kept }
-        end
+        Dispatcher.start
+        yield
+        taken.watch if options.watch?
+        taken.given if options.at_least.positive?
+        kept = options.used = true
+        given
+      ensure
+        Interrupts.complete { taken.finish unless kept }
       end
 
       # Tells subscribers of the begin and of the end of a call, whichever way it ends.

@@ -154,9 +154,7 @@ module Plock
         @site.settle(lease.key, lease.token, Clock.now + within)
         settled = true
       ensure
-        Thread.handle_interrupt(UNINTERRUPTED) do
-          take_back_later(lease, settled) if doubt || !settled
-        end
+        Interrupts.complete { take_back_later(lease, settled) if doubt || !settled }
       end
 
       def take_back_later(lease, settled = false)

@@ -148,4 +148,40 @@ RSpec.describe "Interrupts during release" do
       end
     end
   end
+
+  # Masks do not defer the handlers of signals, which run on the main thread.
+  it "leaves no lock if a signal handler raises, at any moment", :slow do
+    program = <<~'RUBY'
+      require "plock"
+      mine, other = Array.new(2) { Plock::Store.open(ARGV.first) }
+      keys = ["#{ARGV.last}-1", ARGV.last]
+      armed = false
+      trap(:USR1) do
+        next unless armed
+
+        armed = false
+        raise IOError
+      end
+      Thread.new { loop { sleep(rand * 0.0004) && Process.kill(:USR1, Process.pid) } }
+      GC.disable # it would release what is left behind
+      interrupted, left = 0, []
+      until interrupted == 300
+        begin
+          armed = true
+          mine.acquire(keys.last, label: "why") { nil }
+          mine.acquire_all(keys, label: "why") { nil }
+          mine.acquire(keys.last) { nil }
+          armed = false
+        rescue IOError
+          interrupted += 1
+          free = other.try_acquire_all(keys, wait: 1) { true }
+          left << interrupted unless free
+        end
+        break if left.any?
+      end
+      puts "left: #{left}"
+    RUBY
+    output, = ruby(program, shared_redis.unix_url, key)
+    expect(output).to eq("left: []\n")
+  end
 end

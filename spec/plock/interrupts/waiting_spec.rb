@@ -139,4 +139,27 @@ RSpec.describe "Interrupts while a call waits" do
       expect(held?(held)).to be(false)
     end
   end
+
+  it "in a call that uses the only connection, a signal handler's own call fails in time" do
+    store
+    url = gate.url("pool_size=1&attempt_timeout=1&command_timeout=20&unavailable_timeout=20")
+    caller_of_both = child do |parent|
+      own = warm(open_store(url))
+      trap(:USR1) do
+        began = monotonic
+        error = own.acquire("#{key}:other", wait: 0.2) { nil } rescue $!.class # rubocop:disable Style/RescueModifier
+        parent.tell([error, monotonic - began < 1 + Support::Patience::MARGIN])
+      end
+      gate.forget
+      gate.hold(:reply)
+      parent.tell(:asking)
+      own.acquire(key, wait: 20) { :entered }
+    end
+    expect(caller_of_both.hear).to eq(:asking)
+    gate.await(:reply)
+    caller_of_both.signal(:USR1)
+    expect(caller_of_both.hear).to eq([Plock::UnavailableError, true])
+    gate.clear
+    expect(caller_of_both.result).to eq(:entered)
+  end
 end

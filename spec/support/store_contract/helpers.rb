@@ -85,10 +85,13 @@ module Support
     # too, it does not interrupt, nor itself as it raises: there it asks for a backtrace, and an
     # interrupt would end the process ("exception reentered"). @interrupted_in says where it was.
     #
+    # @param by_signal [Boolean] does the interrupt come as from a signal handler, which no mask
+    #   defers?
     # Was it interrupted?
-    def interrupted_at(step)
+    def interrupted_at(step, by_signal: false)
       thread = Thread.current
-      steps = TracePoint.new(:return, :b_return, :c_return) do |point|
+      events = by_signal ? %i[return b_return] : %i[return b_return c_return]
+      steps = TracePoint.new(*events) do |point|
         next unless Thread.current == thread && point.path.include?("/lib/plock/")
         if point.event == :c_return &&
            (point.method_id.end_with?("=") || point.method_id == :backtrace)
@@ -98,7 +101,7 @@ module Support
         next unless (step -= 1).zero?
 
         @interrupted_in = [point.defined_class, point.method_id, point.event]
-        thread.raise(Interrupt)
+        by_signal ? raise(Interrupt) : thread.raise(Interrupt)
       end
       steps.enable { yield }
       false
@@ -109,15 +112,19 @@ module Support
     # Interrupts the block at one step after the other, until it gets through, and runs the check
     # after each. If several stores run the same Ruby, each on a server of its own, they share the
     # steps: `share_of_steps` is a store's first step, and the distance to its next one.
-    def interrupted_everywhere(block, least: 10, &check)
+    def interrupted_everywhere(block, least: 10, by_signal: false, &check)
       check.call # all that is needed is made before
       first, stride = respond_to?(:share_of_steps) ? share_of_steps : [1, 1]
       steps = (first..5_000).step(stride).find do |step|
-        interrupted = interrupted_at(step, &block)
+        GC.disable if by_signal # it would release what is left behind
+        interrupted = interrupted_at(step, by_signal: by_signal, &block)
         check.call
+        GC.enable
         !interrupted
       end
       expect(steps).to be > least
+    ensure
+      GC.enable
     end
 
     def free?(lock = key) = !status_of(lock).held?

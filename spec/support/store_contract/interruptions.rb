@@ -51,6 +51,18 @@ RSpec.shared_examples "a store whose callers are interrupted" do
       ) { keys.each { |name| expect_nobody(name) } }
     end
 
+    it "leaves nothing behind if a signal handler raises, at whatever step that comes" do
+      block = -> { store.acquire(key, ttl: long, wait: long, label: "why") { nil } }
+      interrupted_everywhere(block, by_signal: true) { expect_nobody }
+    end
+
+    it "leaves none of several keys behind if a signal handler raises, at whatever step" do
+      keys = [key, "#{key}:2"]
+      interrupted_everywhere(
+        -> { store.acquire_all(keys, ttl: long, label: "why") { nil } }, by_signal: true
+      ) { keys.each { |name| expect_nobody(name) } }
+    end
+
     it "leaves nothing behind with on_lost: :raise, at whatever step it comes" do
       interrupted_everywhere(-> { store.acquire(key, ttl: long, on_lost: :raise) { nil } }) do
         expect_nobody

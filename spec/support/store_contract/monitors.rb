@@ -207,20 +207,24 @@ RSpec.shared_examples "a store for monitors" do
     end
 
     describe "interrupted" do
-      it "leaves nothing behind, at whatever step" do
-        interrupted_everywhere(-> { monitor.synchronize { monitor.synchronize { nil } } }) do
-          expect(monitor).not_to be_mon_owned
-          expect_nobody
+      { "by a thread" => false, "by a signal handler" => true }.each do |way, by_signal|
+        it "#{way}, leaves nothing behind, at whatever step" do
+          block = -> { monitor.synchronize { monitor.synchronize { nil } } }
+          interrupted_everywhere(block, by_signal: by_signal) do
+            expect(monitor).not_to be_mon_owned
+            expect_nobody
+          end
         end
-      end
 
-      it "on its way in again, does not leave too often or too seldom" do
-        monitor.synchronize do
-          interrupted_everywhere(
-            -> { monitor.synchronize { monitor.synchronize { monitor.synchronize { nil } } } }
-          ) { expect([monitor.mon_owned?, free?]).to eq([true, false]) }
+        it "#{way} on its way in again, does not leave too often or too seldom" do
+          inner = -> { monitor.synchronize { monitor.synchronize { monitor.synchronize { nil } } } }
+          monitor.synchronize do
+            interrupted_everywhere(inner, by_signal: by_signal) do
+              expect([monitor.mon_owned?, free?]).to eq([true, false])
+            end
+          end
+          expect([monitor.mon_owned?, free?]).to eq([false, true])
         end
-        expect([monitor.mon_owned?, free?]).to eq([false, true])
       end
 
       it "while it waits, leaves the line" do

@@ -43,7 +43,7 @@ class Locker
         @alarm.hearing(&block)
         @done = true
       ensure
-        Thread.handle_interrupt(Plock::UNINTERRUPTED) { request.leave }
+        Plock::Interrupts.complete { request.leave }
       end
     end
 

@@ -158,7 +158,7 @@ module Plock
         done = true
         value
       ensure
-        Thread.handle_interrupt(UNINTERRUPTED) do
+        Interrupts.complete do
           done && !@ticket.passed_on ? finish(lease) : pass_on(lease)
         end
       end

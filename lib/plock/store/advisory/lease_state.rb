@@ -72,18 +72,7 @@ module Plock
         def notice_end
           return :ended if ended || inherited?
 
-          Thread.handle_interrupt(UNINTERRUPTED) do
-            next :busy unless @lock.try_lock
-
-            begin
-              next :live if ended || connection&.lives?
-
-              lose
-              :ended
-            ensure
-              @lock.unlock
-            end
-          end
+          Thread.handle_interrupt(UNINTERRUPTED) { @lock.try_lock ? look : :busy }
         end
 
         def connection = @loan.connection
@@ -144,6 +133,16 @@ module Plock
 
         private
 
+        # Requires @lock, and unlocks it.
+        def look
+          return :live if ended || connection&.lives?
+
+          lose
+          :ended
+        ensure
+          @lock.unlock if @lock.owned? # Ruby may run this twice, if a signal handler raises
+        end
+
         def part
           @unlocking.synchronize do
             next false if @parted || inherited?
@@ -152,7 +151,7 @@ module Plock
             begin
               clean = yield connection if connection
             ensure
-              Thread.handle_interrupt(UNINTERRUPTED) do
+              Interrupts.complete do
                 connection&.spoil unless clean
                 @connections&.remove(self)
                 @store.here.enter { |here| here.delete(server_id) } if server_id

@@ -143,7 +143,7 @@ module Plock
           answered = true
           ours
         ensure
-          Thread.handle_interrupt(UNINTERRUPTED) do
+          Interrupts.complete do
             # a lease of {ByOwner} has no end: its owner may release it again
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
@@ -279,7 +279,7 @@ module Plock
         @ending = true
         asking(true, &block)
       ensure
-        Thread.handle_interrupt(UNINTERRUPTED) { @ending = false if @ended.nil? }
+        Interrupts.complete { @ending = false if @ended.nil? }
       end
 
       def asking(last = false)
@@ -309,7 +309,7 @@ module Plock
         @doubtful = nil
         ours
       ensure
-        Thread.handle_interrupt(UNINTERRUPTED) { doubt(ttl) unless answered }
+        Interrupts.complete { doubt(ttl) unless answered }
       end
 
       def doubt(ttl)

@@ -77,14 +77,11 @@ module Plock
       end
 
       def take_back(loan)
-        Thread.handle_interrupt(UNINTERRUPTED) do
+        Interrupts.complete do
           next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
 
-          connecting = @lock.synchronize do
-            loan.room = nil
-            loan.connecting
-          end
-          put_back(loan.connection) unless connecting # else that thread does it
+          connecting = @lock.synchronize { loan.connecting && !(loan.room = nil) }
+          put_back(loan) unless connecting # else that thread does it
         end
       end
 
@@ -163,7 +160,7 @@ module Plock
             loan.connecting = false
             loan.room.nil?
           end
-          if abandoned && loan.pool_pid then put_back(connection)
+          if abandoned && loan.pool_pid then put_back(loan)
           elsif abandoned && connection then drop(connection)
           end
         end
@@ -210,12 +207,17 @@ module Plock
         end
       end
 
-      def put_back(connection)
+      def put_back(loan)
+        connection = loan.connection
         idle = connection&.finished? && !@closed
         drop(connection) if connection && !idle
       ensure
+        kept = idle ? [connection] : []
         @lock.synchronize do
-          idle ? @idle << connection : @count -= 1
+          # without a branch or a return between them, no signal handler can part these lines
+          @idle.concat(kept)
+          @count += kept.size - 1
+          loan.room = nil
           @returned.broadcast
         end
       end

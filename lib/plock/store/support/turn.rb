@@ -30,9 +30,8 @@ module Plock
         called, @called = @called, false
         called
       ensure
-        Thread.handle_interrupt(UNINTERRUPTED) do
-          @lock.unlock if @lock.owned? # on Ruby 3.1 a fiber that was stopped does not have it
-        end
+        # on Ruby 3.1 a fiber that was stopped does not have it
+        Interrupts.complete { @lock.unlock if @lock.owned? }
       end
     end
   end

@@ -29,7 +29,7 @@ class Locker
           @alarm.hearing(&block)
           done = true
         ensure
-          Thread.handle_interrupt(Plock::UNINTERRUPTED) do
+          Plock::Interrupts.complete do
             request.leave
             raise @alarm.error if done && @alarm.error
           end
