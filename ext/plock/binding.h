@@ -124,9 +124,12 @@ typedef struct binding_request {
     const char *share; /* as in plock_lease_share; NULL: exclusive */
 } binding_request;
 
-/* The functions in which the two kinds of stores differ: on Redis, and local. */
+/* The points in which the kinds of stores differ: on Redis, and local. */
 typedef struct binding_store_kind {
-    bool is_local;
+    const VALUE *hold_class; /* the class of its holds in Ruby */
+    /* Does a caller wait by requests to a server? Then a wait may end with a failure of the server,
+     * and a status names the caller's token among the waiters. */
+    bool has_server;
     plock_status (*make)(plock_lease **lease, VALUE store, const char *key, size_t length);
     /* Begins to acquire for a block. */
     plock_status (*acquire)(plock_lease *lease, const binding_request *request);
@@ -166,7 +169,10 @@ VALUE binding_release_all(VALUE store, VALUE holds, VALUE keep, VALUE budget);
 
 /* --- binding_lease.c --- */
 
-/* Returns a Plock::Hold, or a Plock::LocalHold, for the key, with nothing held. */
+/* Plock::Hold and Plock::LocalHold */
+extern VALUE binding_hold_class, binding_local_hold_class;
+
+/* Returns an object of the kind's hold_class for the key, with nothing held. */
 VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key);
 VALUE binding_lease_named(const binding_store_kind *kind, VALUE store, const char *key,
                           size_t length);

@@ -234,11 +234,11 @@ static VALUE run_and_end(VALUE argument) {
 /* Others held the key until `wait` was over, or the store failed. */
 static VALUE refuse(const direct *d, plock_status status, bool raises) {
     const plock_error *error = plock_lease_error(d->lease);
-    if (status == PLOCK_TIMED_OUT && !d->kind->is_local) status = error->status;
+    if (status == PLOCK_TIMED_OUT && d->kind->has_server) status = error->status;
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
     if (d->tells) tell_of(d, Qnil);
     if (!raises) return Qnil;
-    VALUE token = d->kind->is_local ? Qnil : rb_funcall(d->hold, rb_intern("token"), 0);
+    VALUE token = d->kind->has_server ? rb_funcall(d->hold, rb_intern("token"), 0) : Qnil;
     return rb_funcall(d->store, rb_intern("raise_timeout"), 5, rb_inspect(d->key), d->key,
                       name_of(d), DBL2NUM(d->wait), token);
 }

@@ -15,11 +15,11 @@ static const rb_data_type_t LEASE = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
-static VALUE lease_class, local_class;
+VALUE binding_hold_class, binding_local_hold_class;
 
 VALUE binding_lease_named(const binding_store_kind *kind, VALUE store, const char *key,
                           size_t length) {
-    VALUE object = TypedData_Wrap_Struct(kind->is_local ? local_class : lease_class, &LEASE, NULL);
+    VALUE object = TypedData_Wrap_Struct(*kind->hold_class, &LEASE, NULL);
     plock_lease *lease = NULL;
     const plock_status status = kind->make(&lease, store, key, length);
     if (status == PLOCK_MISUSE) rb_raise(rb_eArgError, "the key is empty");
@@ -355,7 +355,8 @@ void binding_define_acquiring(VALUE class) {
 }
 
 void binding_init_lease(void) {
-    lease_class = rb_define_class_under(binding_plock, "Hold", rb_cObject);
+    VALUE lease_class = rb_define_class_under(binding_plock, "Hold", rb_cObject);
+    binding_hold_class = lease_class;
     rb_gc_register_mark_object(lease_class);
     rb_undef_alloc_func(lease_class);
     rb_undef_method(rb_singleton_class(lease_class), "new");
@@ -381,9 +382,9 @@ void binding_init_lease(void) {
     rb_define_private_method(lease_class, "value", lease_value, 0);
     rb_define_private_method(lease_class, "leave", lease_leave, 0);
     rb_define_method(lease_class, "inspect", lease_inspect, 0);
-    local_class = rb_define_class_under(binding_plock, "LocalHold", lease_class);
-    rb_gc_register_mark_object(local_class);
-    rb_undef_method(local_class, "share");
+    binding_local_hold_class = rb_define_class_under(binding_plock, "LocalHold", lease_class);
+    rb_gc_register_mark_object(binding_local_hold_class);
+    rb_undef_method(binding_local_hold_class, "share");
     unacquired = rb_obj_freeze(rb_obj_alloc(rb_cObject));
     rb_gc_register_mark_object(unacquired);
     rb_define_const(rb_const_get(binding_plock, rb_intern("Store")), "UNACQUIRED", unacquired);

@@ -204,11 +204,11 @@ static plock_status release_all(plock_lease *const *leases, size_t count, VALUE 
     return r.status;
 }
 
-const binding_store_kind binding_local_kind = {.make = make,
+const binding_store_kind binding_local_kind = {.hold_class = &binding_local_hold_class,
+                                               .make = make,
                                                .acquire = acquire_for_block,
                                                .acquire_all = acquire_all,
-                                               .release_all = release_all,
-                                               .is_local = true};
+                                               .release_all = release_all};
 
 /* --- acquire one or several keys, and adopt from another process --- */
 

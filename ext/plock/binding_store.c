@@ -39,7 +39,9 @@ static plock_status acquire_for_block(plock_lease *lease, const binding_request 
     return status ? status : plock_lease_acquire(lease, &patience);
 }
 
-const binding_store_kind binding_redis_kind = {.make = make,
+const binding_store_kind binding_redis_kind = {.hold_class = &binding_hold_class,
+                                               .has_server = true,
+                                               .make = make,
                                                .acquire = acquire_for_block,
                                                .acquire_all = binding_group_acquire,
                                                .release_all = binding_group_release};
