@@ -11,25 +11,25 @@
  *   plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND});
  *   status = plock_drive(lease, plock_wait_poll, NULL);  // 4. the loop that waits
  *   ... plock_lease_fence(lease), plock_lease_valid_until(lease) ...
- *   plock_lease_release(lease);          // 5. deletes the lock only if it is still this lease's
+ *   plock_lease_release(lease, 0);       // 5. deletes the lock only if this lease still holds it
  *   status = plock_drive(lease, plock_wait_poll, NULL);
  *   plock_lease_free(lease);             // 6. a held lease is released in the background
  *   plock_store_close(store);
  *
  * The engine never waits. plock_lease_step() advances an operation as far as it can, and returns
- * PLOCK_AGAIN with a plock_interest: the caller calls again when that descriptor is ready or that
- * moment has come. The embedding program decides how to wait (plock_drive takes a function for it),
- * so the same engine serves a thread, a fiber or a test.
+ * PLOCK_AGAIN with a plock_interest. The caller steps again when the interest's descriptor is ready
+ * or its deadline has come. The embedding program decides how to wait (plock_drive takes a function
+ * for it), so the same engine serves a thread, a fiber or a test.
  *
- * An acquire that is refused and may wait enters a queue on the server, in order of arrival. Each
+ * If an acquire is refused and may wait, it enters a queue on the server, in order of arrival. Each
  * process has one worker thread, which listens for all waiters and claims their turns. It also
- * renews leases and notices their loss. A thread that waits in plock_await can do that work itself.
+ * renews leases and notices their loss. A thread that waits in plock_await can do this work itself.
  * Notices report events that no call returns, such as the loss of a lease (plock/notice.h).
  *
- * All threads may share a store. A lease does one operation at a time, and a lock of the program
- * protects it. If several threads share a lease, plock/turn.h makes them take turns. After fork()
- * the child's copies hold nothing: the child closes their connections without sending a byte, and
- * never releases a lease of its parent. */
+ * All threads may share a store. A lease does one operation at a time, and the program must protect
+ * the lease with a lock. If several threads share a lease, plock/turn.h makes them take turns.
+ * After fork(), the child's copies hold nothing. The child closes the connections without sending a
+ * byte, and never releases a lease of its parent. */
 #ifndef PLOCK_H
 #define PLOCK_H
 

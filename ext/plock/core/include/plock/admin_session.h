@@ -1,5 +1,5 @@
 /* An admin session sends plain commands to the server, to identify it and to check its
- * configuration. It has a connection of its own, and never uses those of the locks. */
+ * configuration. It has a connection of its own, and never uses the connections of the locks. */
 #ifndef PLOCK_ADMIN_SESSION_H
 #define PLOCK_ADMIN_SESSION_H
 
@@ -18,8 +18,8 @@ typedef struct plock_word {
     size_t length;
 } plock_word;
 
-/* A part of an answer. Parts are in the order in which they are read: a list comes before its
- * elements. */
+/* A part of an answer. The parts are in the order in which the server sent them, so a list comes
+ * before its elements. */
 typedef struct plock_part {
     enum { PLOCK_PART_NOTHING, PLOCK_PART_NUMBER, PLOCK_PART_TEXT, PLOCK_PART_LIST } kind;
     int64_t number;   /* NUMBER */
@@ -27,30 +27,31 @@ typedef struct plock_part {
     size_t length;    /* TEXT: in bytes; LIST: the number of its elements */
 } plock_part;
 
-/* Returns PLOCK_OK or PLOCK_NO_MEMORY. Sends nothing yet. */
+/* Makes a session with the store's server, and sends nothing yet. Returns PLOCK_OK or
+ * PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_admin_session_new(plock_admin_session **admin_session,
                                                     plock_store *store);
 
-/* The same for the sentinel with this number in the store's URL. Returns PLOCK_MISUSE if there is
- * none. */
+/* Makes a session with the sentinel that has this number in the store's URL. Returns PLOCK_MISUSE
+ * if there is no such sentinel. */
 PLOCK_MUST_USE plock_status plock_admin_session_to_sentinel(plock_admin_session **admin_session,
                                                             plock_store *store, unsigned number);
 
-/* The same for a node of the store's cluster. Returns PLOCK_MISUSE if the store is on no cluster,
- * or there is no such address. */
+/* Makes a session with a node of the store's cluster. Returns PLOCK_MISUSE if the store is not on a
+ * cluster, or if the address is not valid. */
 PLOCK_MUST_USE plock_status plock_admin_session_to_node(plock_admin_session **admin_session,
                                                         plock_store *store, const char *host,
                                                         const char *port);
 void plock_admin_session_free(plock_admin_session *admin_session); /* NULL is allowed */
 
-/* Begins a question, and gives up an earlier one that has no answer yet. The words must stay in
- * memory until the answer has come. Returns PLOCK_OK or PLOCK_MISUSE (no words, or too many). */
+/* Begins a question, and gives up an earlier question that has no answer yet. The words must stay
+ * in memory until the answer has come. Returns PLOCK_OK or PLOCK_MISUSE (no words, or too many). */
 PLOCK_MUST_USE plock_status plock_admin_session_ask(plock_admin_session *admin_session,
                                                     unsigned count, const plock_word *words);
 
 /* Returns PLOCK_OK when the answer has come, PLOCK_AGAIN with interest, or the failure. If the
- * server answers with an error, that is a failure, too. Connecting may take connect_timeout, and
- * the answer command_timeout. */
+ * server answers with an error, that is a failure, too. Connecting may take up to connect_timeout,
+ * and the answer up to command_timeout. */
 PLOCK_MUST_USE plock_status plock_admin_session_step(plock_admin_session *admin_session,
                                                      plock_interest *interest);
 plock_operation plock_admin_session_operation(plock_admin_session *admin_session);

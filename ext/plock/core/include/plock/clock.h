@@ -20,8 +20,8 @@ void plock_clock_replace(plock_ns (*clock)(void));
 /* moment + span, or PLOCK_NEVER on overflow. */
 plock_ns plock_after(plock_ns moment, plock_ns span);
 
-/* The timeout for poll(2) until the deadline, in milliseconds, rounded up; 0 if it has passed, -1
- * for PLOCK_NEVER. */
+/* The timeout for poll(2) until the deadline, in milliseconds, rounded up. Returns 0 if the
+ * deadline has passed, and -1 for PLOCK_NEVER. */
 int plock_poll_timeout(plock_ns deadline);
 
 #endif

@@ -15,9 +15,9 @@
 PLOCK_MUST_USE plock_status plock_digest(const void *message, size_t length, const void *secret,
                                          size_t secret_length, char hex[PLOCK_DIGEST_HEX]);
 
-/* Writes a random UUID, version 4 (RFC 9562), 36 lower-case characters and no terminator, from the
- * system's generator. Parent and child of a fork never produce the same one. Returns PLOCK_OK or
- * PLOCK_CRYPTO. */
+/* Writes a random UUID, version 4 (RFC 9562), from the system's generator: 36 lower-case characters
+ * and no terminator. After a fork, parent and child never produce the same UUID. Returns PLOCK_OK
+ * or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock_token(char token[PLOCK_TOKEN_LENGTH]);
 
 #endif

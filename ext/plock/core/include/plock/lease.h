@@ -15,21 +15,22 @@
 typedef struct plock_lease plock_lease;
 
 #define PLOCK_TTL_MIN (5 * PLOCK_MILLISECOND) /* a shorter lease would end before its first use */
-#define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a longer one is a mistake */
+#define PLOCK_TTL_MAX (366 * 24 * 3600 * PLOCK_SECOND) /* a longer TTL must be a mistake */
 
-#define PLOCK_SHARE_MAX 6 /* bytes: "s65535" */
+#define PLOCK_SHARE_MAX 6 /* bytes, as in "s65535" */
 
-#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* for the rest of the acquire's at_least */
+#define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* until the acquire's at_least is over */
 
-/* Each begins an operation and does no I/O; plock_lease_step carries it out. They return PLOCK_OK;
- * PLOCK_MISUSE if the lease is not held or a span is out of range; PLOCK_IN_USE if another
- * operation is under way (plock/turn.h waits for it).
+/* Each of these functions begins an operation and does no I/O; plock_lease_step carries it out.
+ * They return PLOCK_OK; PLOCK_MISUSE if the lease is not held or a span is out of range;
+ * PLOCK_IN_USE if another operation is under way (plock/turn.h waits for it).
  *
- * After a release the key stays taken for `keep`, a span or PLOCK_KEEP_AT_LEAST. An extension lasts
- * for `ttl`, PLOCK_TTL_MIN to PLOCK_TTL_MAX, from now on. A downgrade changes the share "w" to "r",
- * and admits no other "w" in between. If its answer is lost, the share is "r", since others may
- * read from then on, and the downgrade may be repeated. After a leave, this process neither renews
- * nor releases the lease. Any process that knows the lease's owner can release or adopt it. */
+ * After a release the key stays taken for `keep`, which is a span or PLOCK_KEEP_AT_LEAST. An
+ * extended lease lasts for `ttl` from now on (PLOCK_TTL_MIN to PLOCK_TTL_MAX). A downgrade changes
+ * the share "w" to "r", and admits no other "w" in between. If the answer to a downgrade is lost,
+ * the share counts as "r", because the server may have admitted readers. The downgrade may then be
+ * repeated. After a leave, this process neither renews nor releases the lease. Any process that
+ * knows the lease's owner can release or adopt it. */
 PLOCK_MUST_USE plock_status plock_lease_release(plock_lease *lease, plock_ns keep);
 PLOCK_MUST_USE plock_status plock_lease_extend(plock_lease *lease, plock_ns ttl);
 PLOCK_MUST_USE plock_status plock_lease_downgrade(plock_lease *lease);
@@ -40,8 +41,8 @@ PLOCK_MUST_USE plock_status plock_lease_leave(plock_lease *lease);
  *   PLOCK_TRY_FAILED   acquire: an attempt failed (see plock_lease_error); call again to retry
  *   PLOCK_OK           done
  *   PLOCK_REFUSED      acquire with wait 0: the key is not free
- *   PLOCK_TIMED_OUT    acquire with wait: refused or failed until the end (see plock_lease_error)
- *   PLOCK_NOT_OWNER    release, extend, downgrade: the lease was not ours any more
+ *   PLOCK_TIMED_OUT    acquire with wait: refused or failed until wait was over (plock_lease_error)
+ *   PLOCK_NOT_OWNER    release, extend, downgrade: the lease was no longer ours
  *   any other          the store's failure; plock_lease_error has the message */
 PLOCK_MUST_USE plock_status plock_lease_step(plock_lease *lease, plock_interest *interest);
 
@@ -56,26 +57,30 @@ void plock_lease_cancel(plock_lease *lease);
  * taken for `keep`. */
 void plock_lease_let_go(plock_lease *lease, plock_ns keep);
 
-/* Sends the release, and waits for no answer: the lease is not held any more. The answer is read
- * before that to the next request on the same connection, or by the worker thread. A notice reports
- * a failure, or that the lease was lost. Returns PLOCK_OK; PLOCK_AGAIN if nothing was done, because
- * no connection is idle or because the kind of store has no such release (plock_lease_release does
- * it then); or as plock_lease_release. */
+/* Sends the release without waiting for the answer. From then on the lease is not held. The next
+ * user of the connection reads the answer first. If the connection stays unused, the worker thread
+ * reads the answer. A notice reports if the release failed, or if the lease had been lost before.
+ *
+ * Returns PLOCK_OK, PLOCK_AGAIN, or a failure as plock_lease_release does. PLOCK_AGAIN means that
+ * nothing was done, because no connection is idle or this kind of store has no such release. The
+ * caller then uses plock_lease_release. */
 PLOCK_MUST_USE plock_status plock_lease_release_trailing(plock_lease *lease, plock_ns keep);
 
-/* The time that an operation may take: a release if `releases`, or another one. */
+/* Returns the time that a release may take if `releases` is true, otherwise the time for any other
+ * operation. */
 plock_ns plock_lease_budget(const plock_lease *lease, bool releases);
 
 /* Frees the lease without I/O. If it is held, or an unfinished operation may have acquired it, the
  * worker thread releases it, except in a forked child. NULL is allowed. */
 void plock_lease_free(plock_lease *lease);
 
-/* The same for a lease that the program forgot to release. A notice reports that (plock/notice.h):
- * PLOCK_ABANDONED if it is still valid; otherwise PLOCK_EXPIRED, if these are wanted. */
+/* Frees a lease that the program forgot to release, as plock_lease_free does. If the lease is held,
+ * a notice reports that (plock/notice.h): PLOCK_ABANDONED if it is still valid, otherwise
+ * PLOCK_EXPIRED (only if plock_notice_want asked for this kind). */
 void plock_lease_abandon(plock_lease *lease);
 
-/* Returns true if the lease is held, as far as this process knows without asking a server: it was
- * acquired, is not released, expired or known to be lost, and is not inherited by fork. */
+/* Returns true if this process acquired the lease and has not released or left it, and the lease
+ * has neither expired nor been found lost. Asks no server. */
 bool plock_lease_valid(const plock_lease *lease);
 /* Returns true if this process acquired the lease, and has not released or left it. The lease may
  * have expired. On Redis, an operation that finds the lease lost ends this state, too. */
@@ -105,7 +110,7 @@ plock_operation plock_lease_operation(plock_lease *lease);
 /* Steps the operation until it is done or the wait is interrupted (plock/operation.h). */
 PLOCK_MUST_USE plock_status plock_drive(plock_lease *lease, plock_wait wait, void *context);
 
-/* For threads that share the lease (plock/turn.h). */
+/* Returns a place for the lease's queue, for threads that share the lease (plock/turn.h). */
 plock_place_in_turn plock_lease_turn(plock_lease *lease);
 
 #endif

@@ -13,13 +13,13 @@
  *   plock_lease_free(lease);
  *   plock_local_close(store);
  *
- * A lease expires as in the other stores, and it also ends with its process: the kernel reports the
- * death, and the next waiter has the lock at once. Two things outlive the process: the rest of
- * at_least, and a lease that was left (plock_lease_leave).
+ * A lease expires as in the other stores. It also ends with its process: the kernel reports the
+ * death, and the next waiter has the lock at once. There are two exceptions: the key stays taken
+ * until at_least is over, and a lease that was left (plock_lease_leave) outlives its process.
  *
  * The store keeps its promises as long as only plock writes to the file. Processes that hold or
  * wait for a lease notice within a second that the file was damaged, truncated or removed. Until
- * then, the kernel ends a process that reads a part that was cut off (SIGBUS). */
+ * they notice, SIGBUS ends a process that reads a truncated part of the file. */
 #ifndef PLOCK_LOCAL_H
 #define PLOCK_LOCAL_H
 
@@ -30,7 +30,7 @@
 
 typedef struct plock_local plock_local;
 
-/* how many keys can be held or waited for at a time, by default */
+/* the default number of keys that can be held or waited for at a time */
 #define PLOCK_LOCAL_KEYS      65536
 #define PLOCK_LOCAL_KEYS_MIN  16
 #define PLOCK_LOCAL_KEYS_MAX  1048576
@@ -39,16 +39,17 @@ typedef struct plock_local plock_local;
 #define PLOCK_LOCAL_PATIENCE    PLOCK_SECOND
 #define PLOCK_LOCAL_AT_ONCE_MAX 64 /* keys in one plock_local_acquire_all */
 
-/* Opens the file, and makes it if there is none. path: an absolute path; NULL: the file `locks` in
- * $XDG_RUNTIME_DIR/plock or, without such a folder of the user's own, in plock-UID in the temporary
- * folder. keys: how many keys the file has room for; 0: as many as an existing file, or
+/* Opens the file, and makes it if there is none. `path` is absolute, or NULL for the default: the
+ * file `locks` in $XDG_RUNTIME_DIR/plock. If $XDG_RUNTIME_DIR is not a folder of the user, the
+ * default is `locks` in plock-UID in the temporary folder. `keys` is the number of keys that the
+ * file has room for. If `keys` is 0, an existing file keeps its number, and a new file has room for
  * PLOCK_LOCAL_KEYS.
  *
- * Folder and file must belong to the user, must not be symbolic links or on a network, and must
- * not be writable by others. A file from before a reboot, of another version, truncated or damaged
- * is replaced if nothing is held in it. A file that is not plock's is refused. Returns PLOCK_OK,
- * PLOCK_BAD_CONFIG (refused; the error says why), PLOCK_PROTOCOL (damaged, and in use),
- * PLOCK_SILENT or PLOCK_NO_MEMORY. */
+ * The folder and the file must belong to the user and must not be writable by others. They must not
+ * be symbolic links or on a network file system. The store replaces a file that is from before a
+ * reboot, of another version, truncated or damaged, if no lease in it is held. It refuses a file
+ * that is not plock's. Returns PLOCK_OK, PLOCK_BAD_CONFIG (refused; the error says why),
+ * PLOCK_PROTOCOL (damaged, and in use), PLOCK_SILENT or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_local_open(plock_local **store, const char *path, unsigned keys,
                                              plock_error *error);
 
@@ -65,10 +66,10 @@ const char *plock_local_path(const plock_local *store);
  * before a reboot. */
 const char *plock_local_remade(const plock_local *store);
 
-/* Returns a descriptor that keeps this process alive for the store: as long as another process has
- * an inherited copy of it, this process counts as alive. The descriptor belongs to the store.
- * exec(2) closes it unless the caller clears its FD_CLOEXEC. Returns -1 with an error on failure,
- * and -1 without an error if the system's locks cannot be inherited. */
+/* Returns a descriptor that other processes may inherit. As long as a process has a copy of the
+ * descriptor, the store treats this process as alive. The descriptor belongs to the store. exec(2)
+ * closes it unless the caller clears its FD_CLOEXEC. Returns -1 with an error on failure, and -1
+ * without an error if the system's locks cannot be inherited. */
 int plock_local_liveness(plock_local *store, plock_error *error);
 
 typedef struct plock_local_acquire_options {
@@ -90,25 +91,25 @@ typedef struct plock_local_acquire_options {
 PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_local *store,
                                                   const char *key, size_t length);
 
-/* Begins an operation; plock_lease_step carries it out. Returns PLOCK_OK, PLOCK_NO_MEMORY,
+/* Begins to acquire the lease; plock_lease_step carries it out. Returns PLOCK_OK, PLOCK_NO_MEMORY,
  * PLOCK_CRYPTO, or PLOCK_MISUSE if the lease is held or a span is out of range. The operation may
  * also end with PLOCK_STORE_FULL, PLOCK_SILENT (a stopped process is in the critical section),
  * PLOCK_PROTOCOL (the file is damaged) or PLOCK_DESCRIPTORS. */
 PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease,
                                                       const plock_local_acquire_options *terms);
 
-/* Begins to take over the lease that the owner `left` gave up by plock_lease_leave. The lease gets
- * another owner (the terms', or a fresh token) and a greater fence, so it can be adopted only once.
- * From then on it ends with this process. If the terms' ttl is 0, the lease keeps its expiry. It
- * never ends before the rest of its at_least, and the terms' at_least may lengthen that. Of the
- * terms, max_hold, renews, automatic and watched count, too. The operation ends with PLOCK_OK,
- * PLOCK_NOT_OWNER or a failure. */
+/* Begins to take over the lease of the owner `left`, which gave it up by plock_lease_leave. The
+ * lease gets a new owner (that of `terms`, or a fresh token) and a greater fence, so it can be
+ * adopted only once. From then on the lease ends with this process. If terms->ttl is 0, the lease
+ * keeps its expiry. It never ends before its earlier at_least is over, and terms->at_least may only
+ * lengthen that. The operation also uses max_hold, renews, automatic and watched. It ends with
+ * PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
 PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left,
                                                     size_t length,
                                                     const plock_local_acquire_options *terms);
 
-/* Begins to release the lease that this owner holds, whatever process acquired it. The operation
- * ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
+/* Begins to release the lease that this owner holds, no matter which process acquired it. The
+ * operation ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
 PLOCK_MUST_USE plock_status plock_local_lease_release_owned(plock_lease *lease, const char *owner,
                                                             size_t length);
 
@@ -120,8 +121,9 @@ PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, 
                                                     size_t *refused, plock_interest *interest,
                                                     plock_error *error);
 
-/* Forgets a held lease, which then ends with this process or by plock_local_lease_release_owned.
- * Requires a lease that was acquired in one attempt and is not watched. */
+/* Forgets a held lease. The lock then stays taken until plock_local_lease_release_owned releases
+ * it, its time is over or this process ends. The lease must not be watched, and must have been
+ * acquired with wait 0. */
 void plock_local_lease_forget(plock_lease *lease);
 
 /* A holder or a waiter. */
@@ -134,8 +136,9 @@ typedef struct plock_local_person {
     char label[PLOCK_LOCAL_LABEL_MAX];
 } plock_local_person;
 
-/* Writes up to `room` holders and waiters: the holders first, then the waiters in order. *count:
- * how many there are in all. Returns PLOCK_OK, PLOCK_AGAIN with interest, or a failure. */
+/* Writes up to `room` holders and waiters: first the holders, then the waiters in the order of the
+ * queue. Sets *count to the number of all holders and waiters. Returns PLOCK_OK, PLOCK_AGAIN with
+ * interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *key, size_t length,
                                                 plock_local_person *people, size_t room,
                                                 size_t *count, plock_interest *interest,
@@ -143,14 +146,16 @@ PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *
 
 #define PLOCK_LOCAL_KEY_MAX 200 /* bytes; longer keys are not listed */
 
-/* Finds the next held key from *cursor on (0 at first), and moves *cursor behind it. At the end
- * *length is 0. Returns PLOCK_OK, PLOCK_AGAIN with interest, or a failure. */
+/* Finds the next held key from *cursor on, and moves *cursor behind that key. *cursor is 0 at
+ * first. After the last key, *length is 0. Returns PLOCK_OK, PLOCK_AGAIN with interest, or a
+ * failure. */
 PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,
                                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length,
                                                  plock_interest *interest, plock_error *error);
 
-/* Takes the key away from its holders with one of these `count` fences; `only` NULL: from all.
- * Returns PLOCK_OK, PLOCK_NOT_OWNER if there are none, PLOCK_AGAIN with interest, or a failure. */
+/* Takes the key away from the holders that have one of the `count` fences in `only`, or from all
+ * holders if `only` is NULL. Returns PLOCK_OK, PLOCK_NOT_OWNER if there are no such holders,
+ * PLOCK_AGAIN with interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_break(plock_local *store, const char *key, size_t length,
                                               const int64_t *only, size_t count,
                                               plock_interest *interest, plock_error *error);

@@ -13,8 +13,8 @@ typedef enum plock_notice_kind {
     PLOCK_RENEWED,    /* a lease was renewed; `took`: how long that took */
     PLOCK_ABANDONED,  /* the program forgot a held lease, which is released (plock_lease_abandon) */
     PLOCK_UNRELEASED, /* a background release failed: the lock stays until its lease expires */
-    PLOCK_LOST_BEFORE, /* a trailing release found that the lease was lost before it */
-    PLOCK_EXPIRED      /* as PLOCK_ABANDONED, and the lease had expired or was lost */
+    PLOCK_LOST_BEFORE, /* a trailing release found that the lease had been lost */
+    PLOCK_EXPIRED      /* the program forgot a held lease that had expired or was lost */
 } plock_notice_kind;
 
 typedef struct plock_notice {
@@ -27,11 +27,11 @@ typedef struct plock_notice {
     char key[];
 } plock_notice;
 
-/* Returns the oldest notice, which the caller frees; NULL: none. */
+/* Returns the oldest notice, which the caller frees, or NULL if there is none. */
 plock_notice *plock_notice_next(void);
 void plock_notice_free(plock_notice *notice);
 
-/* Returns a descriptor that becomes readable when there may be a notice, and stays so until
+/* Returns a descriptor that becomes readable when there may be a notice, and stays readable until
  * plock_notice_clear. Returns -1 with errno on failure. */
 int plock_notice_descriptor(void);
 void plock_notice_clear(void);

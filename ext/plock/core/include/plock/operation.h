@@ -8,17 +8,17 @@ typedef struct plock_operation {
     void *of;
     /* PLOCK_AGAIN with interest, or the result */
     plock_status (*step)(void *of, plock_interest *interest);
-    void (*cancel)(void *of);                   /* gives it up */
-    void (*hurry)(void *of, plock_ns deadline); /* ends it by the deadline */
+    void (*cancel)(void *of);                   /* gives the operation up */
+    void (*hurry)(void *of, plock_ns deadline); /* ends the operation by the deadline */
 } plock_operation;
 
 /* Waits for the interest. Returns PLOCK_OK when the interest is ready or its deadline has come, or
  * PLOCK_INTERRUPTED if the loop must stop. */
 typedef plock_status (*plock_wait)(void *context, const plock_interest *interest);
 
-/* The loop that waits: steps and waits until the operation is done or the wait is interrupted.
- * After an interrupt the caller may call it again (nothing is lost) or cancel the operation.
- * Returns the result of the step or of the wait. */
+/* The loop that waits: it steps the operation and waits, until the operation is done or a wait is
+ * interrupted. After an interrupt the caller may call this again, because nothing is lost, or
+ * cancel the operation. Returns the result of the last step or wait. */
 PLOCK_MUST_USE plock_status plock_carry_on(const plock_operation *operation, plock_wait wait,
                                            void *context);
 

@@ -4,8 +4,9 @@
 
 #include "plock/status.h"
 
-/* Prepares the process for fork(). Call it before the first waker is taken or notice awaited. It
- * may be called again, and opening a store calls it, too. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+/* Prepares the process for fork(). Call this before the first plock_waker_take or
+ * plock_notice_descriptor. Opening a store calls this, too. Further calls do nothing. Returns
+ * PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_initialize(void);
 
 #endif

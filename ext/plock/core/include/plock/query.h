@@ -21,7 +21,8 @@ PLOCK_MUST_USE plock_status plock_query_new(plock_query **query, plock_store *st
                                             const char *key, size_t length, bool shared);
 void plock_query_free(plock_query *query);
 
-/* Each begins a question, and gives up the one under way; plock_query_step carries it out.
+/* Each of these functions begins a question, and gives up an earlier question that is still under
+ * way. plock_query_step carries the question out.
  *
  * status answers with the value, the ms left, the note of the last acquire ("fence
  * seconds:microseconds host pid thread channel label value"), and the number of waiters. Then it
@@ -35,14 +36,16 @@ void plock_query_free(plock_query *query);
  *
  * scan answers with a cursor to continue from (0 at the end), and then with keys.
  *
- * break answers 0 if the lock was not held. break_only takes it only from the holders with these
- * fences: a text of fences, each between blanks (" 1700000000000000 - "); "-" means the holders
- * without a fence. The text must stay as it is until the question has ended. If the answer to an
- * earlier attempt was lost, that attempt may have broken the lock; then the answer is not 0.
+ * break answers 0 if the lock was not held. break_only takes the lock only from the holders with
+ * these fences. `fences` has a blank before and after each fence (" 1700000000000000 - "); "-"
+ * means the holders without a fence. The text must not change until the question has ended. If the
+ * answer to an earlier attempt was lost, that attempt may have broken the lock, so the answer is
+ * not 0.
  *
  * note stores the given note if the key had none or `replace` is true. It answers with the note
- * that the key then has; "": none. An empty note only reads. Returns PLOCK_OK; or PLOCK_MISUSE,
- * without a question, if the note is longer than PLOCK_NOTE_MAX. */
+ * that the key has afterwards, or with "" if it has none. An empty note changes nothing, so it only
+ * reads. Returns PLOCK_OK; or PLOCK_MISUSE, without a question, if the note is longer than
+ * PLOCK_NOTE_MAX. */
 void plock_query_status(plock_query *query, int64_t first);
 void plock_query_scan(plock_query *query, int64_t cursor);
 void plock_query_break(plock_query *query);
@@ -50,7 +53,8 @@ void plock_query_break_only(plock_query *query, const char *fences, size_t lengt
 PLOCK_MUST_USE plock_status plock_query_note(plock_query *query, const char *note, size_t length,
                                              bool replace);
 
-/* Ends the question under way by the deadline, if that comes before command_timeout. */
+/* Ends the question under way by the deadline, if the deadline comes before command_timeout is
+ * over. */
 void plock_query_hurry(plock_query *query, plock_ns deadline);
 
 /* Returns PLOCK_OK, PLOCK_AGAIN with interest, PLOCK_MISUSE (no question), or the failure, with a
@@ -62,9 +66,9 @@ const plock_error *plock_query_error(const plock_query *query);
 
 /* The answer, part by part, until the next question. */
 size_t plock_query_parts(const plock_query *query);
-/* NULL: the part is not a text */
+/* returns NULL if the part is not a text */
 const char *plock_query_text(const plock_query *query, size_t part, size_t *length);
-/* 0: the part is not a number */
+/* returns 0 if the part is not a number */
 int64_t plock_query_number(const plock_query *query, size_t part);
 
 #endif

@@ -9,38 +9,40 @@
 
 #define PLOCK_LABEL_MAX 300 /* bytes: 100, each of which may be percent-encoded as three */
 
-#define PLOCK_NO_REPLICAS UINT_MAX /* none, whatever the store's option says */
+#define PLOCK_NO_REPLICAS UINT_MAX /* no replicas, whatever the store's option says */
 
 typedef struct plock_acquire_options {
     plock_ns ttl; /* the time to live of the lease: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     /* how long to try; 0: one attempt. With a named owner (plock_lease_own) it must be 0. */
     plock_ns wait;
-    plock_ns asking; /* if the caller acquires several keys one after another: the time since it
-                      * began with the first. attempt_timeout counts from there. */
+    plock_ns asking; /* the time since a caller of several keys began with the first one.
+                      * attempt_timeout counts from that moment. For a single key, 0. */
     /* how long the key stays taken even after an earlier release, up to PLOCK_TTL_MAX; the lease
      * lasts at least as long */
     plock_ns at_least;
     bool renews;       /* the worker thread extends the lease while it is held … */
     plock_ns max_hold; /* … up to this span after its acquisition; 0: no bound */
-    bool automatic; /* with renews, if the program did not ask for it: the worker thread leaves the
-                     * lease alone until it is older than most leases become */
-    bool watched;   /* a loss is reported (plock/notice.h); renews without automatic implies it */
-    /* retry even failures that seem permanent: a wrong password, a missing permission */
+    bool automatic; /* set with `renews` if the program did not ask for renewal itself. The worker
+                     * thread then ignores the lease until it is older than most leases become. */
+    bool watched;   /* a loss is reported (plock/notice.h); `renews` without `automatic` implies
+                     * this */
+    /* retry even after failures that seem permanent: a wrong password, a missing permission */
     bool insists;
-    bool endures; /* go on even if the server is away for longer than unavailable_timeout; insists
-                   * implies it */
-    /* processes of the older Ruby implementation, which poll, use the lock, too: they get a chance
-     * to acquire it */
+    bool endures; /* retry even if the server is unreachable for longer than unavailable_timeout;
+                   * `insists` implies this */
+    /* the lock is shared with processes of the older Ruby implementation, which poll, so they must
+     * get a chance to acquire it */
     bool shares;
     /* how many replicas must confirm the lease, each extension and each renewal; 0: as many as the
      * store's option says */
     unsigned replicas;
     const char *label; /* shown in the list of holders and waiters: up to PLOCK_LABEL_MAX bytes
-                        * without blanks, in memory until the operation ends; NULL: none */
+                        * without blanks. It must stay in memory until the operation ends. NULL: no
+                        * label. */
 } plock_acquire_options;
 
-/* Makes a lease that is not held yet. It has a copy of the key, and a reference to the store.
- * Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). */
+/* Makes a lease that is not held yet. The lease keeps a copy of the key, and a reference to the
+ * store. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). */
 PLOCK_MUST_USE plock_status plock_lease_new(plock_lease **lease, plock_store *store,
                                             const char *key, size_t length);
 
@@ -55,8 +57,8 @@ PLOCK_MUST_USE plock_status plock_lease_own(plock_lease *lease, const char *owne
  * such share, or the lease has a named owner, is held or is in use). */
 PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *share);
 
-/* Begins an operation and does no I/O; plock_lease_step carries it out. Returns PLOCK_OK, or
- * PLOCK_MISUSE if the lease is held or a span is out of range. */
+/* Begins to acquire the lease and does no I/O; plock_lease_step carries it out. Returns PLOCK_OK,
+ * or PLOCK_MISUSE if the lease is held or a span is out of range. */
 PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease,
                                                 const plock_acquire_options *patience);
 
@@ -70,19 +72,21 @@ PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease,
  * use. */
 PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
 
-/* Begins to adopt a lease that another process left (plock_lease_leave); `left` is the value that
- * it had there (plock_lease_value). The lease then lasts for ttl from now on. It gets another
- * owner, a fresh token or that of plock_lease_own, and a greater fence, so a value can be adopted
+/* Begins to adopt a lease that another process left (plock_lease_leave). `left` is the lease's
+ * value in that process (plock_lease_value). The lease lasts for ttl from now on. It gets a new
+ * owner (that of plock_lease_own, or a fresh token) and a greater fence, so a value can be adopted
  * only once.
  *
  * Returns PLOCK_OK, PLOCK_MISUSE (as plock_lease_acquire, or an empty value), PLOCK_NO_MEMORY or
- * PLOCK_CRYPTO. The operation ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. Of the options it
- * uses ttl (or at_least, if longer), renews, automatic, max_hold, watched and replicas. If the
- * reply is lost, the worker thread releases the lock that a fresh token may have acquired. */
+ * PLOCK_CRYPTO. The operation ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. The operation uses
+ * these options: ttl (or at_least, if that is longer), renews, automatic, max_hold, watched and
+ * replicas. If the answer is lost, the worker thread releases the lock that a fresh token may have
+ * acquired. */
 PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length,
                                               const plock_acquire_options *patience);
 
-/* The share that the lease asks for or, after a downgrade, has; "": none. */
+/* Returns the share that the lease asks for (after a downgrade: the share that it has), or "" if it
+ * has no share. */
 const char *plock_lease_shares(const plock_lease *lease);
 
 #endif

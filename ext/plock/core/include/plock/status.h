@@ -1,4 +1,4 @@
-/* The results of calls. One list defines their names, their texts and the four judgements. */
+/* The results of calls. One list defines their names, their texts, and four properties of each. */
 #ifndef PLOCK_STATUS_H
 #define PLOCK_STATUS_H
 

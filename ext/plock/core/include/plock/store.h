@@ -1,5 +1,5 @@
-/* A store: one Redis, its connection pool and what the process knows about it. All threads may
- * share it. */
+/* A store: one Redis, its connection pool, and the process's knowledge of it. All threads may share
+ * it. */
 #ifndef PLOCK_STORE_H
 #define PLOCK_STORE_H
 
@@ -20,7 +20,7 @@ const plock_config *plock_store_config(const plock_store *store);
 
 /* The connections of a pool, at one moment. */
 typedef struct plock_pool_status {
-    unsigned size; /* connections at most */
+    unsigned size; /* the most connections that the pool may have */
     unsigned used, idle;
     unsigned waiting; /* callers that wait for a connection now */
     uint64_t waits;   /* how often a caller has had to wait, in this process */
@@ -29,16 +29,17 @@ typedef struct plock_pool_status {
 plock_pool_status plock_store_pool_status(plock_store *store);
 
 /* On a Redis Cluster: finds the first primary whose number is at least *number, and sets *number to
- * one more. Returns false if there is none, or none is known yet. The texts stay as long as the
- * store. */
+ * the number after it. Returns false if there is no such primary, or if none is known yet. The
+ * texts stay valid as long as the store. */
 bool plock_store_primary(plock_store *store, unsigned *number, const char **host,
                          const char **port);
 
-/* The same for the node that serves a key, as far as is known. */
+/* Finds the node that serves a key, as far as this process knows. Returns false if it knows none.
+ * The texts stay valid as long as the store. */
 bool plock_store_node_of(plock_store *store, const char *key, size_t length, const char **host,
                          const char **port);
 
-/* Closes the idle connections. A connection in use, also in the background, closes when its
+/* Closes the idle connections. A connection that is in use, even in the background, closes when its
  * operation ends. The next acquire, adopt, release by owner or query opens the store again. */
 void plock_store_disconnect(plock_store *store);
 bool plock_store_disconnected(const plock_store *store);
@@ -46,11 +47,11 @@ bool plock_store_disconnected(const plock_store *store);
 /* Gives up this reference; leases keep the store alive until they are freed. NULL is allowed. */
 void plock_store_close(plock_store *store);
 
-/* Waits until the background releases are done, at most until the deadline. For a fork whose parent
- * ends at once. */
+/* Waits until the background releases are done, at most until the deadline. A process that becomes
+ * a daemon calls this before it forks, because the parent then ends at once. */
 void plock_settle(plock_ns deadline);
 
-/* The same, and ends the worker thread. For the end of the process. */
+/* Waits as plock_settle does, and then ends the worker thread. Called at the end of the process. */
 void plock_drain(plock_ns deadline);
 
 #endif

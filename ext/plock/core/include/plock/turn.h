@@ -1,8 +1,8 @@
-/* A turn: how several threads use one lease. A lease does one operation at a time; the others begin
- * one after another, in FIFO order.
+/* Turns let several threads use one lease. A lease does one operation at a time; further operations
+ * begin one after another, in FIFO order.
  *
- * One lock of the program (an interpreter's) protects leases and their turns; the program releases
- * it while plock_wait waits. */
+ * The program protects leases and their turns with one lock, such as an interpreter's lock. It
+ * releases that lock while plock_wait waits. */
 #ifndef PLOCK_TURN_H
 #define PLOCK_TURN_H
 
@@ -13,7 +13,8 @@
 /* A place in the queue for one lease. Only the engine uses its fields. */
 typedef struct plock_place_in_turn plock_place_in_turn;
 struct plock_place_in_turn {
-    plock_place_in_turn *next, **line; /* line NULL: the lease was inherited by fork */
+    plock_place_in_turn *next, **line; /* line: the queue; NULL if the lease was inherited by
+                                        * fork */
     const void *lease;
     bool (*busy)(const void *lease);
 };
@@ -23,12 +24,12 @@ struct plock_place_in_turn {
 typedef struct plock_lease_use {
     plock_place_in_turn *places;
     size_t count; /* 1 or more */
-    /* begins the operation; a status other than PLOCK_OK ends the turn, and is its result */
+    /* begins the operation; a status other than PLOCK_OK ends the turn, and is the turn's result */
     plock_status (*begin)(void *context);
-    /* called if the operation is given up before it has begun; NULL: no call */
+    /* called if the operation is given up before it has begun; may be NULL */
     void (*give_up)(void *context);
     void *context;
-    plock_operation operation; /* after it has begun */
+    plock_operation operation; /* used after `begin` */
     /* the wait for the turn ends with PLOCK_IN_USE after this span; an operation that had to wait
      * must also end within the span */
     plock_ns patience;

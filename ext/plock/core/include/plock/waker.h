@@ -11,12 +11,12 @@ typedef struct plock_waker plock_waker;
  * if there is no memory. */
 plock_waker *plock_waker_take(void);
 
-/* Clears the waker, closes its descriptor, and keeps it for the next plock_waker_take. NULL is
- * allowed. */
+/* Clears the waker, closes its descriptor, and keeps the waker for the next plock_waker_take. NULL
+ * is allowed. */
 void plock_waker_give(plock_waker *waker);
 
-/* Returns the descriptor to poll for POLLIN, opened at the first call; -1 with errno if none is
- * left. A thread that waits in plock_await need not call this. */
+/* Returns the descriptor to poll for POLLIN, which the first call opens. Returns -1 with errno if
+ * no descriptor is left. A thread that waits in plock_await need not call this. */
 int plock_waker_descriptor(plock_waker *waker);
 
 /* Prepares the waker to be woken by a signal handler, even in the thread that waits for it. A

@@ -1,4 +1,4 @@
-/* From a member of a struct to the struct. */
+/* Finds a struct by the address of one of its members. */
 #ifndef PLOCK__CONTAINER_H
 #define PLOCK__CONTAINER_H
 

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The descriptor never blocks from now on, and exec(2) closes it. Returns 0, or -1 with errno. */
+/* Makes the descriptor non-blocking, and makes exec(2) close it. Returns 0, or -1 with errno. */
 static inline int plock__prepare_descriptor(int fd) {
     const int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return -1;

@@ -11,8 +11,8 @@
 
 enum { SHA256_BYTES = 32, SHA256_BLOCK = 64 };
 
-/* A lookup of the algorithm costs several times more than its use, so each process does it once.
- * Each thread keeps a context for the same reason. */
+/* Looking up the algorithm costs several times more than using it, so each process looks it up
+ * once. For the same reason, each thread keeps a context. */
 static const EVP_MD *sha256;
 static pthread_key_t context_key;
 static bool usable;

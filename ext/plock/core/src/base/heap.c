@@ -1,5 +1,5 @@
-/* Each entry is the first of a tree: no entry below it is earlier. The entries directly below it
- * are in a list, whose order does not matter. */
+/* Each entry is the root of a tree, and no entry below it is earlier. The entries directly below it
+ * are in a list, in any order. */
 #include "base/heap.h"
 
 #include <stddef.h>
@@ -15,7 +15,8 @@ unsigned long plock__heap_compared(void) { return atomic_exchange(&compared, 0);
 #define COUNT() ((void)0)
 #endif
 
-/* Puts the later of two trees below the other. If both have the same moment, `one` stays above. */
+/* Puts the tree with the later root below the other tree. If both roots have the same moment, `one`
+ * stays above. */
 static plock__heap_entry *join(plock__heap_entry *one, plock__heap_entry *other) {
     COUNT();
     plock__heap_entry *above = other->at < one->at ? other : one,
@@ -27,8 +28,8 @@ static plock__heap_entry *join(plock__heap_entry *one, plock__heap_entry *other)
     return above;
 }
 
-/* Joins the trees of a list in pairs, and then the pairs from the last to the first. This order
- * keeps the average cost logarithmic. */
+/* Joins the trees of a list in pairs, and then joins the pairs from the last to the first. This
+ * order keeps the average cost logarithmic. */
 static plock__heap_entry *join_all(plock__heap_entry *list) {
     plock__heap_entry *pairs = NULL, *all = NULL;
     while (list) {

@@ -10,16 +10,16 @@
 
 typedef struct plock__heap_entry plock__heap_entry;
 
-/* All zero: the entry is in no heap. */
+/* An entry with all fields zero is in no heap. */
 struct plock__heap_entry {
     plock__heap_entry *child, *next;
-    plock__heap_entry *previous; /* the entry before it among its siblings, or their parent */
-    plock_ns at;                 /* its moment; only the heap changes it */
+    plock__heap_entry *previous; /* the previous sibling; for the first sibling, the parent */
+    plock_ns at;                 /* the entry's moment; only the heap changes it */
     bool entered;
 };
 
 typedef struct plock__heap {
-    plock__heap_entry *first; /* the earliest one; NULL: the heap is empty */
+    plock__heap_entry *first; /* the earliest entry; NULL if the heap is empty */
 } plock__heap;
 
 /* Inserts an entry that is in no heap. */
@@ -34,7 +34,7 @@ void plock__heap_move(plock__heap *heap, plock__heap_entry *entry, plock_ns at);
 /* Moves all entries of `from` to `to`. */
 void plock__heap_merge(plock__heap *to, plock__heap *from);
 
-/* Returns the earliest moment; PLOCK_NEVER: the heap is empty. */
+/* Returns the earliest moment, or PLOCK_NEVER if the heap is empty. */
 static inline plock_ns plock__heap_at(const plock__heap *heap) {
     return heap->first ? heap->first->at : PLOCK_NEVER;
 }

@@ -2,7 +2,8 @@
 
 #include <stddef.h>
 
-/* FNV-1a. Keys come from the program, or are digests with its secret. */
+/* The hash function is FNV-1a, which does not protect against keys that were chosen to collide. The
+ * keys come from the program, or are digests with its secret. */
 static uint32_t hash_of(plock_text key) {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < key.length; i++) hash = (hash ^ (unsigned char)key.bytes[i]) * 16777619u;

@@ -1,6 +1,6 @@
 /* An index: finds the entries with a key. The entries are embedded in the structs of their owners,
- * so an insertion needs no memory and cannot fail. They are in a fixed number of lists: with a
- * hundred thousand keys a hundred in each. */
+ * so an insertion needs no memory and cannot fail. They are in a fixed number of lists. With a
+ * hundred thousand keys, each list has about a hundred entries. */
 #ifndef PLOCK__INDEX_H
 #define PLOCK__INDEX_H
 
@@ -10,7 +10,7 @@
 
 typedef struct plock__index_entry plock__index_entry;
 
-/* All zero: the entry is in no index. */
+/* An entry with all fields zero is in no index. */
 struct plock__index_entry {
     plock__index_entry *next, **link; /* link: the pointer that leads to this entry */
     uint32_t hash;
@@ -28,8 +28,8 @@ void plock__index_add(plock__index *index, plock__index_entry *entry, plock_text
 /* Removes the entry, if it is in an index. */
 void plock__index_remove(plock__index_entry *entry);
 
-/* Return the first entry that may have the key, and the next one after it; NULL: there is none.
- * Other keys may have the same hash, so the caller compares the keys. */
+/* Return the first entry that may have the key, and the next such entry after `entry`, or NULL if
+ * there is none. Other keys may have the same hash, so the caller compares the keys. */
 plock__index_entry *plock__index_first(const plock__index *index, plock_text key);
 plock__index_entry *plock__index_next(const plock__index_entry *entry);
 

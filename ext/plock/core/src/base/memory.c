@@ -35,7 +35,7 @@ void *plock__allocate(size_t size) {
 void plock__free(void *memory) {
     const bool exists = memory != NULL;
     free(memory);
-    COUNT(exists, -1); /* at last: free() may open a file of /proc for a moment */
+    COUNT(exists, -1); /* counted last, because free() may open a file in /proc for a moment */
 }
 
 char *plock__copy(const char *text, size_t length) {

@@ -4,19 +4,19 @@
 
 #include <stddef.h>
 
-void *plock__allocate(size_t size); /* zeroed; NULL: no memory */
+void *plock__allocate(size_t size); /* zeroed; NULL if there is no memory */
 void plock__free(void *memory);
-char *plock__copy(const char *text, size_t length); /* terminated; NULL: no memory */
+char *plock__copy(const char *text, size_t length); /* terminated; NULL if there is no memory */
 
-/* Overwrites in a way that the compiler does not remove. */
+/* Overwrites the memory in a way that the compiler does not optimize away. */
 void plock__wipe(void *memory, size_t size);
 
 /* Wipes a terminated string, then frees it. NULL is allowed. */
 void plock__free_secret(char *text);
 
 #ifdef PLOCK_TESTING
-/* Makes the n-th allocation from now fail (1: the next one), once; 0: none. Returns the number of
- * allocations since the last call. */
+/* Makes the n-th allocation from now fail, once: 1 is the next allocation, 0 makes none fail.
+ * Returns the number of allocations since the last call. */
 unsigned long plock__fail_allocation(unsigned long n);
 /* Returns the number of blocks that are allocated and not freed. */
 long plock__live_allocations(void);

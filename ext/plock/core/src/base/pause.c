@@ -2,8 +2,8 @@
 
 #include "base/random.h"
 
-/* Pauses double from the first to the last. The longest pause between two looks, plus the window
- * that is left to polling processes (`WINDOW_SEEN` in node.c), stays below 100 ms. */
+/* Each kind of pause doubles from its FIRST to its LAST. The longest pause between two looks, plus
+ * the window that is left to polling processes (`WINDOW_SEEN` in node.c), stays below 100 ms. */
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 20 * PLOCK_MILLISECOND;
 static const plock_ns TRY_FIRST = 10 * PLOCK_MILLISECOND, TRY_LAST = 250 * PLOCK_MILLISECOND;
 static const plock_ns BACKGROUND_FIRST = 20 * PLOCK_MILLISECOND, BACKGROUND_LAST = PLOCK_SECOND;
@@ -17,7 +17,7 @@ static plock_ns pause(unsigned pauses, plock_ns first, plock_ns last, plock_ns a
     return span < PLOCK_MILLISECOND ? PLOCK_MILLISECOND : span;
 }
 
-/* The pause is at most half of the remaining patience, so that the last look is not too late. */
+/* The pause is at most half of the remaining patience, so that the last look comes in time. */
 plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns left) {
     return pause(pauses, LOOK_FIRST, LOOK_LAST, free_in < left / 2 ? free_in : left / 2);
 }

@@ -11,8 +11,8 @@
 plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns left);
 plock_ns plock__pause_before_trying(unsigned pauses);
 
-/* The pause between two attempts in the background, which go on until the server is back, for hours
- * if need be. */
+/* Returns the pause between two attempts in the background. Such attempts continue until the server
+ * is back, for hours if necessary. */
 plock_ns plock__pause_in_background(unsigned pauses);
 
 #endif

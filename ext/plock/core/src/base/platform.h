@@ -1,5 +1,5 @@
-/* The calls of the operating system. PLOCK_PORTABLE switches the Linux calls off, so that Linux can
- * compile and test the fallbacks. */
+/* Says which system calls and clocks this platform has. PLOCK_PORTABLE turns those of Linux off, so
+ * that the fallbacks can be tested on Linux. */
 #ifndef PLOCK__PLATFORM_H
 #define PLOCK__PLATFORM_H
 

@@ -17,9 +17,10 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The number of steps under way, and whether a thread waits for their end to fork. A thread that
- * begins a step and a thread that forks each set their own mark first, and then read the other's.
- * So at least one of the two sees the other, and waits for `changed` with the lock held. */
+/* The number of steps under way, and whether a thread waits until they end, so that it can fork. A
+ * thread that begins a step and a thread that forks each set their own mark first, and then read
+ * the other thread's mark. So at least one of the two threads sees the other's mark, and waits for
+ * `changed`. */
 static atomic_uint steps;
 static atomic_bool forking;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -54,11 +55,11 @@ void plock__end_step(void) {
 
 /* --- fork --- */
 
-static plock__child_handler handlers[12]; /* more than there are modules with a handler */
+static plock__child_handler handlers[12]; /* enough for all modules that have a handler */
 static unsigned handler_count;
 
 void plock__on_fork(plock__child_handler handler) {
-    plock__enter(); /* a fork holds the lock */
+    plock__enter(); /* a fork holds the lock while it calls the handlers */
     handlers[handler_count++] = handler;
     plock__leave();
 }
@@ -79,11 +80,11 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
-    /* not 0 if a thread of the parent had counted its step and not seen the fork yet */
+    /* a thread of the parent may have counted its step and not seen the fork yet */
     atomic_store(&steps, 0);
     atomic_store(&forking, false);
-    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* the threads that waited for it are the
-                                                         * parent's */
+    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* the threads that waited for it exist only
+                                                         * in the parent */
     plock__leave();
 }
 

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The one mutex for all shared lists of the engine. A thread holds it for some instructions at a
- * time, never across a wait, a system call that may block, or a call into another library. As the
- * only mutex, it is easy to carry across fork(). */
+/* The one mutex for all shared lists of the engine. A thread holds it for only a few instructions.
+ * While it holds the mutex, it does not wait, make a system call that may block, or call another
+ * library. Because there is only one mutex, it is easy to carry across fork(). */
 void plock__enter(void);
 void plock__leave(void);
 
@@ -23,12 +23,13 @@ void plock__end_step(void);
 unsigned plock__generation(void);
 
 /* Registers a handler that each forked child calls, with the lock held, to close descriptors and
- * forget threads. The runtime registers its handlers first; each kind of store follows when its
- * first store is opened. Must not be called with the lock held. pthread_atfork also catches the
- * forks that bypass Ruby's Process._fork, such as daemon(3). */
+ * forget threads. The runtime registers its handlers first. A kind of store registers its own when
+ * its first store is opened. Must not be called with the lock held. The handlers run through
+ * pthread_atfork, so they also run for forks that bypass Ruby's Process._fork, such as
+ * daemon(3). */
 typedef void (*plock__child_handler)(void);
 void plock__on_fork(plock__child_handler handler);
-int plock__watch_forks(void); /* 0 or an errno */
+int plock__watch_forks(void); /* returns 0 or an errno */
 
 /* The operating system's number of the calling thread. */
 uint64_t plock__thread_number(void);
@@ -39,11 +40,11 @@ enum { PLOCK__IDENTITY_MAX = 128 };
  * text is shorter than PLOCK__IDENTITY_MAX, and valid until the thread calls this again. */
 const char *plock__identity(size_t *length);
 
-/* Starts a thread that takes no signals: they belong to the threads of the program. Returns 0 or an
- * errno. */
+/* Starts a thread that takes no signals, because signals are for the threads of the program.
+ * Returns 0 or an errno. */
 int plock__start_thread(pthread_t *thread, void *(*body)(void *), void *argument);
 
-/* Names the calling thread, as ps -L and gdb show it. At most 15 characters. */
+/* Gives the calling thread a name of at most 15 characters, which ps -L and gdb show. */
 void plock__name_thread(const char *name);
 
 #endif

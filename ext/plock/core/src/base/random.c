@@ -9,7 +9,8 @@
 #include <sys/random.h>
 #endif
 
-/* the most that getentropy returns at once; that takes as long as three calls for one token each */
+/* the most that getentropy returns at once; this one call takes as long as three calls for a token
+ * each */
 enum { DRAWN = 256 };
 
 static _Thread_local struct {

@@ -1,5 +1,6 @@
-/* Random bytes from the system's generator, which each thread draws in larger pieces. OpenSSL's
- * generator would keep a state for each thread; transport_tls.c says why that is a problem. */
+/* Random bytes from the system's generator. Each thread fetches many bytes at once. OpenSSL's
+ * generator is not used, because it keeps a state for each thread. transport_tls.c says why that is
+ * a problem. */
 #ifndef PLOCK__RANDOM_H
 #define PLOCK__RANDOM_H
 
@@ -8,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* length: 64 at most. Returns PLOCK_OK or PLOCK_CRYPTO. */
+/* Writes `length` random bytes, 64 at most. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__random(void *bytes, size_t length);
 
-/* Returns a number from low to high, for jitter; low if the generator fails. */
+/* Returns a number from low to high, for jitter, or low if the generator fails. */
 int64_t plock__random_between(int64_t low, int64_t high);
 
 #endif

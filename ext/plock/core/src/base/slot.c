@@ -2,9 +2,8 @@
 
 #include <string.h>
 
-/* CRC-16/XMODEM, as the specification of Redis Cluster says. The polynomial is
- * x^16 + x^12 + x^5 + 1. A byte is divided at once by shifts, without a table, which would be cold
- * at each call. */
+/* CRC-16/XMODEM (x^16 + x^12 + x^5 + 1), as the specification of Redis Cluster says. Shifts handle
+ * a whole byte at once. A table would be slower, because it would rarely be in the cache. */
 static unsigned checksum(const char *bytes, size_t length) {
     unsigned sum = 0;
     for (size_t i = 0; i < length; i++) {
@@ -15,8 +14,8 @@ static unsigned checksum(const char *bytes, size_t length) {
     return sum;
 }
 
-/* Returns the hash tag of a key: what stands between its first { and the next }. Its length is 0 if
- * there is none. */
+/* Returns the hash tag of a key: the text between its first { and the next }. The length is 0 if
+ * the key has no tag. */
 static plock_text tag_of(plock_text key) {
     const char *open = key.length ? memchr(key.bytes, '{', key.length) : NULL;
     if (!open) return plock__text(NULL, 0);

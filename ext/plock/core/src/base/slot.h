@@ -9,13 +9,13 @@
 
 enum { PLOCK__SLOTS = 16384 };
 
-/* Returns the slot of a key: that of what stands between its first { and the next }, if there is
- * anything; else that of the whole key. */
+/* Returns the slot of a key. The slot depends on the text between the key's first { and the next }.
+ * If there is no such text, it depends on the whole key. */
 unsigned plock__slot(plock_text key);
 
-/* Are the names that the scripts make from the key of a lock (scripts/parts/beside.lua) in the slot
- * of the key? A key without a closing brace becomes the hash tag of these names. A key that has a
- * hash tag after its first character keeps it. */
+/* Returns true if the names that the scripts make from a lock's key (scripts/parts/beside.lua) are
+ * in the slot of the key. If the key has a hash tag after its first character, the names keep that
+ * tag. Otherwise the whole key becomes the tag, which needs a key without a closing brace. */
 bool plock__slot_keeps_together(plock_text key);
 
 #endif

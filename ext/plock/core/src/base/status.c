@@ -74,7 +74,7 @@ void plock__shorten(char *message, size_t room) {
     size_t end = last;
     while (last - end < LONGEST_WORD && message[end] != ' ') end--;
     if (message[end] != ' ') end = last;
-    while (end > 0 && (message[end] & 0xC0) == 0x80) end--; /* within a character */
+    while (end > 0 && (message[end] & 0xC0) == 0x80) end--; /* not in the middle of a character */
     memcpy(message + end, ELLIPSIS, sizeof ELLIPSIS);
 }
 
@@ -83,7 +83,7 @@ plock_status plock__fail(plock_error *error, plock_status status, const char *fo
     va_list arguments;
     va_start(arguments, format);
     error->status = status;
-    char message[PLOCK_MESSAGE_MAX + 1]; /* a byte more shows that there is more */
+    char message[PLOCK_MESSAGE_MAX + 1]; /* one more byte shows whether the text is too long */
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     plock__shorten(message, sizeof error->message);

@@ -125,7 +125,8 @@ static plock_status set_tls(void *field, const char *name, const char *value, pl
     return PLOCK_OK;
 }
 
-/* The places in which an option is allowed, and whether it is about the verification of servers. */
+/* The places in which an option is allowed, and whether it concerns the verification of
+ * certificates. */
 enum { IN_QUERY = 1, OF_SENTINELS = 2, NOT_OF_SERVERS = 4, OF_VERIFYING = 8 };
 
 static const struct option {
@@ -287,8 +288,8 @@ static plock_status copy_text(char **to, const char *from, plock_error *error) {
     return from ? plock__config_text(to, "an option", from, error) : PLOCK_OK;
 }
 
-/* Options that are not given for the sentinels are those of the servers. The two sources of trust
- * go together, and so do the certificate and its key. */
+/* TLS options that are not given for the sentinels are copied from those for the servers. ca_file
+ * and ca_path are copied together, and so are the certificate and its key. */
 static plock_status inherit_tls(plock_config *to, const plock_config *from, plock_error *error) {
     const bool trusts = to->ca_file || to->ca_path;
     plock_status status = trusts ? PLOCK_OK : copy_text(&to->ca_file, from->ca_file, error);

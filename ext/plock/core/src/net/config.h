@@ -21,11 +21,12 @@ typedef struct plock_endpoints {
 
 /* The sentinels that know which server is the primary. */
 typedef struct plock_sentinels {
-    char *primary; /* its name, which Sentinel calls the name of the master */
+    char *primary; /* the primary's name, which Sentinel calls the name of the master */
     plock_endpoints places;
-    plock_config *config; /* how to connect to them; without a host */
-    bool own_verify; /* is it not as for the servers whether their certificates are verified? */
-    bool of_lettuce; /* redis-sentinel://: there, a path is a database */
+    plock_config *config; /* how to connect to the sentinels; it has no host */
+    bool own_verify;      /* do the sentinels have their own options for the verification of
+                           * certificates? */
+    bool of_lettuce; /* is the scheme redis-sentinel://, in which the path may be a database? */
 } plock_sentinels;
 
 struct plock_config {
@@ -33,10 +34,10 @@ struct plock_config {
     plock_scheme scheme;
     plock_endpoint server;      /* for TCP; without a host if there are sentinels or a cluster */
     char *path;                 /* of the Unix socket */
-    plock_sentinels *sentinels; /* NULL: none */
+    plock_sentinels *sentinels; /* NULL if the URL names none */
     bool is_sentinel;           /* the server must be a sentinel */
-    plock_endpoints *cluster;   /* nodes of a cluster to start from; NULL: none */
-    char *username, *password, *database; /* NULL: not given */
+    plock_endpoints *cluster;   /* some nodes of the cluster; NULL if there is no cluster */
+    char *username, *password, *database; /* NULL if not given */
     char *ca_file, *ca_path, *cert, *key, *server_name;
     bool unverified;
     struct ssl_ctx_st *tls; /* made at the first connection, and kept; under the lock */
@@ -54,7 +55,8 @@ PLOCK_MUST_USE plock_status plock__config_check(plock_config *config, plock_erro
 /* Takes another reference, which plock_config_free gives back. */
 plock_config *plock__config_retain(plock_config *config);
 
-/* The end of a message about servers none of which has answered in time. */
+/* Returns the end of the message that no server has answered in time: a question about TLS, or
+ * "". */
 const char *plock__config_tls_question(const plock_config *config);
 
 /* --- for config_url.c --- */
@@ -65,7 +67,7 @@ enum { PLOCK__CONFIG_TEXT_MAX = 4096 };
 PLOCK_MUST_USE plock_status plock__config_text(char **field, const char *name, const char *value,
                                                plock_error *error);
 
-/* The same for the number of a database. */
+/* Sets a field to a copy of the text, which must be the number of a database. */
 PLOCK_MUST_USE plock_status plock__config_database(char **field, const char *name,
                                                    const char *value, plock_error *error);
 
@@ -74,10 +76,11 @@ bool plock__config_in_query(const char *name);
 PLOCK_MUST_USE plock_status plock__config_option(plock_config *config, const char *name,
                                                  const char *value, plock_error *error);
 
-/* The kind of the hosts in a URL, by the scheme. */
+/* The kind of the hosts in a URL, which depends on the scheme. */
 typedef enum plock_hosts { PLOCK__OF_SERVER, PLOCK__OF_SENTINELS, PLOCK__OF_CLUSTER } plock_hosts;
 
-/* Prepares for sentinels with the same defaults. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+/* Adds the options for sentinels to the config, with their defaults. Returns PLOCK_OK or
+ * PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__config_expect_sentinels(plock_config *config,
                                                            plock_error *error);
 
@@ -85,7 +88,7 @@ PLOCK_MUST_USE plock_status plock__config_expect_sentinels(plock_config *config,
  * read. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__config_write_url(plock_config *config);
 
-/* Reads the URL, and changes its text. */
+/* Reads the URL into the config. Changes the text of `url`. */
 PLOCK_MUST_USE plock_status plock__config_parse(plock_config *config, char *url,
                                                 plock_error *error);
 

@@ -1,4 +1,5 @@
-/* Reads and writes the URL of a store. No error repeats its text, which may have a password. */
+/* Reads and writes the URL of a store. No error repeats the URL's text, which may contain a
+ * password. */
 #include "net/config.h"
 
 #include "base/failure.h"
@@ -15,7 +16,7 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* Decodes in place. Refuses an encoded NUL, which would silently cut the text short. */
+/* Decodes the text in place. Refuses an encoded NUL, which would silently cut the text short. */
 static bool percent_decode(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
@@ -60,7 +61,7 @@ static plock_status parse_user(plock_config *config, char *text, plock_error *er
     return status;
 }
 
-/* As Lettuce writes it. */
+/* Is this the option in which Lettuce, a client for Java, gives the primary's name? */
 static bool is_name_of_primary(const char *option) { return !strcmp(option, "sentinelMasterId"); }
 
 static plock_status set_primary(plock_config *config, const char *name, plock_error *error) {
@@ -98,7 +99,7 @@ static plock_status parse_query(plock_config *config, char *query, plock_error *
     return PLOCK_OK;
 }
 
-/* host, host:port, [v6], [v6]:port */
+/* Parses host, host:port, [v6] or [v6]:port. */
 static plock_status parse_host(plock_endpoint *endpoint, char *text, plock_error *error) {
     char *port = NULL, *host = text;
     if (*text == '[') {
@@ -132,7 +133,7 @@ static plock_status parse_host(plock_endpoint *endpoint, char *text, plock_error
     return plock__config_text(&endpoint->host, "the store's URL: host", host, error);
 }
 
-/* Hosts as in parse_host, with commas between them. */
+/* Parses hosts as in parse_host, with commas between them. */
 static plock_status parse_hosts(plock_endpoints *places, const char *port, char *text,
                                 plock_error *error) {
     for (char *host = text, *next; host; host = next) {
@@ -149,7 +150,7 @@ static plock_status parse_hosts(plock_endpoints *places, const char *port, char 
     return PLOCK_OK;
 }
 
-/* name, name/database, or only the database if the query has the name */
+/* Parses name, name/database, or only the database if the query has the name. */
 static plock_status parse_primary(plock_config *config, char **path, plock_error *error) {
     if (config->sentinels->primary) return PLOCK_OK;
     char *name = *path;
@@ -216,7 +217,7 @@ static plock_status parse_rest(plock_config *config, char *rest, plock_error *er
     if (query) *query++ = 0;
     plock_status status = query ? parse_query(config, query, error) : PLOCK_OK;
     if (status) return status;
-    /* If there is an @ before the first slash, user and password stand before it. */
+    /* If there is an @ before the first slash, the user and password stand before the @. */
     char *at = rest + strcspn(rest, "@/");
     if (*at == '@') {
         *at++ = 0;

@@ -35,7 +35,7 @@ plock_status plock__connection_enlarge(plock_connection *connection) {
 
 /* --- trails --- */
 
-static atomic_uint trails; /* of all connections */
+static atomic_uint trails; /* the number of trails of all connections */
 
 bool plock__connections_trail(void) {
     return atomic_load_explicit(&trails, memory_order_relaxed) > 0;
@@ -58,7 +58,7 @@ void plock__connection_leave_trail(plock_connection *connection, plock_trail *tr
     set_trail(connection, trail);
 }
 
-/* Not with the lock held. The trail may ask for another connection. */
+/* Must not be called with the lock held, because the trail may ask for another connection. */
 static void end_trail(plock_connection *connection, const plock_value *reply) {
     plock_trail *trail = connection->trail;
     if (!trail) return;
@@ -67,14 +67,14 @@ static void end_trail(plock_connection *connection, const plock_value *reply) {
     trail->ends(trail, reply);
 }
 
-/* --- its life --- */
+/* --- life --- */
 
 void plock__connection_free(plock_connection *connection) {
     end_trail(connection, NULL);
     connection->transport->does->destroy(connection->transport);
     plock__reader_free(connection->reader);
     plock__commands_clear(&connection->commands);
-    /* it may have held the password of AUTH */
+    /* the output may have held the password of AUTH */
     if (connection->out) plock__wipe(connection->out, connection->out_room);
     plock__free(connection->out);
     plock__free(connection);
@@ -117,7 +117,7 @@ static plock_status queue(plock_connection *connection, const char *bytes, size_
                           plock_error *error) {
     if (connection->out_length + length > connection->out_room) {
         const size_t room = connection->out_length + length + 512;
-        /* not a realloc: the old block may hold a password and must be wiped */
+        /* not realloc, because the old block may hold a password and must be wiped */
         char *grown = plock__allocate(room);
         if (!grown) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
         if (connection->out) {
@@ -133,7 +133,7 @@ static plock_status queue(plock_connection *connection, const char *bytes, size_
     return PLOCK_OK;
 }
 
-/* Only queues the command: the next send or receive writes it to the socket. */
+/* Only queues the command. The next send or receive writes it to the socket. */
 static plock_status queue_command(plock_connection *connection, unsigned count,
                                   const plock_text *words, plock_error *error) {
     plock_status status = check_usable(connection, error);
@@ -183,7 +183,8 @@ plock_status plock__connection_hear(plock_connection *connection, bool reads,
         const plock_status status = plock__reader_next(connection->reader, value, error);
         return die(connection, status);
     }
-    connection->awaited = 1; /* no request counted it, because a push answers none */
+    connection->awaited = 1; /* no request has counted this reply, because a push answers no
+                              * request */
     return plock__connection_receive(connection, value, interest, error);
 }
 
@@ -242,8 +243,7 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
 /* --- the greeting ---
  *
  * AUTH, HELLO, SELECT, CLIENT SETNAME and ROLE leave in one write. A server that refuses us may
- * close the connection at once: a second write would fail, and hide the server's message.
- */
+ * close the connection at once. A second write would then fail, and hide the server's message. */
 
 enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8, ROLE = 16 };
 
@@ -267,7 +267,7 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
         words[count++] = word(config->password);
         status = say(connection, AUTH, count, words, error);
     }
-    /* Keeps RESP2, and asks whether this kind of server can keep locks. */
+    /* Keeps RESP2. The answer shows whether this kind of server can keep locks. */
     if (!status)
         status = say(connection, HELLO, 2, (plock_text[]){word("HELLO"), word("2")}, error);
     if (!status && plock_config_selects(config))
@@ -279,21 +279,21 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
         status = say(connection, SETNAME, 3,
                      (plock_text[]){word("CLIENT"), word("SETNAME"), word(name)}, error);
     }
-    /* a sentinel may name a server that is no primary any more, or not yet */
+    /* a sentinel may name a server that is no longer a primary, or not yet a primary */
     if (!status && config->sentinels)
         status = say(connection, ROLE, 1, (plock_text[]){word("ROLE")}, error);
     return status;
 }
 
-/* The client works without these two: SETNAME only names it in CLIENT LIST, and not every proxy
- * knows HELLO. */
+/* The client works without these two commands. SETNAME only names the client in CLIENT LIST, and
+ * not every proxy knows HELLO. */
 static bool may_be_refused(unsigned command, plock_status status) {
     return (command == SETNAME || command == HELLO) &&
            (status == PLOCK_NOPERM || status == PLOCK_SERVER);
 }
 
-/* Reports a refused AUTH, but only after the answer to HELLO: a Sentinel refuses a password, too,
- * and only HELLO shows that it is a Sentinel. */
+/* Reports a refused AUTH, but only after the answer to HELLO. A Sentinel may refuse a password,
+ * too, and only HELLO shows that the server is a Sentinel. */
 static plock_status take_refusal(plock_connection *connection, plock_error *error) {
     if (!connection->refusal.status) return PLOCK_OK;
     *error = connection->refusal;
@@ -302,7 +302,7 @@ static plock_status take_refusal(plock_connection *connection, plock_error *erro
 
 static plock_status judge_greeting(plock_connection *connection, const plock_value *value,
                                    plock_error *error) {
-    /* the lowest bit: replies come in order */
+    /* the lowest bit, because replies come in the order of the bits */
     const unsigned answered = connection->greeting & -connection->greeting;
     connection->greeting &= ~answered;
     if (value->type != PLOCK__ERROR) {
@@ -313,7 +313,8 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     }
     const plock_status status = plock__server_error(value, error);
     if (answered == AUTH) {
-        /* not the server's words: some servers repeat an unknown command, here with the password */
+        /* omits the server's words, because some servers repeat an unknown command, here with the
+         * password */
         const char *why =
             plock__judge_no_password(value)
                 ? "the server has no password set: remove it from the URL, or set requirepass"
@@ -327,14 +328,16 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
-/* The scheme of the user's URL that would lead to the same servers with TLS, or without. */
+/* Returns the scheme with which the user's URL leads to the same servers with TLS, or without
+ * TLS. */
 static const char *scheme(const plock_config *config, bool tls) {
     if (config->cluster) return tls ? "rediss+cluster" : "redis+cluster";
     if (config->is_sentinel || config->sentinels) return tls ? "rediss+sentinel" : "redis+sentinel";
     return tls ? "rediss" : "redis";
 }
 
-/* A server that speaks TLS closes a connection that begins otherwise. */
+/* Adds a hint about TLS to the error. A server that speaks TLS closes a connection that begins
+ * without a TLS handshake. */
 static plock_status ask_for_tls(const plock_connection *connection, plock_error *error) {
     const plock_config *config = connection->config;
     const bool unanswered = connection->greeting & (config->password ? AUTH : HELLO);
@@ -367,8 +370,9 @@ plock_status plock__connection_open(plock_connection *connection, plock_ns deadl
     return die(connection, status);
 }
 
-/* A Redis without TLS takes a TLS handshake for the beginning of a line, and waits for its end. The
- * transport itself reports a failure to connect, so here TCP is connected. */
+/* A Redis without TLS takes a TLS handshake for the beginning of a line, and waits for the end of
+ * the line. TCP is connected here, because otherwise the transport itself would have reported the
+ * failure. */
 plock_status plock__connection_silent(const plock_connection *connection, plock_error *error) {
     const bool handshakes =
         connection->state == PLOCK__CONNECTING && connection->config->scheme == PLOCK_TLS_OVER_TCP;

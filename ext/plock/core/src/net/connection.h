@@ -16,24 +16,24 @@ struct plock_trail {
     /* Called once, without the lock: with the reply, or with NULL if the connection is closed
      * before the reply has come. */
     void (*ends)(plock_trail *, const plock_value *reply);
-    plock_text key; /* a request about it must not leave on another connection */
+    plock_text key; /* a request about this key must not leave on another connection */
 };
 
 /* Returns true if the connection has a trail about this key. With the lock held. */
 bool plock__connection_trails(const plock_connection *connection, plock_text key);
 /* Returns false if no connection of this process has a trail. */
 bool plock__connections_trail(void);
-/* In a forked child: the trails are the parent's. */
+/* In a forked child: forgets the trails, which belong to the parent. */
 void plock__connections_forget_trails(void);
 /* Sets the trail of a request that has just left. */
 void plock__connection_leave_trail(plock_connection *connection, plock_trail *trail);
 
 struct plock_connection {
-    plock_connection *next_idle, *next, *previous; /* of the pool's lists */
+    plock_connection *next_idle, *next, *previous; /* the links of the pool's lists */
     /* the process's generation and the pool's epoch when the connection was made */
     unsigned generation, epoch;
     plock_ns idle_since;
-    bool beside; /* it does not count for the pool's limit */
+    bool beside; /* the connection does not count for the pool's limit */
 
     enum { PLOCK__CONNECTING, PLOCK__GREETING, PLOCK__READY, PLOCK__DEAD } state;
     plock_transport *transport;
@@ -43,23 +43,23 @@ struct plock_connection {
     char *out; /* the bytes that the socket has not taken yet */
     size_t out_length, out_sent, out_room;
     unsigned awaited; /* the number of replies still to come */
-    /* the first of these replies is for it; NULL: for the caller. Its user changes it with the lock
-     * held */
+    /* the trail that the first of these replies is for; NULL if the reply is for the caller. Only
+     * the connection's user changes this field, with the lock held. */
     plock_trail *trail;
     unsigned greeting;   /* a bit for each command of the greeting without a reply yet */
     plock_error refusal; /* the error reply to AUTH, kept until the reply to HELLO */
 };
 
-/* The connection owns the transport from now on. Returns NULL if there is no memory: then the
- * transport is destroyed. */
+/* Makes a connection, which then owns the transport. If there is no memory, destroys the transport
+ * and returns NULL. */
 plock_connection *plock__connection_new(const plock_config *config, plock_transport *transport);
 void plock__connection_free(plock_connection *connection);
 
-/* Prepares a connection that has received nothing yet for large replies. Returns PLOCK_OK or
+/* Makes room for large replies in a connection that has received nothing yet. Returns PLOCK_OK or
  * PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__connection_enlarge(plock_connection *connection);
 
-/* Connects, authenticates, selects the database. Returns PLOCK_OK when ready, PLOCK_AGAIN with
+/* Connects, authenticates, and selects the database. Returns PLOCK_OK when ready, PLOCK_AGAIN with
  * interest, or the failure. */
 PLOCK_MUST_USE plock_status plock__connection_open(plock_connection *connection, plock_ns deadline,
                                                    plock_interest *interest, plock_error *error);
@@ -78,14 +78,14 @@ PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connecti
                                                       const plock_value **value,
                                                       plock_interest *interest, plock_error *error);
 
-/* The same for the pushes of a subscription. Without `reads` it does not read from the descriptor,
- * but uses only the bytes that were read before. */
+/* Receives a push of a subscription in the same way. Without `reads`, it uses only the bytes that
+ * were read before, if poll(2) reports all others. */
 PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads,
                                                    const plock_value **value,
                                                    plock_interest *interest, plock_error *error);
 
 /* Returns true if all output has left, the transport holds no bytes that poll(2) cannot see, and a
- * descriptor reports the next reply. Then interest waits for that descriptor. */
+ * descriptor reports the next reply. The interest then waits for that descriptor. */
 bool plock__connection_expects(const plock_connection *connection, plock_interest *interest);
 
 /* Has all output left for the server? */
@@ -97,8 +97,8 @@ PLOCK_MUST_USE plock_status plock__connection_catch_up(plock_connection *connect
                                                        plock_interest *interest,
                                                        plock_error *error);
 
-/* Is the connection ready and this process's own, with nothing under way in either direction but
- * the reply for a trail, and no unexpected bytes? */
+/* Is the connection ready, and does it belong to this process? Nothing may be under way except the
+ * reply for a trail, and there may be no unexpected bytes. */
 bool plock__connection_at_rest(const plock_connection *connection);
 
 /* In a forked child: closes the descriptor, and sends nothing. */

@@ -56,7 +56,7 @@ void plock__inquiry_step(plock_inquiry *inquiry, plock_question *question) {
     question->error.status = status;
 }
 
-/* --- all of them --- */
+/* --- all questions --- */
 
 void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns deadline) {
     struct pollfd fds[PLOCK__ASKED_MAX];
@@ -69,7 +69,7 @@ void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns d
             fds[count++] = (struct pollfd){.fd = q->interest.fd, .events = q->interest.events};
     }
     if (deadline <= now) return;
-    /* rounded up: a timeout of 0 would spin until the deadline */
+    /* rounded up, because a timeout of 0 would spin until the deadline */
     (void)poll(fds, count, (int)((deadline - now) / PLOCK_MILLISECOND) + 1);
 }
 
@@ -90,7 +90,7 @@ static bool is_final(const plock_question *q) {
            !plock_status_retries(status);
 }
 
-/* Can those that are silent not make up for what the others have said? */
+/* Is the outcome settled, so that servers that are still silent cannot change it? */
 static bool is_settled(const plock_inquiry *inquiry) {
     unsigned final = 0;
     for (unsigned i = 0; i < inquiry->asked; i++) final += is_final(&inquiry->list[i]);

@@ -46,7 +46,7 @@ static bool has(const plock_value *value, const char *words) {
     return strstr(text, words);
 }
 
-/* The message of Redis before version 6, and the message since. */
+/* The first message is from Redis before version 6, the second from later versions. */
 bool plock__judge_no_password(const plock_value *value) {
     return has(value, "Client sent AUTH, but no password is set") ||
            has(value, "called without any password configured");

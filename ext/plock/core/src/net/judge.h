@@ -15,7 +15,7 @@ PLOCK_MUST_USE plock_status plock__judge_server(const plock_config *config,
 /* Judges the answer to ROLE. Returns PLOCK_OK or PLOCK_READONLY. */
 PLOCK_MUST_USE plock_status plock__judge_role(const plock_value *answer, plock_error *error);
 
-/* Does the error to AUTH say that the server has no password? */
+/* Does this error in answer to AUTH say that the server has no password? */
 bool plock__judge_no_password(const plock_value *value);
 
 #endif

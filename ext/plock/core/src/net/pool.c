@@ -69,8 +69,8 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
 }
 
 /* Hands a returned connection, or the room of a closed one (NULL), to the first caller in the
- * queue. Wakes that caller with the lock held, because its turn may be gone after that. Returns
- * false if the queue is empty. */
+ * queue. Wakes that caller with the lock held, because the turn may be gone once the lock is
+ * released. Returns false if the queue is empty. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
     if (!turn) return false;
@@ -98,7 +98,7 @@ static void discard(plock_pool *pool, plock_connection *connection) {
     plock__connection_free(connection);
 }
 
-/* Does the connection still stand, as far as can be told without a request? */
+/* Does the connection still work, as far as this process can see without a request? */
 static bool stands(plock_connection *connection) {
     plock_interest interest;
     plock_error error;
@@ -116,7 +116,7 @@ bool plock__pool_take_this(plock_pool *pool, plock_connection *connection) {
     return true;
 }
 
-/* follows: the connection may have a trail. */
+/* If `follows` is true, the connection may have a trail. */
 static plock_connection *take_idle(plock_pool *pool, bool careful, bool follows) {
     for (;;) {
         plock__enter();
@@ -137,14 +137,14 @@ static plock_connection *take_idle(plock_pool *pool, bool careful, bool follows)
 plock_connection *plock__pool_take_idle(plock_pool *pool) { return take_idle(pool, false, false); }
 
 static bool trails(const plock_connection *connection, const plock_turn *turn) {
-    if (connection->generation != plock__generation()) return false; /* the parent's */
+    if (connection->generation != plock__generation()) return false; /* it belongs to the parent */
     for (unsigned key = 0; key < turn->key_count; key++)
         if (plock__connection_trails(connection, turn->keys[key])) return true;
     return false;
 }
 
-/* Returns how many connections have a trail about one of these keys. *idle: one of them, taken, or
- * NULL if all are in use. */
+/* Returns how many connections have a trail about one of these keys. Takes one that is idle and
+ * sets *idle to it, or sets *idle to NULL if all are in use. */
 static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_connection **idle) {
     unsigned count = 0;
     *idle = NULL;
@@ -162,22 +162,23 @@ static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_conne
 /* The user of a connection with such a trail usually reads its answer within a round trip. */
 static const plock_ns TRAIL_PAUSE = PLOCK_MILLISECOND, TRAIL_PATIENCE = 20 * PLOCK_MILLISECOND;
 
-/* Returns PLOCK_OK with the only connection that has such a trail, PLOCK_AGAIN if it is in use or
- * there are several, or PLOCK_REFUSED: there is none, or it was waited for long enough. */
+/* Returns PLOCK_OK with the only connection that has such a trail, or PLOCK_AGAIN if it is in use
+ * or there are several. Returns PLOCK_REFUSED if there is none, or if the caller has waited long
+ * enough. */
 static plock_status follow_trail(plock_pool *pool, plock_connection **connection, plock_turn *turn,
                                  plock_interest *interest) {
     for (;;) {
         plock_connection *idle;
         const unsigned count = take_trail(pool, turn, &idle);
         if (!count) return PLOCK_REFUSED;
-        const bool usable = idle && stands(idle); /* this may read the answer */
+        const bool usable = idle && stands(idle); /* this may read the trail's answer */
         if (usable && count == 1) {
             *connection = idle;
             return PLOCK_OK;
         }
         const bool ended = idle && !idle->trail;
         if (idle) plock__pool_give(pool, idle, usable);
-        if (ended || (idle && !usable)) continue; /* there is a trail less */
+        if (ended || (idle && !usable)) continue; /* look again, because one trail has ended */
         const plock_ns now = plock_now();
         if (!turn->follows_until) turn->follows_until = plock_after(now, TRAIL_PATIENCE);
         if (now >= turn->follows_until) return PLOCK_REFUSED;
@@ -206,7 +207,7 @@ static void put_waker_away(plock_turn *turn) {
     turn->job = NULL;
 }
 
-/* Puts the turn in the queue, unless a connection or room has become free: then returns false. */
+/* Puts the turn in the queue. If a connection or room has become free, returns false instead. */
 static bool get_in_line(plock_pool *pool, plock_turn *turn) {
     plock__enter();
     const bool queues = !pool->idle && pool->open >= pool->limit;
@@ -310,7 +311,8 @@ void plock__pool_distrust(plock_pool *pool) {
     }
 }
 
-/* A connection with a trail is in use, in a way. */
+/* Takes a connection that has been idle since before this moment. A connection with a trail does
+ * not count as idle, because an answer is still to come. */
 static plock_connection *take_unused(plock_pool *pool, plock_ns before,
                                      const plock_connection *spared) {
     plock__enter();

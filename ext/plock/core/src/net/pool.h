@@ -1,8 +1,8 @@
 /* The connections of one store, made on demand up to a limit. Idle connections are kept, and the
  * most recently used one is taken first.
  *
- * If all are in use, callers queue. A returned connection goes to the first caller in the queue, so
- * there is never an idle connection while callers queue. */
+ * If all connections are in use, callers queue. A returned connection goes to the first caller in
+ * the queue, so there is never an idle connection while callers queue. */
 #ifndef PLOCK__POOL_H
 #define PLOCK__POOL_H
 
@@ -14,25 +14,29 @@
 
 typedef struct plock_pool plock_pool;
 
-/* A caller's place in the queue. All zero: the caller is not in the queue. */
+/* A caller's place in the queue. If all fields are zero, the caller is not in the queue. */
 typedef struct plock_turn {
     struct plock_turn *next, *previous;
     /* the caller is in the queue, or has not noticed yet that it was served; only its own thread
      * uses this */
     bool waits;
     bool served; /* under the lock */
-    /* goes before the callers that are not urgent; set it before plock__pool_take */
+    /* the caller goes before those that are not urgent; set this before plock__pool_take */
     bool urgent;
-    bool careful; /* check a connection even if it was idle only briefly; set it
-                   * before plock__pool_take */
-    /* the keys that the caller's request acquires; set them before plock__pool_take. NULL: none */
+    bool careful; /* check a connection even if it was idle only briefly; set this before
+                   * plock__pool_take */
+    /* the keys that the caller's request acquires; set them before plock__pool_take. NULL: no
+     * keys */
     const plock_text *keys;
     unsigned key_count;
-    plock_ns follows_until; /* it waits for trails about its keys until then; 0: it has met none */
-    unsigned generation;    /* of the process of the caller */
-    plock_connection *connection; /* if served; NULL: there is room for a new connection */
-    plock_job *job;               /* the job that queues, in the worker thread; NULL: … */
-    /* … another thread queues, and this wakes it; NULL: no memory, so the thread polls */
+    plock_ns follows_until; /* the caller waits until then for trails about its keys; 0 if it has
+                             * found no such trail */
+    unsigned generation;    /* of the caller's process */
+    plock_connection *connection; /* if served; NULL means that there is room for a new
+                                   * connection */
+    plock_job *job;               /* the job of the worker thread that is in the queue; NULL if
+                                   * another thread is in the queue */
+    /* wakes that other thread; NULL if there was no memory, so that the thread polls */
     plock_waker *waker;
 } plock_turn;
 
@@ -53,13 +57,15 @@ struct plock_pool {
 void plock__pool_start(plock_pool *pool, unsigned limit);
 void plock__pool_clear(plock_pool *pool); /* no connection may be in use */
 
-/* Returns PLOCK_OK with a ready *connection, or with NULL: there is room for a new one. Then the
- * caller makes one and calls plock__pool_add, or gives the room back. Returns PLOCK_AGAIN if all
- * are in use and the turn is in the queue: call again as interest says, or call plock__pool_leave.
+/* Returns PLOCK_OK with a ready *connection, or with NULL if there is room for a new connection.
+ * After NULL, the caller makes a connection and calls plock__pool_add, or gives the room back.
+ * Returns PLOCK_AGAIN if all connections are in use and the turn is in the queue. The caller then
+ * calls again as the interest says, or calls plock__pool_leave.
  *
- * If a connection has a trail about one of the turn's keys, this takes no other one, so that the
- * server executes the two requests in their order. It waits for several such connections, and for
- * one that is in use, but not for long: the user of that one may be waiting for the caller. */
+ * If a connection has a trail about one of the turn's keys, this takes no other connection. The
+ * server then executes the two requests in order. If several connections have such a trail, or if
+ * the only one is in use, the caller waits. It does not wait long, because the connection's user
+ * may be waiting for the caller. */
 PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection **connection,
                                              plock_turn *turn, plock_interest *interest);
 /* Returns an idle connection without a trail, on which a request can leave at once, or NULL. */
@@ -71,8 +77,8 @@ void plock__pool_give_room(plock_pool *pool);
 /* Adds a connection beyond the limit. It is never idle: when it is given back, it is closed. */
 void plock__pool_add_beside(plock_pool *pool, plock_connection *connection);
 
-/* Takes the caller out of the queue. If the caller had been served already, the next one is served
- * instead. Does nothing for a turn that is not in the queue. */
+/* Takes the caller out of the queue. If the caller had been served already, the next caller is
+ * served instead. Does nothing for a turn that is not in the queue. */
 void plock__pool_leave(plock_pool *pool, plock_turn *turn);
 
 /* Gives a connection back. The pool keeps it if it is usable and at rest, and otherwise closes it.

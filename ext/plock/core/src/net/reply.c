@@ -11,7 +11,7 @@
 struct plock_reader {
     redisReader *hiredis;
     size_t fed;          /* bytes since the last whole reply */
-    const char *refused; /* why a value was refused; NULL: none was */
+    const char *refused; /* why a value was refused; NULL if none was */
     bool whole;          /* the reader has returned the values as a reply */
     size_t count, text_used;
     size_t values_max, bytes_max;
@@ -131,8 +131,8 @@ static plock_reader *new_reader(size_t values_max, size_t bytes_max) {
         return NULL;
     }
     reader->hiredis->privdata = reader;
-    /* 0: hiredis never replaces its buffer by a smaller one; version 0.14 aborts if it cannot get
-     * one. plock__reader_feed bounds the buffer */
+    /* 0 keeps hiredis from replacing its buffer by a smaller one, because version 0.14 aborts if
+     * there is no memory for that. plock__reader_feed bounds the buffer. */
     reader->hiredis->maxbuf = 0;
     return reader;
 }
@@ -167,9 +167,9 @@ plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t 
 #define TASK(hiredis) (&(hiredis)->rstack[(hiredis)->ridx])
 #endif
 
-/* Has a bulk string begun that is longer than a reply may be? hiredis reports a bulk string only
- * when all of it has arrived, but this need not wait for that. The task's type is known as soon as
- * hiredis has read the '$'; then the length follows. */
+/* Is the bulk string that has begun longer than a reply may be? hiredis reports a bulk string only
+ * when all of it has arrived, but the length comes first. hiredis knows the task's type as soon as
+ * it has read the '$', and the length follows. */
 static bool announces_too_much(const plock_reader *reader) {
     const redisReader *hiredis = reader->hiredis;
     if (hiredis->ridx < 0 || TASK(hiredis)->type != REDIS_REPLY_STRING) return false;
@@ -182,7 +182,8 @@ static bool announces_too_much(const plock_reader *reader) {
     return false;
 }
 
-/* Has a value begun that RESP2 does not have? hiredis reports it, too, only when it is complete. */
+/* Does RESP2 lack the type of the value that has begun? hiredis reports such a value only when it
+ * is complete, too. */
 static bool awaits_beyond_resp2(const redisReader *hiredis) {
     return hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type);
 }
@@ -222,7 +223,8 @@ bool plock__reader_empty(const plock_reader *reader) { return reader->fed == 0; 
 
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type) {
     if (array->type != PLOCK__ARRAY || i >= array->length) return NULL;
-    for (size_t before = 0; before <= i; before++) /* an array shifts what follows it */
+    for (size_t before = 0; before <= i; before++) /* the elements of an array shift all values
+                                                    * after it */
         if (array[1 + before].type == PLOCK__ARRAY) return NULL;
     return array[1 + i].type == type ? &array[1 + i] : NULL;
 }
@@ -252,8 +254,8 @@ plock_value *plock__value_copy(const plock_value *value) {
 
 /* --- errors of the server --- */
 
-/* Words of a cluster's node that stand somewhere in the error of a script. The cluster was down
- * from the beginning of the script, so its first write failed. */
+/* Recognizes errors of a cluster's node, whose words may stand anywhere in the error of a script.
+ * If the cluster is down, it was down when the script began, so the script has written nothing. */
 static plock_status inside_script(const char *text) {
     if (strstr(text, "access a non local key") || strstr(text, "during rehashing of the slot"))
         return PLOCK_MIGRATING;
@@ -283,15 +285,17 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"DENIED", PLOCK_NOAUTH},
         {"MISCONF", PLOCK_MISCONF},
         {"NOREPLICAS", PLOCK_MISCONF},
-        /* Redis begins these messages with ERR. A password although none is set; a wrong password,
-         * before version 6; a command that the user may not run in a script, since version 7; … */
+        /* Redis begins all of these messages with ERR. The first four mean a password although none
+         * is set, or a wrong password (before version 6). The next two mean a command in a script
+         * that the user may not run (since version 7). */
         {"ERR AUTH ", PLOCK_WRONGPASS},
         {"ERR Client sent AUTH", PLOCK_WRONGPASS},
         {"ERR invalid password", PLOCK_WRONGPASS},
         {"ERR wrong number of arguments for 'auth'", PLOCK_WRONGPASS},
         {"ERR ACL failure in script", PLOCK_NOPERM},
         {"ERR The user executing the script can't ", PLOCK_NOPERM},
-        /* … too many connections; no such database; a database other than 0 on a cluster. */
+        /* The others mean: too many connections; no such database; a database other than 0 on a
+         * cluster; a server that is not in a cluster. */
         {"ERR max number of clients", PLOCK_FULL},
         {"ERR DB index", PLOCK_BAD_CONFIG},
         {"ERR invalid DB index", PLOCK_BAD_CONFIG},
@@ -302,18 +306,19 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
     (void)snprintf(text, sizeof text, "%.*s", (int)value->length, value->text);
     for (char *c = text; *c; c++)
         if (*c < ' ' || *c > '~') *c = ' ';
-    /* "unknown command 'AUTH', with args beginning with: …": the arguments are secret, so cut */
+    /* "unknown command 'AUTH', with args beginning with: …": the arguments may be secret, so cut
+     * them off */
     char *quoted = strstr(text, ", with args");
     if (quoted) *quoted = 0;
     /* Redis 6 wraps an error inside a script: "ERR Error running script (…): @user_script: 3:
-     * -READONLY …". For a missing permission inside a script it has a message of its own. */
+     * -READONLY …". For a missing permission inside a script, Redis 6 has a message of its own. */
     const bool wrapped = !strncmp(text, "ERR Error running script", 24);
     const char *inner = wrapped ? strstr(text, ": -") : NULL, *start = inner ? inner + 3 : text;
     plock_status status = inside_script(text);
     if (wrapped && strstr(text, ": The user executing the script can't ")) status = PLOCK_NOPERM;
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS && status == PLOCK_SERVER; i++) {
         const size_t word = strlen(WORDS[i].word);
-        /* a single word must not be the beginning of a longer one */
+        /* a single word must not be the beginning of a longer word */
         const bool phrase = strchr(WORDS[i].word, ' ');
         if (!strncmp(start, WORDS[i].word, word) &&
             (phrase || start[word] == ' ' || start[word] == 0))

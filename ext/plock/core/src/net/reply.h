@@ -1,5 +1,5 @@
-/* Replies in RESP2. The reader of hiredis fills a flat list of values: no allocation for each
- * value, and none that a hostile server could make large. */
+/* Replies in RESP2. The reader of hiredis fills a flat list of values. Values need no allocation of
+ * their own, and a hostile server cannot cause a large allocation. */
 #ifndef PLOCK__REPLY_H
 #define PLOCK__REPLY_H
 
@@ -12,7 +12,7 @@ enum {
     /* bytes in one reply, headers included */
     PLOCK__REPLY_BYTES_MAX = 16 * 1024,
     PLOCK__REPLY_VALUES_MAX = 256, /* values in one reply */
-    /* the same for the map of a cluster: about 5000 ranges of slots */
+    /* the same for the map of a cluster, enough for about 5000 ranges of slots */
     PLOCK__LARGE_REPLY_BYTES_MAX = 1536 * 1024,
     PLOCK__LARGE_REPLY_VALUES_MAX = 64 * 1024,
     PLOCK__REPLY_DEPTH_MAX = 4, /* arrays in arrays */
@@ -30,7 +30,7 @@ typedef enum plock_type {
 typedef struct plock_value {
     plock_type type;
     int64_t integer; /* of an INTEGER */
-    /* of a STRING, a DONE ("+OK") or an ERROR the number of bytes; of an ARRAY the number of
+    /* for a STRING, a DONE ("+OK") or an ERROR: the number of bytes; for an ARRAY: the number of
      * elements, which follow it in the list */
     size_t length;
     const char *text; /* of a STRING, DONE or ERROR: without a NUL; valid until the next reply */
@@ -40,7 +40,7 @@ typedef struct plock_reader plock_reader;
 
 /* Returns NULL if there is no memory. */
 plock_reader *plock__reader_new(void);
-/* The same with room for a large reply. */
+/* Makes a reader with room for a large reply. Returns NULL if there is no memory. */
 plock_reader *plock__reader_new_large(void);
 void plock__reader_free(plock_reader *reader); /* NULL is allowed */
 
@@ -60,12 +60,12 @@ bool plock__reader_empty(const plock_reader *reader);
  * none, or if it is not of this type. */
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type);
 
-/* Returns what follows a value and all values within it. For an array, the first element is the
- * next value of the list. */
+/* Returns the value that follows this value and all values within it. For an array, that is the
+ * value after its last element. */
 const plock_value *plock__value_after(const plock_value *value);
 
 /* Returns a copy of a reply of plain values, or of one array of them, which plock__free frees.
- * NULL: there is no memory. */
+ * Returns NULL if there is no memory. */
 plock_value *plock__value_copy(const plock_value *value);
 
 /* Returns the status for an error reply, and copies the server's words into error. */

@@ -20,21 +20,23 @@ static name_service *service = getaddrinfo;
 /* One call of getaddrinfo, or of a finder. The resolver thread and all callers that wait for it
  * share the lookup. They change it, and count their references, under the lock. */
 struct plock_lookup {
-    plock_lookup *next; /* in the list of those that run */
+    plock_lookup *next; /* in the list of the lookups that run */
     unsigned references, generation;
     bool done;
-    plock_error so_far;       /* of status PLOCK_OK: the finder has not said anything yet */
-    plock_error error;        /* of status PLOCK_OK if the addresses were found */
-    plock_addresses found;    /* until it is done: those of the resolver when it began */
+    plock_error so_far;       /* its status is PLOCK_OK until the finder writes an error */
+    plock_error error;        /* its status is PLOCK_OK if the addresses were found */
+    plock_addresses found;    /* until the end: the addresses that the resolver had at the
+                               * beginning */
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
-    plock_resolver *resolver; /* whose finder runs; NULL: it has none, or its store is gone */
+    plock_resolver *resolver; /* the resolver whose finder runs; NULL if no finder runs, or if the
+                               * resolver has ended */
     char *host, *port;        /* NULL if a finder runs */
     plock__finder *find;
     plock_config *config; /* for `find` */
 };
 
-/* Those that run. At most one for each name, so that names that hang cost a thread each, however
- * often they are asked for. Under the lock. */
+/* The lookups that run; the lock protects the list. At most one runs for each name, so a name that
+ * hangs costs one thread, however many callers ask for it. */
 static plock_lookup *running;
 
 static void release(plock_lookup *lookup) {
@@ -178,8 +180,8 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     return lookup;
 }
 
-/* In a child the threads of its parent do not exist, so their lookups never end, and are forgotten.
- * With the lock held. */
+/* Returns the lookups of this process. In a child, the parent's threads do not exist, so the
+ * parent's lookups never end. They are forgotten. With the lock held. */
 static plock_lookup *running_here(void) {
     if (running && running->generation != plock__generation()) running = NULL;
     return running;
@@ -190,8 +192,8 @@ static bool is_for(const plock_lookup *lookup, const plock_resolver *resolver) {
     return !strcmp(lookup->host, resolver->host) && !strcmp(lookup->port, resolver->port);
 }
 
-/* Returns the lookup that runs for the same, and sets *joins to true. If none runs, publishes
- * `made` and returns it. */
+/* Returns the lookup that already runs for this resolver's name or finder, and sets *joins to true.
+ * If none runs, publishes `made` and returns it. */
 static plock_lookup *join_or_publish(const plock_resolver *resolver, plock_lookup *made,
                                      bool *joins) {
     plock__enter();
@@ -203,15 +205,15 @@ static plock_lookup *join_or_publish(const plock_resolver *resolver, plock_looku
         if (made->find) made->found = resolver->found;
         made->next = running;
         running = made;
-        made->references++; /* the thread's */
+        made->references++; /* the reference of the thread */
     }
     if (*joins) lookup->references++;
     plock__leave();
     return lookup;
 }
 
-/* Joins the lookup that runs for the same, or starts one. Returns NULL and the error if that
- * fails. */
+/* Joins the lookup that already runs for this resolver's name or finder, or starts one. Returns
+ * NULL and the error if that fails. */
 static plock_lookup *begin(plock_resolver *resolver, plock_error *error) {
     bool joins;
     plock_lookup *lookup = join_or_publish(resolver, NULL, &joins);
@@ -290,7 +292,7 @@ plock_status plock__resolve_by(plock_ns deadline, const char *host, const char *
         const plock_ns now = plock_now();
         if (now >= deadline) break;
         struct pollfd polled = {.fd = interest.fd, .events = interest.events};
-        /* rounded up: a timeout of 0 would spin until the deadline */
+        /* rounded up, because a timeout of 0 would spin until the deadline */
         (void)poll(&polled, 1, (int)((deadline - now) / PLOCK_MILLISECOND) + 1);
     }
     const plock_status status = plock__unresolved_yet(&resolver, lookup, error);

@@ -1,7 +1,7 @@
 /* Finds the addresses of a server: it resolves a host name, or asks sentinels. getaddrinfo(3) has
  * no deadline, so it runs on a thread of its own. At the caller's deadline that thread is
- * abandoned. All callers in a process that ask for the same name and port share one such thread,
- * and so do all callers of one resolver with a finder. */
+ * abandoned. All callers in a process that ask for the same name and port share one such thread.
+ * All callers of a resolver with a finder share one, too. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
@@ -23,29 +23,29 @@ typedef struct plock_address {
 typedef struct plock_addresses {
     unsigned count;
     plock_address list[PLOCK__ADDRESSES_MAX];
-    /* the name and port that a sentinel gave; "": the resolver's own */
+    /* the name and port that a sentinel gave; "" means the resolver's own */
     char host[PLOCK__HOST_MAX], port[6];
 } plock_addresses;
 
 /* Finds the addresses by other means than the host's name. It runs on the resolver's thread, and
- * may block for as long as the config's connect_timeout. `known` is what it found the last time;
- * its host is "" if it has not found anything yet. Meanwhile it may write into *so_far, under the
- * lock, what a caller is told whose time ends before. */
+ * may block for as long as the config's connect_timeout. `known` has the addresses that it found
+ * last, or the host "" if it has found none yet. While it runs, it may write an error into *so_far,
+ * under the lock, for callers whose time ends before. */
 typedef plock_status plock__finder(plock_config *config, const plock_addresses *known,
                                    plock_addresses *found, plock_error *so_far, plock_error *error);
 
 typedef struct plock_lookup plock_lookup;
 
-/* The name of one endpoint. The strings and the config must outlive it. */
+/* The name of one endpoint. The strings and the config must outlive the resolver. */
 typedef struct plock_resolver {
     const char *host, *port; /* NULL if there is a finder */
     plock__finder *find;     /* NULL: the host is resolved */
     plock_config *config;    /* for `find` */
-    /* Called with the lock held when the finder has found another address than before; NULL: none
-     */
+    /* Called with the lock held when the finder has found another address than before. May be
+     * NULL. */
     void (*moved)(void *of);
     void *of;              /* for `moved` */
-    plock_addresses found; /* by the finder, lately; under the lock */
+    plock_addresses found; /* the addresses that the finder found last; under the lock */
 } plock_resolver;
 
 /* Do both have the same host and port, as a finder names them, or an address in common? */
@@ -54,27 +54,28 @@ bool plock__same_server(const plock_addresses *one, const plock_addresses *other
 /* Reads an address literal. Returns false if the host is a name. */
 bool plock__read_literal(const char *host, const char *port, plock_addresses *found);
 
-/* *lookup is NULL at the first call. After PLOCK_AGAIN, call again as interest says. An address
- * literal needs no lookup. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS,
- * PLOCK_NO_MEMORY or a failure of the finder; except after PLOCK_AGAIN, *lookup is NULL then. */
+/* Finds the addresses. *lookup must be NULL at the first call. After PLOCK_AGAIN, the caller calls
+ * again as the interest says. After any other result, *lookup is NULL. An address literal needs no
+ * lookup. Returns PLOCK_OK, PLOCK_AGAIN, PLOCK_RESOLVE, PLOCK_DESCRIPTORS, PLOCK_NO_MEMORY or a
+ * failure of the finder. */
 PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_lookup **lookup,
                                            plock_addresses *found, plock_interest *interest,
                                            plock_error *error);
 
-/* For a caller whose time ends after PLOCK_AGAIN: why nothing has been found so far. Returns the
- * finder's failure, or PLOCK_RESOLVE. */
+/* Reports why nothing has been found so far, for a caller whose time ends after PLOCK_AGAIN.
+ * Returns the finder's failure, or PLOCK_RESOLVE. */
 PLOCK_MUST_USE plock_status plock__unresolved_yet(const plock_resolver *resolver,
                                                   const plock_lookup *lookup, plock_error *error);
 
-/* For a caller that no longer waits. Sets *lookup to NULL. */
+/* Gives up a lookup that the caller no longer waits for. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);
 
-/* Ends the resolver: a lookup that runs for it forgets it. One without a finder may also be left as
- * it is. */
+/* Ends the resolver. A lookup that runs for it forgets it. A resolver without a finder need not be
+ * ended. */
 void plock__resolver_clear(plock_resolver *resolver);
 
-/* Resolves a name, and waits until the deadline, for a finder. Returns PLOCK_OK, PLOCK_RESOLVE,
- * PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY. */
+/* Resolves a name for a finder. This waits for the result until the deadline. Returns PLOCK_OK,
+ * PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__resolve_by(plock_ns deadline, const char *host, const char *port,
                                               plock_addresses *found, plock_error *error);
 

@@ -8,21 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the other sentinels have once one has answered. If it names another primary than the
- * known one, they have half of the whole time: a sentinel that is cut off must not send the process
- * away because the others are slow. The other half is for what follows: to resolve names, to ask
- * servers for their roles, and to connect. */
+/* How long the other sentinels have to answer after the first answer. They have half of the whole
+ * time if the answer names another primary than the known one. A sentinel that is cut off must not
+ * send this process to a wrong server while the others are slow. The second half of the time is for
+ * resolving names, asking servers for their roles, and connecting. */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
                "all sentinels of a URL can be asked");
 
-/* On the heap, as its inquiry demands. */
+/* Must be on the heap, because its inquiry must. */
 typedef struct search {
-    plock_inquiry inquiry; /* first, so that both are one address */
+    plock_inquiry inquiry; /* the first field, so that an inquiry's address is its search's
+                            * address */
     const plock_sentinels *sentinels;
     const plock_addresses *known;
-    plock_addresses named[PLOCK__ASKED_MAX]; /* what each one told; a name may not be resolved */
+    plock_addresses named[PLOCK__ASKED_MAX]; /* the server that each sentinel named; the name may
+                                              * not be resolved yet */
 } search;
 
 /* --- one sentinel --- */
@@ -34,7 +36,7 @@ plock_status plock__sentinel_ask(plock_connection *connection, const char *prima
     return plock__connection_send(connection, 3, words, error);
 }
 
-/* Copies an element of the answer. Returns false if it is no text, or too long. */
+/* Copies an element of the answer. Returns false if it is not a text, or is too long. */
 static bool copy(const plock_value *answer, size_t element, char *to, size_t room) {
     const plock_value *text = plock__element(answer, element, PLOCK__STRING);
     if (!text || text->length == 0 || text->length >= room) return false;
@@ -72,14 +74,14 @@ static plock_status read_name(plock_inquiry *inquiry, plock_question *q,
     return plock__sentinel_read(answer, &search_of(inquiry)->named[q - inquiry->list], &q->error);
 }
 
-/* --- all of them --- */
+/* --- all sentinels --- */
 
 static bool answered(const search *s, unsigned number) {
     const plock_question *q = &s->inquiry.list[number];
     return q->state == PLOCK__QUESTION_ENDED && !q->error.status;
 }
 
-/* How many sentinels have named what this one has. */
+/* Returns how many sentinels have named the same server as this sentinel, including this one. */
 static unsigned votes_for(const search *s, unsigned number) {
     unsigned votes = 0;
     for (unsigned i = 0; answered(s, number) && i < s->inquiry.count; i++)
@@ -138,14 +140,15 @@ static plock_status not_found(const search *s, plock_error *error) {
     return plock__inquiry_failure(inquiry, "sentinel", error);
 }
 
-/* For callers whose time ends before that of the search. */
+/* Publishes the failure so far, for callers whose time ends before the search does. */
 static void tell_so_far(const search *s) {
     plock_error error;
     error.status = not_found(s, &error);
     plock__inquiry_publish(&s->inquiry, &error);
 }
 
-/* Asks until enough sentinels have answered. Returns what most of them have named, or NULL. */
+/* Asks until enough sentinels have answered. Returns the server that most of them have named, or
+ * NULL. */
 static plock_addresses *listen_to_all(search *s, bool *enough) {
     plock_inquiry *inquiry = &s->inquiry;
     const plock_ns began_at = plock_now(), deadline = inquiry->deadline;
@@ -177,16 +180,16 @@ static plock_addresses *listen_to_all(search *s, bool *enough) {
     }
 }
 
-/* --- if they do not agree --- */
+/* --- if the sentinels do not agree --- */
 
 /* Has a server said that it is a primary? */
 static bool is_primary(const plock_question *q) {
     return q->state == PLOCK__QUESTION_ENDED && !q->error.status;
 }
 
-/* Asks the servers for their roles, as each connection to them does. Returns the first one that is
- * a primary. Those before it have as long as the other sentinels had. Without a primary, returns
- * the count. */
+/* Connects to the servers. Each connection asks its server for its role. Returns the index of the
+ * first server that is a primary, or the count if there is none. After one server has said that it
+ * is a primary, the servers before it in the list have PATIENCE to say so, too. */
 static unsigned first_primary(plock_inquiry *servers) {
     plock_ns patient_until = servers->deadline;
     for (;;) {
@@ -209,7 +212,8 @@ static unsigned first_primary(plock_inquiry *servers) {
     }
 }
 
-/* As many sentinels have named one server as another. */
+/* Chooses between servers that equally many sentinels have named. Returns the first one that says
+ * it is a primary, or NULL. */
 static plock_addresses *break_tie(search *s, plock_config *config, unsigned votes) {
     plock_addresses *tied[PLOCK__ASKED_MAX] = {NULL};
     plock_error ignored;
@@ -235,8 +239,9 @@ static plock_addresses *break_tie(search *s, plock_config *config, unsigned vote
     return chosen;
 }
 
-/* They may know one server by several names. Otherwise the servers are asked. Without an answer the
- * first one of the URL decides. */
+/* Decides if the sentinels do not agree. They may know one server by several names, so the names
+ * are resolved first. If that does not help, the servers are asked. If no server is a primary, the
+ * first sentinel of the URL decides between the servers that were named most often. */
 static plock_addresses *decide(search *s, plock_config *config) {
     unsigned votes;
     resolve_all(s);

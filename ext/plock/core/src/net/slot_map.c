@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long a node that was asked is waited for before the next one is asked, too. */
+/* How long to wait for the answer of a node before the next node is asked, too. */
 static const plock_ns STAGGER = 50 * PLOCK_MILLISECOND;
 
 bool plock__name_node(plock_node_name *name, plock_text host, long port) {
@@ -28,7 +28,7 @@ bool plock__same_node(const plock_node_name *one, const plock_node_name *other) 
 
 /* --- the answer to CLUSTER SLOTS --- */
 
-/* Returns the number of the node in the map, which is 0 if it has no room. */
+/* Returns the number of the node in the map, or 0 if the map has no room. */
 static uint16_t number_of(plock_slot_map *map, const plock_node_name *name) {
     for (unsigned i = 0; i < map->count; i++)
         if (plock__same_node(&map->nodes[i], name)) return (uint16_t)(i + 1);
@@ -37,14 +37,14 @@ static uint16_t number_of(plock_slot_map *map, const plock_node_name *name) {
     return (uint16_t)map->count;
 }
 
-/* A node that does not know its own address, or must not tell it, names none. Then it has the host
- * by which it was asked. */
+/* A node that does not know its own address, or must not tell it, names no host. Its host is then
+ * the one to which the question was sent. */
 static bool is_unknown(const plock_value *host) {
     return host->type == PLOCK__NIL || host->length == 0 ||
            (host->length == 1 && *host->text == '?');
 }
 
-/* {first slot, last slot, {host, port, …} of the primary, replicas …} */
+/* Reads {first slot, last slot, {host, port, …} of the primary, replicas …}. */
 static bool read_range(plock_slot_map *map, const plock_value *range,
                        const plock_node_name *asked) {
     const plock_value *first = range + 1, *last = range + 2, *node = range + 3;
@@ -81,14 +81,15 @@ static plock_status read_map(plock_slot_map *map, const plock_value *answer,
                                "an answer that no cluster gives to CLUSTER SLOTS");
 }
 
-/* --- asking for it --- */
+/* --- asking for the map --- */
 
 _Static_assert((int)PLOCK__MAP_ASKED_MAX <= (int)PLOCK__ASKED_MAX,
                "all nodes of a load can be asked");
 
-/* On the heap, as its inquiry demands. */
+/* Must be on the heap, because its inquiry must. */
 typedef struct search {
-    plock_inquiry inquiry; /* first, so that both are one address */
+    plock_inquiry inquiry; /* the first field, so that an inquiry's address is its search's
+                            * address */
     const plock_node_name *nodes;
     plock_slot_map *map;
     plock_ns next_at; /* when the next node is asked */
@@ -106,7 +107,7 @@ static plock_status read_answer(plock_inquiry *inquiry, plock_question *q,
     return read_map(s->map, answer, &s->nodes[q - inquiry->list], &q->error);
 }
 
-/* Returns true if one of them has told the map. */
+/* Returns true if one of the nodes has answered with the map. */
 static bool step_all(search *s) {
     plock_inquiry *inquiry = &s->inquiry;
     const plock_ns now = plock_now();

@@ -19,10 +19,10 @@ typedef struct plock_transport_operations {
                          plock_error *);
     plock_status (*write)(plock_transport *, const char *, size_t, size_t *sent, plock_interest *,
                           plock_error *);
-    /* Fills the interest in bytes to read. */
+    /* Makes the interest wait for bytes to read. */
     void (*expect)(plock_transport *, plock_interest *);
     /* The number of bytes that the transport has read from the descriptor but not returned yet.
-     * poll(2) does not report them, so read before you wait. NULL: there are never any. */
+     * poll(2) does not report them, so read before you wait. NULL if there are never such bytes. */
     size_t (*pending)(const plock_transport *);
     /* Returns false if the other side has closed an idle connection, or if there are unexpected
      * bytes. */
@@ -46,16 +46,17 @@ plock_transport *plock__tls_transport(const plock_config *config, plock_resolver
                                       struct ssl_ctx_st *context);
 
 /* Returns the context for all connections with this config, which keeps it. The first call reads
- * the certificates, which may be out of reach later. If that fails, the next call reads again.
- * Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. Not with the lock held. */
+ * the certificates, because they may be out of reach later. If that fails, the next call reads them
+ * again. Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. Must not be called with the lock
+ * held. */
 PLOCK_MUST_USE plock_status plock__tls_context(struct ssl_ctx_st **context, plock_config *config,
                                                plock_error *error);
 
-/* For the config. */
+/* Frees a context, when its config is freed. */
 void plock__tls_context_free(struct ssl_ctx_st *context);
 
-/* For the TLS transport, which reads and writes on the socket of the transport below it. Returns -1
- * if no socket is open. */
+/* Returns the descriptor, or -1 if no socket is open. For the TLS transport, which reads and writes
+ * on the socket of the transport below it. */
 int plock__socket_descriptor(const plock_transport *socket);
 
 /* Reads as recv(2) does, and never blocks. */
@@ -64,10 +65,10 @@ ssize_t plock__socket_read(plock_transport *socket, char *buffer, size_t size);
 /* The number of bytes that were read ahead and not returned yet. */
 size_t plock__socket_pending(const plock_transport *socket);
 
-/* Fills the interest in bytes on the socket. */
+/* Makes the interest wait for bytes on the socket. */
 void plock__socket_expect(plock_transport *socket, plock_interest *interest);
 
-/* The name of the host that it is connected to. */
+/* Returns the name of the host that the socket is connected to. */
 const char *plock__socket_host(const plock_transport *socket);
 
 #endif

@@ -19,12 +19,13 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-/* A listening Unix socket with a full backlog refuses with EAGAIN, and does not report when there
- * is room. */
+/* A Unix socket with a full backlog refuses a connection with EAGAIN, and poll(2) does not report
+ * when there is room. connect_step tries again after this pause. */
 static const plock_ns BACKLOG_PAUSE = 2 * PLOCK_MILLISECOND;
 
-/* How long a read ahead may sleep, in milliseconds, how long it takes at most with the looks before
- * the sleep, and how much it reads: more than the answer of a lock. */
+/* READ_AHEAD_MS is how long a read ahead may sleep. READ_AHEAD_MOST_MS is how long it takes at
+ * most, including the looks before the sleep. AHEAD_ROOM is how many bytes it reads at most, which
+ * is more than an answer about a lock has. */
 enum { READ_AHEAD_MS = 10, READ_AHEAD_MOST_MS = 11, AHEAD_ROOM = 256 };
 
 typedef struct socket_transport {
@@ -37,12 +38,12 @@ typedef struct socket_transport {
     unsigned next; /* the index of the address to try */
     int fd;        /* -1: no socket is open */
     plock_ns address_deadline;
-    /* While it connects, the socket never blocks. After that, recv(2) sleeps in it for
-     * READ_AHEAD_MS at most; all other calls say that they do not wait. */
+    /* May recv(2) sleep on the socket, for READ_AHEAD_MS at most? While the socket connects, it
+     * never blocks. All calls that must not wait say so by MSG_DONTWAIT. */
     bool blocks;
-    bool slow; /* nothing came in that time, so the rest of the wait is a poll */
+    bool slow; /* nothing came within READ_AHEAD_MS, so the rest of the wait is in poll(2) */
     plock__answers answers;
-    int ahead_failed; /* errno of the last read ahead; 0: it did not fail */
+    int ahead_failed; /* errno of the last read ahead; 0 if it did not fail */
     unsigned ahead_from, ahead_to;
     char ahead[AHEAD_ROOM]; /* bytes that were read and not returned yet */
 } socket_transport;
@@ -79,8 +80,8 @@ static plock_status find_addresses(socket_transport *s, plock_interest *interest
 
 static void set_options(int fd, int family) {
     const int on = 1;
-    /* No failure of these options matters: they only make the connection faster, or show its loss
-     * sooner. */
+    /* A failure does not matter, because these options only make the connection faster, or show its
+     * loss sooner. */
     if (family != AF_UNIX) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -124,7 +125,7 @@ static void describe(const socket_transport *s, const plock_address *address, ch
             host, port);
 }
 
-/* Records why this address failed, in case no other one works. */
+/* Records why this address failed, in case no other address works. */
 static plock_status refused(const socket_transport *s, const plock_address *address,
                             const char *why, int code, plock_error *error) {
     char doing[160];
@@ -133,7 +134,8 @@ static plock_status refused(const socket_transport *s, const plock_address *addr
     return plock__fail(error, PLOCK_CONNECT, "%s: %s", doing, why);
 }
 
-/* Returns false if it cannot be had: then the socket does not block, as before. */
+/* Lets recv(2) on this socket sleep. Returns false if that fails; then the socket never blocks, as
+ * before. */
 static bool let_block(int fd) {
     const struct timeval most = {.tv_usec = READ_AHEAD_MS * 1000};
     const int flags = fcntl(fd, F_GETFL);
@@ -191,7 +193,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
 
 static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
-/* Returns whether anything came: bytes, the end of the connection or an error. */
+/* Returns true if anything came: bytes, the end of the connection or an error. */
 static bool receive(socket_transport *s, int flags) {
     const ssize_t n = recv(s->fd, s->ahead, sizeof s->ahead, flags);
     s->ahead_from = 0;
@@ -202,7 +204,7 @@ static bool receive(socket_transport *s, int flags) {
 
 static bool look(void *transport) { return receive(transport, MSG_DONTWAIT); }
 
-/* Keeps what it reads, and an error, for the next read. */
+/* Keeps the bytes that it reads, or the error, for the next read. */
 static plock_status read_ahead(const plock_interest *interest) {
     socket_transport *s = interest->source;
     if (interest->fd != s->fd ||

@@ -27,16 +27,17 @@ typedef struct tls_transport {
     SSL_CTX *context;
     SSL *ssl; /* NULL until the socket is connected */
     bool handshaken;
-    bool answered; /* has the server sent any bytes of its own? */
+    bool answered; /* has the server sent any bytes after the handshake? */
 } tls_transport;
 
 static tls_transport *of(plock_transport *transport) { return (tls_transport *)(void *)transport; }
 
 /* OpenSSL keeps state for every thread that calls it. If such a thread ends while exit() runs,
- * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps
- * threads for seconds, so each step frees this state at its end. The functions that free a
- * transport do not call this: they create no state, and they may run in a garbage collection while
- * another library uses OpenSSL on this thread. */
+ * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps ended
+ * threads alive for seconds, so one of them may well end while exit() runs. Each step therefore
+ * frees this state at its end. The functions that free a transport do not call this. They create no
+ * state, and they may run in a garbage collection while another library uses OpenSSL on this
+ * thread. */
 static plock_status leave(plock_status status) {
     OPENSSL_thread_stop();
     return status;
@@ -133,7 +134,7 @@ static plock_status load_trust(SSL_CTX *context, const plock_config *config, plo
     return PLOCK_OK;
 }
 
-/* OpenSSL would ask for a key's passphrase on the terminal, and block. */
+/* Without this, OpenSSL would ask for a key's passphrase on the terminal, and block. */
 static int no_passphrase(char *buffer, int size, int writing, void *context) {
     (void)buffer, (void)size, (void)writing, (void)context;
     return 0;
@@ -174,8 +175,8 @@ static plock_status make_context(SSL_CTX **out, const plock_config *config, ploc
     return leave(status);
 }
 
-/* Reading certificates takes milliseconds, so this does it without the lock. Of several threads
- * that read them at the same time, the first one that succeeds does so for all. */
+/* Reading certificates takes milliseconds, so this does it without the lock. If several threads
+ * read them at the same time, all use the context of the first thread that succeeds. */
 plock_status plock__tls_context(SSL_CTX **context, plock_config *config, plock_error *error) {
     SSL_CTX *made = NULL;
     plock__enter();
@@ -213,7 +214,7 @@ static plock_status start(tls_transport *t, plock_error *error) {
     t->ssl = SSL_new(t->context);
     BIO *bio = t->ssl ? socket_bio(t->socket) : NULL;
     if (!bio) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
-    SSL_set_bio(t->ssl, bio, bio); /* SSL now owns it */
+    SSL_set_bio(t->ssl, bio, bio); /* `ssl` now owns the BIO */
     SSL_set_connect_state(t->ssl);
     const char *name = t->config->server_name;
     if (!set_name(t->ssl, name && *name ? name : plock__socket_host(t->socket)))
@@ -222,7 +223,8 @@ static plock_status start(tls_transport *t, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* For an answer that is not TLS. Most often it comes from a port of Redis without TLS. */
+/* Ends the message if the answer is not TLS. Most often such an answer comes from a port of Redis
+ * without TLS. */
 static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on this port "
                                    "(use redis://, or the port that tls-port names)";
 
@@ -258,7 +260,7 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
     const bool plain =
         !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
     char text[120];
-    /* The server has accepted us, and will again: only this connection is spoilt. */
+    /* The server has accepted us, and will do so again. Only this connection is broken. */
     if (t->answered)
         return plock__fail(error, PLOCK_DISCONNECTED, "the connection broke: TLS: %s",
                            reason(text, sizeof text));
@@ -318,7 +320,8 @@ static void expect(plock_transport *transport, plock_interest *interest) {
     plock__socket_expect(of(transport)->socket, interest);
 }
 
-/* The unread rest of a record. OpenSSL reads whole records from the socket, one at a time. */
+/* Counts the unread rest of a record, too, because OpenSSL reads whole records from the socket, one
+ * at a time. */
 static size_t pending(const plock_transport *transport) {
     const tls_transport *t = (const tls_transport *)(const void *)transport;
     const int bytes = SSL_pending(t->ssl);
@@ -348,7 +351,7 @@ static void abandon(plock_transport *transport) {
 
 static void destroy(plock_transport *transport) {
     tls_transport *t = of(transport);
-    SSL_free(t->ssl); /* sends nothing: only SSL_shutdown does */
+    SSL_free(t->ssl); /* sends nothing; only SSL_shutdown would */
     t->socket->does->destroy(t->socket);
     SSL_CTX_free(t->context);
     plock__free(t);

@@ -92,7 +92,7 @@ void plock__agenda_take(plock__agenda *agenda, plock__job_list *jobs) {
 
 void plock__agenda_schedule(plock__agenda *agenda, plock_job *job) {
     if (job->progress != PLOCK__JOB_RESTS && job->progress != PLOCK__JOB_STEPPED) return;
-    /* the parent's jobs stay in the parent's agenda */
+    /* a job of the parent process is not in this agenda */
     if (job->generation != plock__generation()) return;
     plock__heap_remove(&agenda->resting, &job->moment);
     make_due(agenda, job);

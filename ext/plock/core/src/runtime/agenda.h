@@ -1,5 +1,6 @@
-/* The agenda: the jobs that the worker thread has, those that are due and the others. A job that
- * rests costs nothing until its moment comes or it is scheduled. All functions require the lock. */
+/* The agenda has the jobs of the worker thread. Each job is due, is being stepped, or rests. A job
+ * that rests costs nothing until its moment comes or it is scheduled. All functions require the
+ * lock. */
 #ifndef PLOCK__AGENDA_H
 #define PLOCK__AGENDA_H
 
@@ -14,46 +15,49 @@ typedef struct plock__job_list {
 void plock__jobs_append(plock__job_list *list, plock_job *job);
 /* Moves all jobs of `from` to the end of `to`. */
 void plock__jobs_append_all(plock__job_list *to, plock__job_list *from);
-/* Removes the first job, and returns it; NULL: the list is empty. */
+/* Removes the first job, and returns it. Returns NULL if the list is empty. */
 plock_job *plock__jobs_pop(plock__job_list *list);
 
 typedef struct plock__agenda {
     plock__job_list due;
     plock__heap resting;
     plock_job *checked; /* the jobs with an `idle` function */
-    unsigned count;     /* of all jobs */
+    unsigned count;     /* the number of all jobs */
     unsigned due_count;
-    unsigned busy; /* the jobs without such a function */
+    unsigned busy; /* the number of jobs without an `idle` function */
 } plock__agenda;
 
-/* Takes over new jobs, all due, and empties the list. */
+/* Moves new jobs from the list into the agenda, and makes all of them due. */
 void plock__agenda_take(plock__agenda *agenda, plock__job_list *jobs);
 
 /* Makes a resting job due. A job that is being stepped will be stepped once more. */
 void plock__agenda_schedule(plock__agenda *agenda, plock_job *job);
 
-/* Returns the next job to step; NULL: there is none now. *due: how many of the due jobs this round
- * still steps. A job whose moment has come by `now` is stepped, too. */
+/* Returns the next job to step in this round, or NULL if there is none. First come the jobs that
+ * were due when the round began; *due counts those that are left. Then come the jobs whose moment
+ * has come by `now`. */
 plock_job *plock__agenda_next(plock__agenda *agenda, unsigned *due, plock_ns now);
 
-/* The job has been stepped, and rests until the moment. If that is not after `now`, the job is due
- * in the next round. */
+/* Makes a job that has been stepped rest until the moment. If the moment is not after `now`, the
+ * job is due in the next round. */
 void plock__agenda_rest(plock__agenda *agenda, plock_job *job, plock_ns moment, plock_ns now);
 
-/* The job, which has just been stepped, has ended. */
+/* Removes a job that has just ended in its step. */
 void plock__agenda_drop(plock__agenda *agenda, plock_job *job);
 
-/* Removes any job, and returns it; NULL: there is none. Once this has been called, no job of the
- * agenda is stepped any more, until this has returned NULL. */
+/* Removes any job, and returns it. Returns NULL if there is none. After the first call, the caller
+ * must call this until it returns NULL, and step no job until then. */
 plock_job *plock__agenda_empty(plock__agenda *agenda);
 
-/* Moves all jobs of `from` to `to`, in a few instructions, for plock__agenda_empty. */
+/* Moves all jobs of `from` to `to` in a few instructions. Only plock__agenda_empty may use `to`
+ * then. */
 void plock__agenda_put_away(plock__agenda *to, plock__agenda *from);
 
-/* Returns when the next job must be stepped, 0 if one is due, PLOCK_NEVER if none will be. */
+/* Returns the moment at which a job must be stepped next: 0 if a job is due now, PLOCK_NEVER if no
+ * job has a moment. */
 plock_ns plock__agenda_when(const plock__agenda *agenda);
 
-/* Returns for how long all jobs may wait without a step; 0: not at all. */
+/* Returns for how long all jobs may wait without a step, or 0 if some job may not wait. */
 plock_ns plock__agenda_idle(const plock__agenda *agenda);
 
 #ifdef PLOCK_TESTING

@@ -10,13 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* About what it costs to fall asleep and to be woken on an idle processor of a virtual machine. */
+/* About the time that a thread takes to fall asleep and wake on an idle processor of a virtual
+ * machine. */
 static const plock_ns SPAN = PLOCK_MILLISECOND / 10;
 
-/* More looks than there is time for, if the clock does not stand still. */
+/* Ends the polling if the clock stands still. Otherwise the time is over before so many looks. */
 enum { LOOKS_MOST = 10000 };
 
-/* If no answer ever comes within the span, so many waits that do not poll follow one that does. */
+/* The most waits in a row that do not poll, however late the answers come. */
 enum { SKIPPED_MOST = 1023 };
 
 /* --- the other threads --- */
@@ -37,8 +38,8 @@ long plock__running_threads(void) {
 #endif
     long count = 0;
 #ifdef PLOCK__LOADAVG
-    char text[128] = ""; /* "0.26 1.04 1.67 2/345 6789": two of 345 threads */
-    plock__begin_step(); /* a child would keep the descriptor */
+    char text[128] = ""; /* "0.26 1.04 1.67 2/345 6789": 2 of 345 threads run */
+    plock__begin_step(); /* prevents a fork, after which the child would keep the descriptor */
     const int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     const ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) (void)close(fd);
@@ -50,7 +51,8 @@ long plock__running_threads(void) {
     return count;
 }
 
-/* Is there a processor for each thread that wants one? The answer of 50 ms ago is good enough. */
+/* Is there a processor for each thread that wants one? An answer that is up to 50 ms old is good
+ * enough. */
 static bool have_room(void) {
     const plock_ns moment = plock_now();
     plock_ns last = atomic_load(&counted_at);
@@ -64,7 +66,8 @@ static bool have_room(void) {
 
 /* --- the answer --- */
 
-/* An answer that comes late came while another thread had the processor. */
+/* Returns true if the answer came within the span. A late answer does not count, because another
+ * thread had the processor in between. */
 static bool comes_soon(bool (*look)(void *), void *context, bool *found) {
     const plock_ns end = plock_now() + SPAN;
     plock_ns looked_at = 0;

@@ -6,7 +6,8 @@
 
 #include <stddef.h>
 
-/* Waits for events of a descriptor, and not for those of another one that was set before. */
+/* Makes the interest wait for events of this descriptor. Clears `read_ahead`, which may belong to
+ * another descriptor. */
 static inline void plock__interest_set(plock_interest *interest, int fd, short events) {
     interest->fd = fd;
     interest->events = events;

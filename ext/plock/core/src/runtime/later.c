@@ -6,21 +6,22 @@
 #include "base/process.h"
 #include "runtime/worker.h"
 
-/* A lease younger than this is not watched. If it is broken before that, its loss is noticed within
- * half a second anyway. */
+/* A lease younger than this is not watched. If such a lease is broken, its loss is still noticed
+ * within half a second. */
 static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
 
-/* New leases may come soon, and until then the job costs no more than a sleeping thread. */
+/* The job ends after the list has been empty for this long. New leases may come soon, and a job
+ * that waits costs no more than a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
-/* Under the lock. */
+/* The lock protects these variables. */
 static plock_job *at_work;
-static plock__heap dates;   /* of the entries that have one */
+static plock__heap dates;   /* of the entries that have a date */
 static unsigned entries;    /* with and without a date */
 static plock_ns looks_at;   /* when the job looks next; the look may turn out to be unnecessary */
 static plock_ns last_span;  /* how far ahead the last date was when it was set */
 static bool used;           /* has a date been set since the last look? */
-static plock_ns idle_since; /* when the list became empty; PLOCK_NEVER: it is not */
+static plock_ns idle_since; /* when the list became empty; PLOCK_NEVER if it is not */
 
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
     const plock_ns halfway = now + (renew_at - now) / 2, latest = plock_after(now, LEFT_ALONE);
@@ -41,7 +42,7 @@ void plock__later_leave(plock_later *later) {
     later->listed = false;
     entries--;
     plock__heap_remove(&dates, &later->date);
-    /* while no entry had a date, the job has rested, and counts from now on */
+    /* while no entry had a date, the job rested; its idle time begins now */
     if (!entries && looks_at == PLOCK_NEVER) idle_since = plock_now();
 }
 
@@ -74,7 +75,8 @@ static plock_ns next_look(plock_ns now) {
 /* --- the job of the worker thread --- */
 
 /* Returns true if the list has been empty for a while. Otherwise lowers *at to the next moment at
- * which that may be true: an entry without a date may leave, and does not wake the job. */
+ * which that may be true. The job must look then, because an entry without a date does not wake it
+ * when it leaves. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (entries > 0 || used)
         idle_since = PLOCK_NEVER;

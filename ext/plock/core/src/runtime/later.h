@@ -1,6 +1,5 @@
-/* Work that begins later, unless it is cancelled before: the renewal of leases that are renewed
- * automatically. Most leases are released before that, so an entry and its removal usually wake no
- * thread. */
+/* Work that begins later unless it is cancelled: the automatic renewal of leases. Most leases are
+ * released before their renewal begins, so an entry and its removal usually wake no thread. */
 #ifndef PLOCK__LATER_H
 #define PLOCK__LATER_H
 
@@ -14,8 +13,9 @@ typedef struct plock_later plock_later;
 /* An entry in the list of later work, embedded in the struct of its lease or watch. */
 struct plock_later {
     bool listed;
-    plock__heap_entry date; /* in the heap as long as it has a date */
-    /* called with the lock held, right before `begin`, to keep the entry alive until it returns */
+    plock__heap_entry date; /* in the heap if the entry has a date */
+    /* called with the lock held, right before `begin`, to keep the entry alive until `begin`
+     * returns */
     void (*keep)(plock_later *);
     void (*begin)(plock_later *); /* called in the worker thread or a follower, without the lock */
 };
@@ -24,7 +24,7 @@ struct plock_later {
  * work. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_DESCRIPTORS. */
 PLOCK_MUST_USE plock_status plock__later_enter(plock_later *later, plock_error *error);
 
-/* Sets the date of a listed entry, unless it has an earlier one. With the lock held. */
+/* Sets the date of a listed entry, unless the entry has an earlier date. With the lock held. */
 void plock__later_by(plock_later *later, plock_ns due);
 
 /* Removes the entry, so that its work does not begin. With the lock held, in the process that added

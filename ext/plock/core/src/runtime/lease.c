@@ -114,7 +114,7 @@ plock_place_in_turn plock_lease_turn(plock_lease *lease) {
                                  .busy = is_busy};
 }
 
-/* --- its state, without I/O --- */
+/* --- the lease's state, without I/O --- */
 
 bool plock_lease_valid(const plock_lease *lease) {
     return plock_lease_held(lease) && lease->kind->valid(lease);

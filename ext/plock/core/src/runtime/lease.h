@@ -16,7 +16,8 @@ typedef struct plock_lease_kind {
     void (*hurry)(plock_lease *lease, plock_ns deadline);
     void (*cancel)(plock_lease *lease);
     void (*let_go)(plock_lease *lease, plock_ns keep);
-    plock_status (*release_trailing)(plock_lease *lease, plock_ns keep); /* NULL: it has none */
+    plock_status (*release_trailing)(plock_lease *lease, plock_ns keep); /* NULL if the kind has
+                                                                          * none */
     plock_ns (*budget)(const plock_lease *lease, bool releases);
     void (*free)(plock_lease *lease);
     bool (*busy)(const plock_lease *lease); /* is an operation on the held lease under way? */
@@ -28,16 +29,17 @@ typedef struct plock_lease_kind {
     char (*mode)(const plock_lease *lease);
 } plock_lease_kind;
 
-/* The first member of each kind's struct. */
+/* The struct of each kind begins with this one. */
 struct plock_lease {
     const plock_lease_kind *kind;
     plock_text key;
     uint64_t id;
-    unsigned generation; /* of the process that acquired it */
+    unsigned generation; /* of the process that acquired the lease */
     bool held, contended;
     int64_t fence;
     plock_ns ttl, acquired_at, waited;
-    plock_place_in_turn *turns; /* the threads that use it next, in order (plock/turn.h) */
+    plock_place_in_turn *turns; /* the threads that will use the lease next, in order
+                                 * (plock/turn.h) */
     plock_error error;
 };
 

@@ -7,10 +7,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Under the lock. */
+/* The lock protects these variables. */
 static plock_notice *first, **last = &first;
 static plock_waker *listener_waker;
-/* A bit for each kind. */
+/* One bit for each kind of notice. */
 static atomic_uint unwanted = 1u << PLOCK_RENEWED | 1u << PLOCK_EXPIRED;
 
 void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
@@ -49,7 +49,7 @@ int plock_notice_descriptor(void) {
     if (!listener_waker) {
         listener_waker = made;
         made = NULL;
-        /* there may have been notices, or a plock_notice_wake, before there was a waker */
+        /* notices or a plock_notice_wake may have come before there was a waker */
         plock_waker_wake(listener_waker);
     }
     const int descriptor = plock_waker_descriptor(listener_waker);

@@ -1,6 +1,6 @@
 /* A single system call, futex_waitv, replaces a pipe, its descriptor and a thread that reads it. A
- * hand-off between processes spends most of its time on cache misses, so the shorter path counts.
- */
+ * hand-off between processes spends most of its time on cache misses, so a shorter path saves
+ * time. */
 #include "runtime/parking_slot.h"
 
 #include "base/platform.h"
@@ -40,7 +40,8 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
                                plock_status *status) {
     const plock__parking_slot *parking_slot = interest->parking_slot;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
-    plock_have_led(); /* the worker thread watches everything but the word */
+    plock_have_led(); /* this thread watches only the word, so the worker thread must watch the
+                       * rest */
     plock__nap nap;
     struct futex_waitv words[WORDS];
     plock__nap_begin(&nap, parking_slot->waker, interrupt);
@@ -55,8 +56,8 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
                         interest->deadline == PLOCK_NEVER ? NULL : &end, CLOCK_MONOTONIC);
     const int code = woken < 0 ? errno : 0;
     /* If the word has changed, its writer has just written to the page, so the page exists. After
-     * any other sleep the file may have been truncated, and only is_there permits a write to
-     * `asleep`. EFAULT: the file was truncated before this thread slept. */
+     * any other sleep the file may have been truncated, so this thread writes to `asleep` only if
+     * is_there returns true. EFAULT: the file was truncated before this thread slept. */
     const bool changed = woken == WORD || code == EAGAIN;
     if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);

@@ -1,4 +1,4 @@
-/* A place in shared memory where one process sleeps until another changes it. */
+/* A place in shared memory where one process sleeps until another process changes a word. */
 #ifndef PLOCK__PARKING_SLOT_H
 #define PLOCK__PARKING_SLOT_H
 
@@ -16,12 +16,12 @@ struct plock__parking_slot {
     const void *of;
 };
 
-/* Sleeps at the interest's slot. Returns false if the system lacks the call. Otherwise *status is
- * the result that plock_await returns. */
+/* Sleeps at the interest's parking slot. Returns false if the system lacks the call. Otherwise
+ * *status is the result that plock_await returns. */
 PLOCK_MUST_USE bool plock__parking_slot_await(const plock_interest *interest,
                                               plock_waker *interrupt, plock_status *status);
 
-/* Wakes the process that sleeps there. */
+/* Wakes the process that sleeps at this word. */
 void plock__parking_slot_wake(_Atomic uint64_t *word);
 
 #ifdef PLOCK_TESTING

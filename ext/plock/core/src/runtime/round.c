@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <poll.h>
 
-/* Indexes in `polled`. A job for whose descriptor no place is left is stepped at short intervals.
- * Jobs that only wait for a moment need no place, so those of leases and waiters seldom do. */
+/* Indexes in `polled`. If no place is left for a job's descriptor, the job is stepped at short
+ * intervals. A job that only waits for a moment needs no place, so the jobs of leases and waiters
+ * seldom need one. */
 enum { LEADER_WAKER, JOBS, PLACES = 257 };
 
-/* After this time a job or an interrupt for which no descriptor is left is looked at again. */
+/* If no descriptor is left for a job or an interrupt, the thread looks at the job or interrupt
+ * again after this time. */
 static const plock_ns SOON = 2 * PLOCK_MILLISECOND;
 
 /* The descriptors that the jobs wait for, and the job of each. Only the leader uses them, and
@@ -27,8 +29,9 @@ plock_job *plock__worker_stepping(void) { return stepping; }
 
 /* --- the polled descriptors --- */
 
-/* The other jobs keep their order: of two whose descriptors are ready at once, the one that has
- * waited for longer is stepped first. poll(2) goes through all places anyway. */
+/* The other jobs keep their order: if the descriptors of two jobs are ready at once, the job that
+ * has waited for longer is stepped first. The loop costs little, because poll(2) looks at all
+ * places anyway. */
 static void leave_place(plock_job *job) {
     const unsigned left = job->place;
     job->place = 0;
@@ -41,8 +44,8 @@ static void leave_place(plock_job *job) {
     }
 }
 
-/* Polls the descriptor that the interest names from now on. Returns false if none is left for the
- * interest's waker, or no place for the descriptor. */
+/* Makes each round poll the interest's descriptor from now on. Returns false if no descriptor is
+ * left for the interest's waker, or if no place is left for the descriptor. */
 static bool take_place(plock_job *job, const plock_interest *interest) {
     const int fd = interest->waker ? plock_waker_descriptor(interest->waker) : interest->fd;
     const bool has_one = job->place > 0 && job->place < PLACES;
@@ -63,7 +66,7 @@ void plock__round_reset(void) { places.count = JOBS; }
 
 /* --- steps --- */
 
-/* Returns true if the job is done. *moment: when it must be stepped again. */
+/* Returns true if the job is done. Otherwise *moment is when the job must be stepped again. */
 static bool step(plock_job *job, plock_ns *moment) {
     plock_interest interest = {.fd = -1, .deadline = PLOCK_NEVER};
     job->ready = job->ready || job->place == PLACES;
@@ -123,7 +126,7 @@ int plock__round_wait(plock__agenda *agenda, plock_waker *leader_waker, plock_ns
     places.polled[LEADER_WAKER] =
         (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
     const int ready = poll(places.polled, places.count, plock_poll_timeout(deadline));
-    /* a signal: the next round steps the jobs whose moments have come */
+    /* a signal has come; the next round steps the jobs whose moments have come */
     if (ready < 0) return ready;
     if (places.polled[LEADER_WAKER].revents) (void)plock_waker_clear(leader_waker);
     if (ready > (places.polled[LEADER_WAKER].revents ? 1 : 0)) heed_ready(agenda);

@@ -1,22 +1,23 @@
 /* One round of the worker thread, or of a follower in its place: it steps the jobs that are due,
- * and waits until others are. Only the leader calls these functions, without the lock. */
+ * and waits until other jobs are due. Only the leader calls these functions, without the lock. */
 #ifndef PLOCK__ROUND_H
 #define PLOCK__ROUND_H
 
 #include "runtime/agenda.h"
 
-/* Steps the jobs that are due, each of them once. `end` ends a job that is done. */
+/* Steps the jobs that are due, each of them once. Calls `end` for each job that is done. */
 void plock__round_step(plock__agenda *agenda, void (*end)(plock_job *));
 
-/* Waits until the deadline for the descriptors that the jobs wait for, and for the leader's waker.
- * Makes the jobs of those that are ready due. Returns the result of poll(2). */
+/* Waits for the jobs' descriptors and for the leader's waker, until the deadline at the latest. If
+ * a job's descriptor is ready, makes the job due. Returns the result of poll(2). */
 int plock__round_wait(plock__agenda *agenda, plock_waker *leader_waker, plock_ns deadline);
 
-/* Polls no descriptor any more, because no job is left. */
+/* Stops polling the jobs' descriptors. Called when no job is left. */
 void plock__round_reset(void);
 
 /* Waits for the interest's descriptor, in a thread that is not the leader. Returns
- * PLOCK_INTERRUPTED if a signal came or `interrupt` (NULL: none) was woken, otherwise PLOCK_OK. */
+ * PLOCK_INTERRUPTED if a signal came or `interrupt` (NULL: no waker) was woken, otherwise
+ * PLOCK_OK. */
 plock_status plock__await_descriptor(const plock_interest *interest, plock_waker *interrupt);
 
 #endif

@@ -2,8 +2,9 @@
  * word, or polls its descriptor; or it waits for another waker, to which the poke is forwarded.
  *
  * No wake is lost. The waiting thread first says where it sleeps, and then looks at the mark. The
- * waking thread first sets the mark, and then looks where the other sleeps. If a poke comes late,
- * after its thread has gone, it wakes another thread for nothing. */
+ * waking thread first sets the mark, and then looks where the waiting thread sleeps. A poke may
+ * come late, after the waiting thread has gone. It then wakes another thread for nothing, which
+ * does no harm. */
 #include "runtime/waker.h"
 
 #include "base/memory.h"
@@ -26,18 +27,19 @@
 #endif
 
 struct plock_waker {
-    _Atomic plock__ends open; /* its descriptor; PLOCK__NO_ENDS: none */
+    _Atomic plock__ends open; /* the waker's descriptor; PLOCK__NO_ENDS if it has none */
     atomic_uint pokers;       /* threads that may be about to write to the descriptor */
     _Atomic uint32_t woken;   /* 0 or 1 */
     _Atomic uint32_t pokes;   /* the thread sleeps at this word */
     atomic_uint sleepers;
-    _Atomic(plock_waker *) forward; /* the waker that is poked instead; NULL: none */
+    _Atomic(plock_waker *) forward; /* the waker that is poked instead, or NULL */
     bool expects_signals; /* keep the descriptor open? only the waiting thread reads this */
 #ifndef PLOCK__FUTEX
     pthread_mutex_t mutex;
     pthread_cond_t poked;
 #endif
-    /* Every waker stays in the list of all, for the child of a fork and for late wakes. */
+    /* Every waker stays in the list `all`: a forked child must reset it, and a late wake may still
+     * use it. */
     plock_waker *next_unused, *next;
 };
 
@@ -49,7 +51,7 @@ static void wake_sleepers(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
     (void)syscall(SYS_futex, &waker->pokes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 #else
-    /* without the lock, the thread could be between its look and its sleep */
+    /* without the mutex, this wake could come between the thread's look and its sleep */
     (void)pthread_mutex_lock(&waker->mutex);
     (void)pthread_cond_broadcast(&waker->poked);
     (void)pthread_mutex_unlock(&waker->mutex);
@@ -91,7 +93,7 @@ int plock_waker_descriptor(plock_waker *waker) {
         plock__ends_give(made);
         return plock__ends_descriptor(open);
     }
-    /* the thread that woke it may have seen no descriptor */
+    /* the thread that woke the waker may not have seen this descriptor */
     if (plock__waker_woken(waker)) plock__ends_write(made);
     return plock__ends_descriptor(made);
 }
@@ -101,8 +103,8 @@ void plock__waker_drain(plock_waker *waker) {
     if (open != PLOCK__NO_ENDS) plock__ends_drain(open);
 }
 
-/* While a poke may be written to the descriptor, it stays open: after a close, its number may
- * belong to another file. */
+/* The descriptor stays open while another thread may write a poke to it. After a close, the
+ * descriptor's number may belong to another file. */
 void plock__waker_detach(plock_waker *waker) {
     const plock__ends open = atomic_exchange(&waker->open, PLOCK__NO_ENDS);
     if (open == PLOCK__NO_ENDS) return;

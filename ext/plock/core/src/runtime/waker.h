@@ -9,25 +9,26 @@
 #include "plock/status.h"
 #include "plock/waker.h"
 
-/* As plock_waker_take, but the waker has a descriptor. Returns NULL with errno if there is no
- * descriptor or memory. */
+/* Does the same as plock_waker_take, and opens the waker's descriptor. Returns NULL with errno if
+ * there is no descriptor or memory. */
 plock_waker *plock__waker_take_open(void);
 
-/* In a forked child: closes all descriptors, because an eventfd is shared with the parent. They are
- * opened again at their next use. */
+/* In a forked child: closes all descriptors, because an eventfd is shared with the parent. Each
+ * waker opens a new one when it needs one. */
 void plock__wakers_in_child(void);
 
-/* As plock_waker_give, for the handlers of other modules in a forked child. With the lock held. */
+/* Does the same as plock_waker_give, for the handlers of other modules in a forked child. With the
+ * lock held. */
 void plock__waker_put_back(plock_waker *waker);
 
-/* As plock_waker_clear, but costs only a load if the waker is silent. */
+/* Does the same as plock_waker_clear, but costs only a load if the waker is silent. */
 void plock__waker_clear_if_woken(plock_waker *waker);
 
 bool plock__waker_woken(const plock_waker *waker);
 
-/* From now on a wake of `waker` wakes the thread that waits for `to`; NULL: no longer. After this
- * call, and before it waits for `to`, the caller checks whether `waker` has been woken. Only the
- * thread that waits for `waker` calls this. */
+/* From now on a wake of `waker` wakes the thread that waits for `to`. If `to` is NULL, this stops.
+ * After this call, and before it waits for `to`, the caller checks whether `waker` has been woken.
+ * Only the thread that waits for `waker` calls this. */
 void plock__waker_forward(plock_waker *waker, plock_waker *to);
 
 /* Empties the descriptor that poll(2) reported. A woken waker stays woken. */
@@ -45,9 +46,9 @@ void plock__waker_rest(plock_waker *waker);
  * came, otherwise PLOCK_OK. Opens no descriptor. */
 plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
 
-/* The same for a thread with its own way to sleep. During the nap, a wake of either waker changes
- * the word at plock__nap_word, which was `seen` at the beginning, and wakes the futex there. The
- * thread checks plock__nap_over before it falls asleep. */
+/* A nap lets a thread wait in the same way, but sleep in a system call of its own. During the nap,
+ * a wake of either waker changes the word at plock__nap_word, and wakes the futex there. `seen` is
+ * the word's value at the beginning. The thread checks plock__nap_over before it falls asleep. */
 typedef struct plock__nap {
     plock_waker *waker, *interrupt, *sleeper;
     uint32_t seen;

@@ -1,14 +1,13 @@
-/* The descriptors of wakers: an eventfd, or both ends of a pipe. A few are kept open for all
- * wakers.
- */
+/* The descriptors of wakers: an eventfd, or both ends of a pipe. A few unused ones are kept open
+ * for any waker. */
 #ifndef PLOCK__WAKER_ENDS_H
 #define PLOCK__WAKER_ENDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A descriptor to poll and one to write to, each plus one, in one word, so that both change at
- * once. With an eventfd both are the same. */
+/* One word with two descriptors, one to poll and one to write to, so that both change at once. Each
+ * is stored plus one. With an eventfd both are the same. */
 typedef uint64_t plock__ends;
 enum { PLOCK__NO_ENDS = 0 };
 

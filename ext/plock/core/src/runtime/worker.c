@@ -9,27 +9,27 @@
 #include <poll.h>
 #include <stddef.h>
 
-/* All under the lock. The leader takes the submitted jobs over into the agenda. */
+/* The lock protects all of these variables. The leader moves the submitted jobs into the agenda. */
 static plock__job_list submitted;
 static plock__agenda agenda;
-/* in a forked child: what belongs to the parent */
+/* in a forked child: the jobs of the parent */
 static plock__job_list inherited_submitted;
 static plock__agenda inherited;
 static unsigned owed; /* jobs that a drain waits for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, FOLLOWER } leader;
-static unsigned followers;    /* since the worker thread parked */
-static plock_ns parked_until; /* when the parked worker thread looks itself */
-/* the leader listens to the first, the parked worker thread to the second, a drain to the third */
+static unsigned followers;    /* how many there have been since the worker thread parked */
+static plock_ns parked_until; /* when the parked worker thread looks for work */
+/* the leader waits for the first, the parked worker thread for the second, a drain for the third */
 static plock_waker *leader_waker, *parking, *ended;
 static pthread_t thread;
 
 static _Thread_local bool leads, served;
-/* the waker that this thread waits for as a follower; NULL: it is no follower */
+/* the waker that this thread waits for as a follower; NULL if it is no follower */
 static _Thread_local const plock_waker *follower_waker;
 
-/* Wakes the thread that must look for new jobs. The leader itself looks anyway. With the lock held.
- */
+/* Wakes the thread that must look for new jobs. If this thread is the leader, it looks anyway. With
+ * the lock held. */
 static void wake(void) {
     if (!leads && leader_waker) plock_waker_wake(leader == NOBODY ? parking : leader_waker);
 }
@@ -38,7 +38,7 @@ static void destroy_all(plock__job_list *list) {
     for (plock_job *job; (job = plock__jobs_pop(list));) job->destroy(job);
 }
 
-/* A drain does not wait for these jobs: they will not be done. With the lock held. */
+/* Tells a drain not to wait for these jobs, because they will not be done. With the lock held. */
 static void forgive(const plock__job_list *list) {
     for (const plock_job *job = list->first; job; job = job->next)
         if (!job->lingers) owed--;
@@ -54,20 +54,21 @@ static void settle(void) {
 
 static void end(plock_job *job) {
     const bool lingers = job->lingers;
-    job->destroy(job); /* before settle: it may submit another job that a drain must wait for */
+    job->destroy(job); /* before `settle`, because it may submit another job that a drain must wait
+                        * for */
     if (!lingers) settle();
 }
 
-/* Takes over the submitted jobs. Returns false if the thread is about to end: they are then for the
- * next thread. With the lock held. */
+/* Moves the submitted jobs into the agenda. Returns false if the thread is about to end. The jobs
+ * are then for the next thread. With the lock held. */
 static bool take_submitted(void) {
     if (stopping) return false;
     plock__agenda_take(&agenda, &submitted);
     return true;
 }
 
-/* Returns false if there is nothing to do: the thread then ends without taking the lock again.
- * *stop: the remaining jobs must be ended. */
+/* Returns false if no job is left. The thread then ends without taking the lock again. Sets *stop
+ * if the remaining jobs must be ended. */
 static bool more_to_do(bool *stop) {
     plock__enter();
     *stop = !take_submitted();
@@ -78,7 +79,7 @@ static bool more_to_do(bool *stop) {
     return more;
 }
 
-/* Must the leader wait until something happens? If so, *deadline is when at the latest. */
+/* Must the leader wait until something happens? If so, *deadline is the end of the wait. */
 static bool must_wait(plock_ns *deadline) {
     plock__enter();
     const bool waits = agenda.count > 0 && !submitted.first;
@@ -104,10 +105,11 @@ static void end_all(void) {
 /* --- the worker thread --- */
 
 /* Lets followers drive while all jobs are idle. Returns false at once if there is something to do.
- * *visited_at: when a follower was seen last. */
+ * Sets *visited_at to the time at which a follower was last seen. */
 static bool park(plock_ns deadline, plock_ns *visited_at) {
     plock__enter();
-    /* a follower that leaves work behind wakes this thread; after this span it looks anyway */
+    /* a follower that leaves work behind wakes this thread; after this span, this thread looks for
+     * work anyway */
     const plock_ns span = plock__agenda_idle(&agenda);
     const bool parks = !stopping && !submitted.first && span > 0;
     if (parks) leader = NOBODY;
@@ -147,7 +149,7 @@ static void *work(void *argument) {
         plock__round_step(&agenda, end);
         if (!must_wait(&deadline)) continue;
         const bool inviting = plock_now() < visited_at + PLOCK_SECOND;
-        if (inviting && park(deadline, &visited_at)) deadline = 0; /* only looks */
+        if (inviting && park(deadline, &visited_at)) deadline = 0; /* look, but do not wait */
         if (plock__round_wait(&agenda, leader_waker, deadline) > 0) visited_at = plock_now();
     }
     return NULL;
@@ -164,8 +166,8 @@ static bool become_follower(void) {
     return may;
 }
 
-/* Ends the follower's lead. The worker thread is woken if a job is not idle, or is due before that
- * thread looks itself. */
+/* Ends the follower's lead. Wakes the worker thread if a job is not idle, or is due before the
+ * worker thread looks for work. */
 static void stop_driving(void) {
     leads = false;
     plock__enter();
@@ -183,7 +185,7 @@ static bool goes_on(void) {
     return yes;
 }
 
-/* Returns the result of the follower's own wait; PLOCK_AGAIN: it has not ended yet. */
+/* Returns the result of the follower's own wait, or PLOCK_AGAIN if that has not ended yet. */
 static plock_status look(const plock_interest *interest, const plock_waker *interrupt) {
     if (interrupt && plock__waker_woken(interrupt)) return PLOCK_INTERRUPTED;
     if (plock__waker_woken(interest->waker)) return PLOCK_OK;
@@ -218,8 +220,8 @@ static plock_status drive(const plock_interest *interest, plock_waker *interrupt
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
-/* A thread that waits without a descriptor closes that of its interrupt, because hundreds of
- * threads may wait for long. */
+/* A thread that waits without a descriptor closes its interrupt's descriptor, because hundreds of
+ * threads may wait for a long time. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt) {
     plock_status status;
     if (interest->fd >= 0) return plock__await_descriptor(interest, interrupt);
@@ -255,7 +257,8 @@ void plock__worker_wake(plock_waker *waker) {
 
 /* With the lock held. */
 static bool start(void) {
-    /* the earlier thread has set `running` to false, and does not take the lock any more */
+    /* the earlier thread has set `running` to false and never takes the lock again, so it ends
+     * soon */
     if (joinable) (void)pthread_join(thread, NULL);
     joinable = false;
     running = leader_waker && parking && plock__start_thread(&thread, work, NULL) == 0;
@@ -289,7 +292,7 @@ void plock__worker_submit(plock_job *job) {
     take_inherited(&dead);
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    /* another job submitted this one while a drain ended it: no thread will do this one */
+    /* a drain is ending the job that submits this one, so no thread will do this one */
     const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         job->progress = PLOCK__JOB_OUT;
@@ -307,7 +310,7 @@ void plock__worker_submit(plock_job *job) {
     destroy_all(&dead);
 }
 
-/* A job that has been submitted and not taken over yet is due anyway. */
+/* A job that has been submitted but is not in the agenda yet is due anyway. */
 void plock__worker_schedule(plock_job *job) {
     plock__agenda_schedule(&agenda, job);
     wake();
@@ -355,7 +358,7 @@ void plock__worker_drain(plock_ns deadline) {
     const pthread_t ending = thread;
     joinable = false;
     plock__leave();
-    /* The thread blocks only where it listens, and has just been woken there. */
+    /* The worker thread blocks only while it listens, and the wakes above have ended that. */
     if (join) (void)pthread_join(ending, NULL);
     plock__enter();
     stopping = false;

@@ -1,9 +1,9 @@
-/* The worker thread: a native thread that runs the jobs of the engine. The first job starts it, and
- * it ends with the last one.
+/* The worker thread: a native thread that runs the jobs of the engine. The first job starts the
+ * thread, and the thread ends after the last job.
  *
- * While all jobs are idle it parks, for as long as each of them may wait. Then a thread of the
- * program that waits for a job may listen in its place, as a follower (plock_await). If no follower
- * comes for a second, the worker thread listens itself until something happens. */
+ * While all jobs are idle, the worker thread parks, for as long as all of them may wait. A thread
+ * of the program that waits for a job may listen in its place, as a follower (plock_await). If no
+ * follower comes for a second, the worker thread listens itself until something happens. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
@@ -17,56 +17,58 @@
 
 typedef struct plock_job plock_job;
 
-/* How the worker thread treats a job. */
+/* The state of a job. */
 enum plock__job_progress {
-    PLOCK__JOB_OUT, /* nothing: it is not in the agenda (agenda.h) */
+    PLOCK__JOB_OUT, /* it is not in the agenda (agenda.h) */
     PLOCK__JOB_DUE,
     PLOCK__JOB_STEPPED, /* it is being stepped */
-    PLOCK__JOB_RESTS    /* nothing until its moment */
+    PLOCK__JOB_RESTS    /* it waits for its moment, or until it is scheduled */
 };
 
 struct plock_job {
-    plock_status (*step)(plock_job *, plock_interest *); /* any but PLOCK_AGAIN: done */
+    plock_status (*step)(plock_job *, plock_interest *); /* any result but PLOCK_AGAIN means that
+                                                          * the job is done */
     void (*destroy)(plock_job *);
-    /* for how long the job may wait without a step; 0, or no function: not at all. Called with the
-     * lock held */
+    /* returns for how long the job may wait without a step. 0 or no function means that it may not
+     * wait. Called with the lock held. */
     plock_ns (*idle)(const plock_job *);
     bool lingers; /* the job ends when no other job needs it any more, so a drain does not wait for
                    * its end */
     bool ready;   /* poll(2) has just reported the descriptor that the job waits for */
 
-    /* Under the lock, and only for the worker. */
+    /* The lock protects these fields. Only the worker uses them. */
     enum plock__job_progress progress;
     unsigned generation;
     plock_job *next, *previous;                 /* in the list that the job is in */
     plock_job *next_checked, *previous_checked; /* among the jobs with an `idle` function */
     plock__heap_entry moment;                   /* if the job rests */
 
-    /* Only for the leader. The index of its descriptor among the polled ones; 0: it has none. */
+    /* Only for the leader: the index of the job's descriptor among the polled ones; 0 if it has
+     * none. */
     unsigned place;
 };
 
-/* The `idle` of a job that a follower can step as well as the worker thread can. */
+/* The `idle` function of a job that a follower can step just as well as the worker thread. */
 plock_ns plock__job_idles(const plock_job *job);
 
-/* Hands the job to the worker thread, which destroys it when it is done. If no thread can be
- * started, destroys it at once. Not with the lock held. */
+/* Hands the job to the worker thread, which destroys the job when it is done. If no thread can be
+ * started, destroys the job at once. Must not be called with the lock held. */
 void plock__worker_submit(plock_job *job);
 
-/* Makes the worker thread step a submitted job soon. With the lock held, so that the job cannot end
- * in between. */
+/* Makes the worker thread step a submitted job soon. Must be called with the lock held, so that the
+ * job cannot end before. */
 void plock__worker_schedule(plock_job *job);
 
-/* Returns the job that this thread is stepping; NULL: none. */
+/* Returns the job that this thread is stepping, or NULL if it steps none. */
 plock_job *plock__worker_stepping(void);
 
-/* Wakes the waker, unless this thread itself waits for it, as a follower. Then the thread only has
- * to look at its own wait. */
+/* Wakes the waker, unless this thread itself waits for it, as a follower. In that case the thread
+ * only has to look at its own wait. */
 void plock__worker_wake(plock_waker *waker);
 
-/* Waits until the jobs that do not linger are done, but not beyond the deadline … */
+/* Waits until the jobs that do not linger are done, or until the deadline. */
 void plock__worker_await(plock_ns deadline);
-/* … and ends the worker thread. */
+/* Waits in the same way, and then ends the worker thread. */
 void plock__worker_drain(plock_ns deadline);
 
 void plock__worker_in_child(void);
