@@ -10,10 +10,10 @@ require_relative "store/support/source"
 require_relative "store/support/status_reader"
 
 module Plock
-  # A place where locks live: one Redis (6.2 or later) or Valkey, or a cluster of them, and this
-  # process's pools of connections to it. One store serves any number of threads and fibers. It
-  # connects when it is first used, reconnects by itself, and works again by itself after a fork, in
-  # both processes.
+  # A place that keeps locks: one Redis (6.2 or later) or Valkey server, or a cluster of them. A
+  # store also has this process's pools of connections to the servers. One store serves any number
+  # of threads and fibers. It connects when it is first used, reconnects by itself, and continues to
+  # work after a fork, in both processes.
   #
   # @example
   #   store = Plock::Store.open("redis://127.0.0.1:6379/1", pool_size: 4)
@@ -22,25 +22,25 @@ module Plock
   # @!method hold(key, ttl_ms, wait, report)
   #   Acquires the lock, runs the block, and releases the lock on every way out of the block.
   #
-  #   A report is told of the following as `report.call(event, …)`: `:acquire` and the {Error}, for
+  #   The method calls `report.call(event, …)` for these events: `:acquire` and the {Error}, for
   #   each attempt that failed in the store; `:release` and the {Error}, if the release failed;
   #   `:overrun`, key, seconds held and ttl in seconds, if the block took longer than the lease
   #   lasted.
-  #   @param key [String] the key in the store, as it stands
+  #   @param key [String] the raw key in the store
   #   @param ttl_ms [Integer] milliseconds, 5 to 31_622_400_000 (366 days), after which the lock
-  #     frees itself if it is not released
-  #   @param wait [Float] patience in seconds; 0.0 makes exactly one attempt
+  #     expires if it is not released
+  #   @param wait [Float] seconds to wait at most; 0.0 makes exactly one attempt
   #   @param report [#call, nil]
-  #   @yieldparam lease [Hold] tells token, fence, key, ttl, held_for and valid?
+  #   @yieldparam lease [Hold] has `token`, `fence`, `key`, `ttl`, `held_for` and `valid?`
   #   @return [Object] the block's value
   #   @raise [TimeoutError] not acquired within `wait`; the block has not run
   #   @raise [Error] without a report: the store failed
   #
   # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
-  #   {#hold} for APIs that hash their keys: the key in the store is {Plock.store_key} of the first
-  #   three. The block gets the owner token. If the lock was not acquired, the method returns the
-  #   object `Plock::Store::UNACQUIRED`. With a report it tries until `wait` is over, even if the
-  #   store fails. It makes few objects.
+  #   Like {#hold}, for APIs that hash their keys. The key in the store is {Plock.store_key} of the
+  #   first three arguments. The block receives the owner token. If the lock was not acquired, the
+  #   method returns the object `Plock::Store::UNACQUIRED`. With a report, the method tries until
+  #   `wait` is over, even if the store fails. The method allocates few objects.
   #   @param prefix [String] 64 bytes at most
   #   @param key [String]
   #   @param secret [String, nil]
@@ -56,15 +56,15 @@ module Plock
   #   @param owner [String]
   #   @param ttl [Integer] seconds
   #   @return [Boolean] false: the key is held
-  #   @raise [Error] the store could not be asked, or did not answer; then the lock is taken back if
-  #     it was granted
+  #   @raise [Error] the store failed, or did not answer; if the lock was granted nevertheless, it
+  #     is taken back
   #
   # @!method lock_release(key, owner)
   #   Releases the lock if, and only if, `owner` holds it.
   #   @param key [String]
   #   @param owner [String]
   #   @return [Boolean] was it held by `owner`?
-  #   @raise [Error] the store could not be asked
+  #   @raise [Error] the store failed
   #
   # @!method url
   #   @return [String] without user and password
@@ -78,18 +78,19 @@ module Plock
   #     as far as the store knows them; empty if the store is on no cluster
   #
   # @!method node_of(key)
-  #   @param key [String] as it stands in the store
+  #   @param key [String] the raw key in the store
   #   @return [Array(String, String), nil] the host and port of the node of a Redis Cluster that
   #     serves the key, as far as the store knows; nil if the store is on no cluster
   #
   # @!method replicas
-  #   @return [Integer] how many replicas must confirm a lease, if a call does not say it
+  #   @return [Integer] how many replicas must confirm a lease, if a call does not specify the
+  #     number
   #
   # @!method unverified?
-  #   @return [Boolean] is it TLS with `verify: :none` or `sentinel_verify: :none`?
+  #   @return [Boolean] does the store use TLS with `verify: :none` or `sentinel_verify: :none`?
   #
   # @!method close
-  #   Closes the connections. A store that is used after that opens again.
+  #   Closes the connections. A store that is used after that opens them again.
   #   @return [nil]
   #
   # @!method closed?
@@ -106,7 +107,8 @@ module Plock
     ENCODINGS = %i[plain marshal].freeze
     VERIFY_MODES = %i[peer none].freeze
 
-    # Each option and the method that checks its value and brings it into the engine's form.
+    # Each option, and the name of the check for its value: `:seconds` stands for `check_seconds`.
+    # The check also converts the value for the engine.
     OPTIONS = {
       connect_timeout: :seconds, command_timeout: :seconds, attempt_timeout: :seconds,
       release_timeout: :seconds, unavailable_timeout: :seconds, fence_ttl: :fence_ttl,
@@ -118,10 +120,10 @@ module Plock
       sentinel_verify: :verify_mode, sentinel_server_name: :name, encoding: :encoding
     }.freeze
 
-    # Opens a store in the memory of this process.
+    # The URLs of a store in the memory of this process.
     MEMORY = /\Amemory:(.*)\z/
 
-    # Opens a store in memcached.
+    # The beginning of the URLs of a store in memcached.
     MEMCACHED = "memcached://"
     MEMCACHED_OPTIONS = %i[pool_size attempt_timeout unavailable_timeout].freeze
 
@@ -130,7 +132,7 @@ module Plock
     # @api private
     CLUSTER = /\Arediss?\+cluster:/
 
-    # For messages.
+    # The advice in error messages about a wrong source.
     KNOWN = "give a URL (redis://, rediss://, redis+sentinel://, redis+cluster://, unix://, " \
             "memcached://, local: or memory:) or a client of Redis"
 
@@ -140,22 +142,23 @@ module Plock
     class << self
       include Source
 
-      # Describes a store. It sends nothing yet, so the first call that uses the store notices if a
-      # server is absent.
+      # Makes a store without connecting to it. So an absent server is noticed only by the first
+      # call that uses the store.
       #
-      # `source` is a URL — `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS,
-      # `unix:///path/to/socket[?db=N]`, all with percent-encoding — or an existing client, whose
-      # address, credentials, TLS settings and database are taken over (see {ClientAddress}).
+      # `source` is a URL or an existing client. A URL is
+      # `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS, or
+      # `unix:///path/to/socket[?db=N]`, all with percent-encoding. The address, credentials, TLS
+      # settings and database of a client are copied (see {ClientAddress}).
       # `redis+sentinel://host:26379,host:26379/NAME[/database]`, or `rediss+sentinel://`, uses the
-      # primary that the sentinels know by this name. User and password in the URL are those of the
-      # servers. `redis+cluster://host:port,host:port`, or `rediss+cluster://`, uses a Redis Cluster
-      # to which these nodes belong. Options take precedence over the URL or the client; nil means
-      # that the option is absent.
+      # primary that the sentinels know by this name. User and password in the URL are for the
+      # servers, not for the sentinels. `redis+cluster://host:port,host:port`, or
+      # `rediss+cluster://`, uses a Redis Cluster to which these nodes belong. Options take
+      # precedence over the URL or the client; nil means that the option is absent.
       #
       # @param source [String, Object]
       # @param options [Hash{Symbol => Object}]
-      # @option options [Numeric] :connect_timeout (0.5) seconds, 0.001 to 3600, for one connection:
-      #   name, TLS and login
+      # @option options [Numeric] :connect_timeout (0.5) seconds, 0.001 to 3600, to open one
+      #   connection, which includes name lookup, TLS and login
       # @option options [Numeric] :command_timeout (0.5) seconds, 0.001 to 3600, for one command
       # @option options [Numeric] :attempt_timeout (0.2) seconds, 0.001 to 3600, that the first
       #   attempt of a call always has, even if its `wait:` is shorter
@@ -163,51 +166,54 @@ module Plock
       #   take
       # @option options [Numeric] :unavailable_timeout (1.0) seconds, 0.001 to 3600, after which an
       #   acquire that cannot reach the server gives up, even if its `wait:` is longer
-      # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, that Redis remembers a
-      #   key's fence after its lease. If the server's clock is set back, or a failover goes to a
-      #   slower clock, by no more than this, fences still grow
+      # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, for which Redis
+      #   remembers a key's fence after the lease has ended. Fences keep growing if the clock is set
+      #   back by no more than this. The same is true if a failover reaches a clock that is slower
+      #   by no more than this
       # @option options [Integer] :pool_size (16) connections at most, 1 to 1024
       # @option options [Integer] :replicas (0) how many replicas must confirm a lease before it
-      #   counts, 0 to 100, if {Locking#acquire} has no such option
+      #   counts, 0 to 100, unless a call of {Locking#acquire} specifies it
       # @option options [String] :username
       # @option options [String] :password
       # @option options [Integer] :database 0 or more
       # @option options [String, Pathname] :ca_file PEM file of the certificates to trust instead of
       #   the system's
-      # @option options [String, Pathname] :ca_path directory of such files
+      # @option options [String, Pathname] :ca_path a directory of such PEM files
       # @option options [String, Pathname] :cert PEM file of the client's certificate
-      # @option options [String, Pathname] :key PEM file of its key
+      # @option options [String, Pathname] :key PEM file of the client's private key
       # @option options [Symbol] :release (:wait) `:background` sends the release at the end of a
       #   block, and does not wait for the answer
       # @option options [Symbol] :verify (:peer) `:none` trusts any server, and warns once for
       #   each address
-      # @option options [String] :server_name the name to ask for and to verify instead of the
-      #   host's
+      # @option options [String] :server_name the name to request and to verify instead of the
+      #   host's name
       # @option options [String] :sentinel_username
       # @option options [String] :sentinel_password
-      # @option options [Boolean] :sentinel_tls as the scheme of the URL says
+      # @option options [Boolean] :sentinel_tls TLS to the sentinels; by default, the scheme of the
+      #   URL decides
       # @option options [String, Pathname] :sentinel_ca_file, and `:sentinel_ca_path`,
       #   `:sentinel_cert`, `:sentinel_key`, `:sentinel_verify`, `:sentinel_server_name`: the same
-      #   for the sentinels. Each is as for the servers if it is not given, but the first two go
-      #   together, and so do the next two. An empty name is that of the sentinel's host
+      #   for the sentinels. The default of each is the option for the servers. If one of the two CA
+      #   options is given, neither CA option of the servers applies. The certificate and its key go
+      #   together in the same way. An empty name stands for the sentinel's host
       # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's
       #   Marshal would, to share locks with a Moneta store
       # @option options [String] :secret the secret that hashes the keys, at least 16 bytes; by
       #   default `ENV["PLOCK_SECRET"]`
       # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this
       #   application's keys apart
-      # @option options [Numeric] :ttl (10) seconds, if {Locking#acquire} has no such option
-      # @option options [Numeric] :wait (5) seconds, if {Locking#acquire} has no such option
-      # @option options [#warn] :logger receives the warnings about leases that cannot be raised; by
-      #   default that of {DefaultStore#configure}, or else the standard error stream. Those about
-      #   leases that are gone go there in any case
+      # @option options [Numeric] :ttl (10) seconds, unless a call of {Locking#acquire} specifies it
+      # @option options [Numeric] :wait (5) seconds, unless a call of {Locking#acquire} specifies it
+      # @option options [#warn] :logger receives the warnings that cannot be raised as errors. The
+      #   default is the logger of {DefaultStore#configure}, or else the standard error stream. That
+      #   default also receives all warnings about leases that were garbage-collected
       # @option options [Integer] :keys (65_536) number of keys that a local store has room for at a
-      #   time, 16 to 1_048_576; it counts when the store's file is made
+      #   time, 16 to 1_048_576; it takes effect when the store's file is created
       # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and
-      #   `local:/path`, which take `keys:` and the five before it; a {Testing::MemoryStore} for
-      #   `memory:` and `memory:NAME`, which take those five only; a {Memcached} for
-      #   `memcached://host:port,host:port`, which takes `pool_size:`, `attempt_timeout:`,
-      #   `unavailable_timeout:` and those five
+      #   `local:/path`, which take `keys:`, `secret:`, `namespace:`, `ttl:`, `wait:` and `logger:`;
+      #   a {Testing::MemoryStore} for `memory:` and `memory:NAME`, which take these options except
+      #   `keys:`; a {Memcached} for `memcached://host:port,host:port`, which takes the options of a
+      #   store in memory, and `pool_size:`, `attempt_timeout:` and `unavailable_timeout:`
       # @raise [ArgumentError] an unknown option
       # @raise [ConfigurationError] an invalid URL or value, or an option that this kind of store
       #   does not take
@@ -250,7 +256,7 @@ module Plock
       end
 
       # @api private
-      # Checks what {open} takes. It opens no file, and connects to no server.
+      # Checks the arguments of {open}, without opening a file or connecting to a server.
       #
       # @return [void]
       # @raise [Error, ArgumentError] as {open}
@@ -296,7 +302,7 @@ module Plock
         fail_with("#{settings.keys.first} is of no use to a local store") unless settings.empty?
       end
 
-      # Once in each Ractor: there is no other place to remember it that all of them may write to.
+      # Warns once in each Ractor, because Ractors cannot share the list of warnings.
       def warn_once_of(store)
         told = Ractor.current[:plock_unverified_stores] ||= {}
         message = distrust(store)
@@ -344,13 +350,13 @@ module Plock
         check_text(name, value.respond_to?(:to_path) ? value.to_path : value)
       end
 
-      # Never says what the value is: it may be the password.
+      # The message never quotes the value, which may be a password.
       def check_text(name, value)
         fail_with("#{name} must be a String, not empty and without NUL") unless text?(value)
         value
       end
 
-      # Empty: the host's.
+      # An empty name stands for the host's name.
       def check_name(name, value) = value == "" ? value : check_text(name, value)
 
       def text?(value) = value.is_a?(String) && !value.empty? && !value.b.include?("\0")
@@ -376,17 +382,17 @@ module Plock
       end
     end
 
-    # @return [PoolStatus] the connections of this process for calls; the one that listens for
-    #   turns does not count
+    # @return [PoolStatus] the connections of this process for calls; the connection that listens
+    #   for turns does not count
     def pool_status = PoolStatus.new(*pool_counts)
 
     # @api private
-    # @param dump [String] of {Hold#dump}
-    # @param ttl [Float, nil] seconds from now on; nil: as many as it was granted for
+    # @param dump [String] from {Hold#dump}
+    # @param ttl [Float, nil] seconds from now on; nil: as many as the lease was granted for
     # @param heir [String, nil] the dump of a lease whose token is used again; nil: a fresh token
     # @param replicas [Integer, nil]
-    # @yieldparam hold [Hold] as soon as it is ours
-    # @return [Hold, nil] nil: the lease was lost, or adopted, before
+    # @yieldparam hold [Hold] as soon as the lease is ours
+    # @return [Hold, nil] nil: the lease was already lost or adopted
     # @raise [ArgumentError] not the dump of a hold
     def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
       key, value, _fence, granted, share = Hold.read(dump)

@@ -14,22 +14,23 @@ require_relative "advisory/postgresql_locks"
 module Plock
   class Store
     # Locks of a database that need no table: PostgreSQL's advisory locks, and GET_LOCK of MySQL and
-    # MariaDB. The database holds them while a connection lives, so the lock of a process that dies
-    # is free at once. It serves waiters in the order in which they came.
-    # `require "plock/store/advisory"`.
+    # MariaDB. The database holds a lock for as long as its connection lives, so the lock of a
+    # process that dies is free at once. The database serves waiters in the order in which they
+    # came. The store needs `require "plock/store/advisory"`.
     #
-    # Each lease and each waiter has a connection of its own: at most `pool_size` in a process. The
-    # connections have the settings of the given class, and are never in the caller's transaction.
-    # A thread in the holder's process ends the lease when it expires. A fence is a time of the
-    # database's clock, so fences grow only while that clock does. Leases cannot be handed over,
-    # and keys cannot be listed. For locks of other processes, {Locking#status} reports what the
-    # database knows of their connections. {Locking#break} cuts the holder's connection.
+    # Each lease and each waiter uses a connection of its own, so a process can have at most
+    # `pool_size` leases and waiters. The connections have the settings of the given class, and are
+    # never part of the caller's transaction. A thread in the holder's process ends the lease when
+    # it expires. Fences are times on the database's clock, so they can become smaller if that clock
+    # is set back. Leases cannot be handed over, and keys cannot be listed. If another process holds
+    # the lock, {Locking#status} reports what the database knows about the holder's connection, and
+    # {Locking#break} cuts that connection.
     #
     # With `scope: :connection`, a lock lasts as long as the connection. A pooler that lends a
     # PostgreSQL connection to each transaction would leave such locks to the next client of that
     # connection. If plock detects such a pooler, it raises {UnsupportedError}.
-    # `scope: :transaction` (PostgreSQL) keeps a transaction of the lease open instead, and works
-    # through such poolers.
+    # `scope: :transaction` (PostgreSQL only) keeps a transaction open for as long as the lease
+    # lasts, and works through such poolers.
     #
     # PostgreSQL has read-write locks, MySQL does not.
     #
@@ -46,7 +47,7 @@ module Plock
       include InRuby
 
       # The abilities that this store lacks on every database; see {Locking::ABILITIES}. On MySQL it
-      # lacks more: ask {Locking#can?}.
+      # lacks more, as {Locking#can?} reports.
       UNABLE = %i[
         lasting_fences busy_renewal semaphores hand_over list compares_secrets background_release
         replicas
@@ -55,7 +56,7 @@ module Plock
       SCOPES = %i[connection transaction].freeze
 
       # @api private
-      # Seconds after the end of `wait:` within which the database must answer.
+      # Seconds that the database has to answer after `wait:` is over.
       GRACE_S = 0.2
 
       # Seconds between two checks whether a connection that was cut has ended.
@@ -75,10 +76,10 @@ module Plock
       #   cannot reach the database gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
-      # @raise [ArgumentError] an option of another name
-      # @raise [ConfigurationError] a value that cannot be right
-      # @raise [UnsupportedError] a database without advisory locks, or a scope that it does not
-      #   have
+      # @raise [ArgumentError] an unknown option
+      # @raise [ConfigurationError] an invalid value
+      # @raise [UnsupportedError] a database without advisory locks, or a scope that the database
+      #   does not support
       def initialize(
         model, scope: :connection, pool_size: 16, attempt_timeout: 1.0, release_timeout: 2.0,
         connect_timeout: 2.0, unavailable_timeout: 1.0, **options
@@ -105,7 +106,7 @@ module Plock
         "#{@origin.url} (advisory)"
       end
 
-      # An advisory lock has no owner's name.
+      # Not supported, because an advisory lock belongs to a connection, and not to a named owner.
       #
       # @raise [UnsupportedError]
       def lock_acquire(*)
@@ -119,13 +120,14 @@ module Plock
       def pool_status = @pool.status
 
       # @!visibility private
-      # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
+      # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.
 
       # @return [Database::Connections] the connections of the leases and waiters
       # @return [PostgresqlLocks, MysqlLocks]
       attr_reader :pool, :locks
 
-      # @return [PerProcess] holders and waiters, by the server's ids of their connections
+      # @return [PerProcess] the holders and waiters of this process, each under the server's id of
+      #   its connection
       attr_reader :here
 
       def ask(request, how, deadline)
@@ -139,26 +141,28 @@ module Plock
         return unless fence
 
         check(lease, server_id, deadline)
-        # it may have been lost while the answer came
+        # the connection may have been lost while the answer arrived
         unless lease.connection.lives?
           raise UnavailableError.new("the connection that has the lock was lost", code: :io)
         end
 
         lease.note(server_id)
         AcquireRequest::Answer.new(fence, seconds.zero? ? asked_at : Clock.now)
-      rescue Database::Connection::Again # it collided with another request
+      rescue Database::Connection::Again # the statement collided with another request
         nil
       end
 
-      # The database queues waiters. Only a request that collided with another waits here.
+      # The database queues waiters. A request waits in this process only after it collided with
+      # another.
       def line_up(_request) = AcquireRequest::Place.new
 
-      # Releases all that the lease's connection holds, or closes the connection.
+      # Releases every lock that the lease's connection holds. If that fails, closes the connection.
       def take_back(lease, within = @release_timeout, **)
         lease.abandon(Clock.now + within)
       end
 
-      # The same for a caller that must not wait: a connection that owes an answer is closed.
+      # Like {#take_back}, for a caller that must not wait. Closes the connection if an answer is
+      # outstanding.
       def take_back_later(lease)
         lease.connection&.spoil if lease.connection&.busy?
         take_back(lease, AcquireRequest::AT_ONCE_S)
@@ -219,8 +223,8 @@ module Plock
         end
       end
 
-      # If the server's id of the connection has changed, there may be a pooler in between. The
-      # lock is refused if there is.
+      # Refuses the lock if a pooler lends the server's connection to other clients. There may be a
+      # pooler if the server's id of the connection has changed.
       def check(lease, server_id, deadline)
         if lease.connection.server_id == server_id ||
            !@locks.astray?(lease.connection, server_id, @pool, deadline)
@@ -230,7 +234,8 @@ module Plock
         raise UnsupportedError, @locks.class::ADVICE
       end
 
-      # Lends a connection, one more than the pool has if leases and waiters use all of them.
+      # Lends a connection for one call. The pool opens one more for it if leases and waiters use
+      # all connections.
       def beside(deadline, &block) = @pool.with(deadline, Pool::RELEASE, &block)
 
       def disconnect = @pool.close
@@ -286,14 +291,16 @@ module Plock
       end
 
       def break_hold(key, _shared, only)
-        fences = only&.map(&:fence) # those of other processes have none
+        fences = only&.map(&:fence) # nil for a holder in another process
         deadline = soon
-        # a lease that is released from now on is not lost, nor is a later one on its connection
+        # remembers the leases before the query, so that no later lease on their connections is
+        # broken
         before = known
         ids = beside(deadline) { |connection| @locks.holders(connection, key, deadline) }
         leases = known.merge(before)
         ids = ids.select { |id| fences.include?(leases[id]&.fence) } if fences
-        # a request that does not know yet that it has the key still uses its connection
+        # a request of this process that has not read its grant yet has no fence: its connection is
+        # cut
         here, there = ids.partition { |id| leases[id]&.fence }
         broken = here.count { |id| leases[id].key == key && leases[id].take_away(deadline) }
         cut(key, there, deadline) if there.any?

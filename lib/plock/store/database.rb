@@ -15,28 +15,29 @@ module Plock
     # Record. Leases, fences, strict order of waiters, status and everything else are as on Redis.
     # Times are on the database's clock.
     #
-    # It needs two tables, for which `rails generate plock:database` makes a migration, and
-    # `require "plock/store/database"`.
+    # The store needs `require "plock/store/database"`, and two tables. The command
+    # `rails generate plock:database` makes the migration for them.
     #
     # It opens its own connections, with the settings of the given class. Other processes must see a
-    # lease at once, so it is not part of the caller's transaction, and a release does not depend on
-    # the application's pool. Subscribers of `sql.active_record` see its statements.
+    # lease at once, so a lease is not part of the caller's transaction. A release does not depend
+    # on the application's pool. Subscribers of `sql.active_record` see the store's statements.
     #
-    # One statement takes a free key, and another one releases it. On PostgreSQL, NOTIFY calls the
-    # waiters. One more connection in each process listens to it while the process has waiters, or
-    # leases with `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow
-    # from 4 ms to 250 ms, and a release calls only the waiters of its own process. There a holder
-    # notices a break at its next renewal, after a third of the ttl.
+    # It takes one statement to acquire a free key, and one to release it. On PostgreSQL, NOTIFY
+    # calls the waiters. Each process listens on one more connection while it has waiters, or leases
+    # with `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow from 4 ms
+    # to 250 ms, and a release calls only the waiters of its own process. On those databases, a
+    # holder notices a break only at its next renewal, after a third of the ttl.
     #
-    # With `inside: true`, the leases of a caller in a transaction of that class are part of the
-    # transaction. They are taken when it is committed, not if it is rolled back, and released when
-    # it has ended. While it is open, other requests for such a key wait for its end, and raise an
-    # {UnavailableError} if that takes too long. Inside it, calls that other processes must see at
-    # once are refused: `wait:`, `renew:`, `on_lost:`, several keys, and shared locks. Outside of a
-    # transaction nothing changes.
+    # With `inside: true`, a caller in a transaction of that class takes leases as part of the
+    # transaction. A commit makes the lease visible to others, and a rollback undoes it. A release
+    # inside the transaction takes effect when the transaction has ended. While the transaction is
+    # open, other requests for such a key wait until it ends, and raise an {UnavailableError} if
+    # that takes too long. Inside the transaction, the store refuses calls that other processes must
+    # see at once: `wait:`, `renew:`, `on_lost:`, several keys, and shared locks. Outside of a
+    # transaction, the option changes nothing.
     #
-    # A thread of Ruby renews the leases: if other code lets no thread run for longer than a ttl,
-    # they end. Choose a longer ttl then.
+    # A Ruby thread renews the leases. If other code blocks all Ruby threads for longer than a ttl,
+    # the leases end. In that case, choose a longer ttl.
     #
     # @example
     #   require "plock/store/database"
@@ -64,17 +65,17 @@ module Plock
       NAME = /\A[^\0]{1,128}\z/.freeze
 
       # Seconds that a place in the queue lasts if its waiter does not refresh it. PLACE_S is for
-      # processes that the server can call.
+      # processes that the server can call, PLACE_OF_UNHEARD_S for all others.
       PLACE_S = 4.0
       PLACE_OF_UNHEARD_S = 0.9
 
       private_constant :NAME, :PLACE_S, :PLACE_OF_UNHEARD_S
 
-      # @param model [Class] an Active Record class; its database is the store, and the prefix of
-      #   its tables' names counts
+      # @param model [Class] an Active Record class; its database is the store, and its prefix and
+      #   suffix for table names apply
       # @param inside [Boolean] are leases part of the caller's transaction, if one is open?
-      # @param pool_size [Integer] connections at most, in addition to the one that listens and to
-      #   two for releases and renewals while all are in use; waiters and holders occupy none
+      # @param pool_size [Integer] connections at most. One more connection listens, and up to two
+      #   more serve releases and renewals while all are in use. Waiters and holders occupy none
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one attempt may take; the
       #   first attempt of a call may take that long even if its `wait:` is shorter
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
@@ -84,9 +85,9 @@ module Plock
       #   cannot reach the database gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
-      # @raise [ArgumentError] an option of another name
-      # @raise [ConfigurationError] a value that cannot be right
-      # @raise [UnsupportedError] another database, or one in memory
+      # @raise [ArgumentError] an unknown option
+      # @raise [ConfigurationError] an invalid value
+      # @raise [UnsupportedError] a database of another kind, or one in memory
       def initialize(
         model, inside: false, pool_size: 5, attempt_timeout: 1.0, release_timeout: 2.0,
         connect_timeout: 2.0, unavailable_timeout: 1.0, **options
@@ -113,13 +114,13 @@ module Plock
       def pool_status = @site.connections.status
 
       # @!visibility private
-      # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
+      # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.
 
-      # Watches the lease, too, if its holder must learn of a break at once.
+      # Also watches the lease if its holder must be notified of a break at once.
       def tend(lease)
         @site.watch(lease) if lease.attended?
         super
-        forget(lease) if lease.ended # another thread may have ended it
+        forget(lease) if lease.ended # another thread may have ended the lease
       end
 
       def forget(lease)
@@ -134,7 +135,7 @@ module Plock
         single = lease.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, lease.key, lease.token, by: deadline)
-          # a place that lasts longer is from before the clock was set back
+          # a place with more time left was written before the clock was set back
           kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
           if kept && !(first && left <= 0)
             return AcquireRequest::Answer.new(nil, nil, seconds(left), first)
@@ -148,8 +149,8 @@ module Plock
 
       def line_up(request) = Place.new(@site, request)
 
-      # Takes the lease or place back at once, so that the next caller does not find it. Takes it
-      # back again later if the server may still carry out a request.
+      # Removes the lease or place at once, so that it does not block the next caller. Removes it
+      # again later if the server may still carry out a request.
       def take_back(lease, within = @site.release_timeout, doubt: true)
         @site.settle(lease.key, lease.token, Clock.now + within)
         settled = true
@@ -172,7 +173,8 @@ module Plock
         )
       end
 
-      # In one statement. Leases that it did not renew are renewed one by one.
+      # Renews leases in one statement. The leases that this statement did not renew are renewed one
+      # by one.
       def prolong_all(leases, span)
         single, shared = leases.partition { |lease| lease.share.nil? }
         return super if single.size < 2
@@ -224,8 +226,8 @@ module Plock
 
       def disconnect = @site.close
 
-      # Inside a transaction of the caller, this only reads: if it wrote the row, others would wait
-      # for that transaction's end.
+      # Inside the caller's transaction, this only reads. If it wrote the row, other processes would
+      # have to wait until the transaction ends.
       def keep_note(name, note, replace)
         deadline = soon
         return @origin.inside { |inside| tables.note(inside, name, deadline) } if inside?
@@ -237,7 +239,7 @@ module Plock
           tables.keep_note(connection, name, note, replace, deadline)
           tables.note(connection, name, deadline)
         end
-      rescue Connection::Again # on SQLite another transaction writes, perhaps the caller's own
+      rescue Connection::Again # on SQLite, another transaction is writing, perhaps the caller's own
         raise if replace
       end
 
@@ -261,8 +263,8 @@ module Plock
       # An answer after the end of the lease is of no use.
       def deadline_for(lease) = [soon, [lease.valid_until, Clock.now].max].min
 
-      # Seconds that a place lasts if its waiter does not refresh it: longer if this process can be
-      # called.
+      # Seconds that a place lasts if its waiter does not refresh it. A place lasts longer if the
+      # server can call this process.
       def place_span = @site.hearing? ? PLACE_S : PLACE_OF_UNHEARD_S
 
       def attempt_at_once(lease, ttl, deadline)
@@ -275,7 +277,7 @@ module Plock
           )
         return answer if answer || @site.ask(:held_for, lease.key, by: deadline).positive?
 
-        stand_in_queue(lease, ttl, false, deadline) # all that seem to wait may be gone
+        stand_in_queue(lease, ttl, false, deadline) # the waiters in the table may all be gone
       end
 
       def granted(*request, by:)
@@ -338,7 +340,8 @@ module Plock
         holds || refused
       end
 
-      # @return [Integer, nil] nil: all were taken; else the index of a key that is held or awaited
+      # @return [Integer, nil] the index of a key that is held or has waiters; nil: all keys were
+      #   taken
       def take_together(leases, ttl)
         wanted =
           leases.map { |lease| [lease.key, lease.token, @site.record(lease.label, lease.token)] }
@@ -365,7 +368,7 @@ module Plock
       def facts(since, record, mode, _place) =
         { since: seconds(since), mode: mode, **Record.who(record) }
 
-      # The cursor is the last key.
+      # The cursor is the last key that was listed.
       def keys_after(prefix, cursor)
         keys = @site.ask(:held, prefix, cursor || "", by: soon)
         [keys, (keys.last if keys.size == Tables::LISTED_AT_ONCE)]
@@ -382,7 +385,7 @@ module Plock
 
         begin
           @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
-        ensure # even if the caller has broken its own lease, and learned of it
+        ensure # even if the caller has broken its own lease, and that loss is raised here
           Thread.handle_interrupt(Locking::Acquisition.mask) do
             waiting.each { |holder, token| @site.call(holder, token, deadline) }
           end

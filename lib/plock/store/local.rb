@@ -6,12 +6,13 @@ require_relative "../locking"
 require_relative "../log"
 
 module Plock
-  # Locks among the processes of one host, in a file that all of them map. `local:` opens it. There
-  # is no server to run, and a call takes microseconds.
+  # Locks among the processes of one host, in a file that all of them map. `local:` opens such a
+  # store. There is no server to run, and a call takes microseconds.
   #
   # A lease ends when it expires, and also when its process ends: the next waiter gets the key as
-  # soon as the holder has died. A lease with `at_least:` or of {Locking#once}, an adopted one, and
-  # one that was handed over but not adopted yet end only when they expire.
+  # soon as the holder has died. Some leases outlive their process, and end only when they expire.
+  # These are leases with `at_least:`, leases of {Locking#once}, adopted leases, and leases that
+  # were handed over but not adopted yet.
   #
   # @example In $XDG_RUNTIME_DIR/plock, or in a folder below /tmp
   #   store = Plock::Store.open("local:")
@@ -50,7 +51,7 @@ module Plock
     UNABLE = %i[replicas].freeze
 
     SCHEME = "local:"
-    NOTES = "plock:1:" # names of notes begin with it
+    NOTES = "plock:1:" # the names of notes begin with this
     KEYS = (16..1_048_576).freeze
     MICROSECONDS = 1_000_000.0
 
@@ -66,18 +67,18 @@ module Plock
 
       # @api private
       # @param url [String] `local:`, or `local:/path/to/file`, with or without `?keys=`
-      # @param keys [Integer, nil] how many can be held or waited for at a time; nil: as many as the
-      #   file was made for
+      # @param keys [Integer, nil] how many keys can be held or waited for at a time; nil: as many
+      #   as the file was made for
       # @param config [Locking::StoreConfig]
       # @return [LocalStore]
-      # @raise [ConfigurationError] the URL or the number cannot be right, or the file cannot be
-      #   used; the message says why
+      # @raise [ConfigurationError] the URL or the number is invalid, or the file cannot be used;
+      #   the message says why
       def open(url, keys, config) = attach(*place(url, keys)).introduce(config)
 
       # @api private
       # @return [Array(String, Integer)] the path and the number of keys, each nil if it is not
       #   given
-      # @raise [ConfigurationError] as {open}, but the file is not looked at
+      # @raise [ConfigurationError] as {open}, but without looking at the file
       def place(url, keys)
         path, query = url.delete_prefix(SCHEME).split("?", 2)
         [path_in(path.to_s), number(keys || keys_in(query))]
@@ -160,8 +161,8 @@ module Plock
 
     private
 
-    # With `at_least:` the key must stay taken even if this process dies, so it is marked when it is
-    # taken.
+    # With `at_least:` the key must stay taken even if this process dies, so the key is marked when
+    # it is taken.
     def fill(lease, store_key, options, patience, _asking = 0.0)
       lease.hold =
         take_for(
@@ -170,7 +171,7 @@ module Plock
         ) { |hold| lease.hold = hold }
     end
 
-    # The same for several. All keys are in one file, and no failure here is temporary.
+    # Like {#fill}, for several keys. All keys are in one file, and no failure here is temporary.
     def fill_together(names, group, options, _deadline)
       group.asks_for(names)
       group.answered(
@@ -185,7 +186,7 @@ module Plock
 
     def break_hold(key, _shared, only) = ask_break(key, only&.filter_map(&:fence))
 
-    # A note is beside the store's file, as `locks.secret` or `locks.secret.NAMESPACE`.
+    # A note is a file beside the store's file, such as `locks.secret` or `locks.secret.NAMESPACE`.
     def keep_note(name, note, replace)
       LocalNote.new("#{path}.#{name.delete_prefix(NOTES).tr(":", ".")}").keep(note, replace)
     end

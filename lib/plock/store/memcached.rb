@@ -10,22 +10,22 @@ require_relative "support/reach"
 
 module Plock
   class Store
-    # Locks in memcached, through Dalli, for applications that have no other server.
+    # Locks in memcached, through Dalli, for applications that have no other server. The store needs
     # `require "plock/store/memcached"`.
     #
     # memcached may lose locks at any time: under pressure it evicts them, and a restart forgets all
     # of them. As with other stores, a holder notices the loss when its lease is extended, renewed
-    # or released. Fences count up from the clock of the first holder, so they also grow through a
-    # restart if that clock is right.
+    # or released. Fences start from the time on a holder's clock, and count up. After a restart,
+    # they start from a holder's clock again, so they keep growing if the clocks are right.
     #
     # The server has no wait queue. Each process serves its own waiters in order, and polls for the
     # first of them, with pauses that grow from 4 ms to 250 ms. There is no order among processes,
-    # and {Status#waiters} lists only the waiters of this process. memcached counts time in
-    # seconds, so a key that is not released is free up to two seconds after its lease has ended.
-    # Keys cannot be listed or shared: {UnsupportedError}.
+    # and {Status#waiters} lists only the waiters of this process. memcached counts time in seconds,
+    # so a key that is not released stays taken for up to two seconds after its lease has ended.
+    # Calls that list or share keys raise {UnsupportedError}.
     #
-    # A thread of Ruby renews the leases: if other code lets no thread run for longer than a ttl,
-    # they end.
+    # A Ruby thread renews the leases. If other code blocks all Ruby threads for longer than a ttl,
+    # the leases end.
     #
     # @example
     #   require "plock/store/memcached"
@@ -54,14 +54,14 @@ module Plock
 
       # @api private
       ONE_HOLDER = "memcached cannot share a key"
-      # As Dalli reads a server that is no URL: a host or a socket, a port and a weight.
+      # A server that is not a URL, as Dalli reads it: a host or a socket, a port and a weight.
       SERVER = /\A(?:\[[\h:]+\]|[^:]+)(?::\d+){0,2}\z/
       DAY_S = 86_400
       private_constant :SERVER, :DAY_S
 
       # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or
       #   a client or pool of clients, whose servers and options are copied. If a server is down,
-      #   its keys do not move to another.
+      #   its keys do not move to another server.
       # @param pool_size [Integer] connections at most, 1 to 1024
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take
       # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire that
@@ -69,8 +69,8 @@ module Plock
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
       #   `:logger` as for {Store.open}
       # @param config [Locking::StoreConfig, nil] from {Store.open}
-      # @raise [ArgumentError] an option of another name, or no source
-      # @raise [ConfigurationError] a value that cannot be right
+      # @raise [ArgumentError] an unknown option, or no source
+      # @raise [ConfigurationError] an invalid value
       def initialize(
         source, pool_size: 5, attempt_timeout: 0.5, unavailable_timeout: 1.0, config: nil,
         **options
@@ -94,10 +94,11 @@ module Plock
       def pool_status = @pool.status
 
       # @!visibility private
-      # The rest is for {AcquireRequest}, {LeaseState} and {Renewal}.
+      # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.
 
-      # Takes two requests. Between them the lease may end, and another holder may take the key with
-      # a smaller fence. So the key is read last.
+      # Takes the key with one request, and the fence with another. Between these requests, the
+      # lease may end, and another holder may take the key with a smaller fence. So this finally
+      # reads the key again.
       #
       # @return [Integer, nil] the fence; nil: the key is held
       def add(lease, ttl, deadline)
@@ -133,7 +134,8 @@ module Plock
 
       def disconnect = @pool.close
 
-      # Dalli reads them at the first request. Its error would show the password.
+      # Without this check, Dalli would find a wrong server only at the first request, and its error
+      # would show the password.
       def check_servers(servers)
         return servers if servers.all? { |server| address?(server) }
 
@@ -173,7 +175,7 @@ module Plock
           noted = holder(found, nil)
           lease.relabel(noted.label)
           left = ttl || noted.remaining
-          # an implausible end: a clock was set
+          # an implausible end, because a clock was set
           left = granted unless left.positive? && left <= (ttl || granted)
           next unless client.replace(lease.key, value(lease, left), seconds(left), cas)
 
@@ -191,7 +193,7 @@ module Plock
 
       # Without a deadline, all requests of the block together take `attempt_timeout` at most.
       #
-      # @param reserve [Integer] by how many connections it can exceed the pool's size
+      # @param reserve [Integer] by how many connections this call can exceed the pool's size
       def work(deadline = nil, reserve = 0)
         deadline ||= Clock.now + @attempt_timeout
         @pool.with(deadline, reserve) { |client| yield client.by(deadline) }
@@ -205,10 +207,12 @@ module Plock
         end
       end
 
-      # memcached may end a key at any time within its last second, so it gets one more.
+      # memcached may end a key at any time within the key's last second, so the key gets one second
+      # more.
       def seconds(span) = span.ceil + 1
 
-      # "expiry since record": times on the holder's clock, and a {Record} that ends with the token.
+      # The value is "expiry since record": two times on the holder's clock, and a {Record} that
+      # ends with the token.
       def value(lease, span, token: lease.token)
         now = Clock.wall
         "#{(now + span).round(6)} #{now.round(6)} #{Record.write(nil, lease.label, token)}"
@@ -220,7 +224,8 @@ module Plock
         nil # another program wrote it
       end
 
-      # A {Record} has the bytes of an owner, whose name may be in any encoding.
+      # Compares bytes, because a {Record} has only the bytes of the owner's name, which may be in
+      # any encoding.
       def held_by?(token, value) = owner(value) == token.b
 
       # The token, or the whole value if another program wrote it.
@@ -252,8 +257,8 @@ module Plock
         @lines.call_first(key)
       end
 
-      # Removes the key from its present holder, even if that renews it at the same time, but not
-      # from a later holder.
+      # Takes the key away from its present holder, even if that holder renews the lease at the same
+      # time, but not from a later holder.
       #
       # @param only [Array<Status::Holder>, nil] nil: from any holder
       # @return [String, nil] the value that was removed

@@ -6,9 +6,9 @@ require_relative "support/hold"
 
 module Plock
   module Testing
-    # A store in the memory of this process, which `memory:` opens. To threads and fibers it
-    # behaves as a store on a server does, and tests can move its clock. A forked child has a copy
-    # of its own.
+    # A store in the memory of this process, which `memory:` opens. It behaves toward threads and
+    # fibers like a store on a server, and tests can move its clock. A forked child has its own
+    # copy.
     #
     # @example
     #   store = Plock::Store.open("memory:")
@@ -32,13 +32,13 @@ module Plock
           @lease = lease
         end
 
-        # @return [Boolean] was it still taken?
-        # @raise [UnavailableError] {MemoryStore#down!}
+        # @return [Boolean] was the key still taken?
+        # @raise [UnavailableError] after {MemoryStore#down!}
         def release = @lease.release(0.0) == true
       end
 
       # @param name [String] stores of the same name share their locks, as with `memory:NAME`; a
-      #   store with an empty name has its own
+      #   store with an empty name has locks of its own
       # @param config [Locking::StoreConfig]
       def initialize(name = "", config = Locking::StoreConfig.new)
         @name = name
@@ -47,8 +47,8 @@ module Plock
         @closed = false
       end
 
-      # Moves the clock. Renewals, ends of leases and ends of waits on the way happen in their
-      # order. All notices of them have been delivered when this returns.
+      # Moves the clock forward. The renewals, ends of leases and ends of waits that become due
+      # happen in order. When this returns, all notices of them have been delivered.
       #
       # @param seconds [Numeric] 0 or more
       # @return [nil]
@@ -58,8 +58,8 @@ module Plock
         nil
       end
 
-      # Takes the key away from its holders, as if another process had broken it. Their `on_lost:`
-      # has been called when this returns.
+      # Takes the key away from its holders, as if another process had broken the lock. When this
+      # returns, their `on_lost:` has been called.
       #
       # @param key [String, Symbol, Status] as {Locking#break} takes it
       # @return [Boolean] as {Locking#break} returns it
@@ -67,12 +67,12 @@ module Plock
         self.break(key).tap { Dispatcher.flush }
       end
 
-      # Takes the key, as if another process had done so. It causes no events.
+      # Takes the key, as if another process had done so. This causes no events.
       #
       # @param key [String, Symbol]
-      # @param label [String] the other holder's
-      # @return [Taken] releases the key
-      # @raise [UnavailableError] {#down!}
+      # @param label [String] the other holder's label
+      # @return [Taken] an object that can release the key
+      # @raise [UnavailableError] after {#down!}
       # @raise [ArgumentError] the key is held already, or callers wait for it
       #
       # @example
@@ -88,8 +88,9 @@ module Plock
         Taken.new(lease)
       end
 
-      # From now on the store behaves as if its server were away: calls raise {UnavailableError},
-      # releases and renewals fail, and leases end with their TTLs. Waiters go on waiting.
+      # From now on, the store behaves as if its server were unreachable: calls raise
+      # {UnavailableError}, releases and renewals fail, and leases end when they expire. Waiters
+      # continue to wait.
       #
       # @return [nil]
       def down!
@@ -97,7 +98,7 @@ module Plock
         nil
       end
 
-      # Ends {#down!}. Releases that have failed are carried out.
+      # Ends {#down!}, and carries out the releases that have failed.
       #
       # @return [nil]
       def up!
@@ -107,7 +108,7 @@ module Plock
 
       # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
       #
-      # @param key [String] the key as it stands in the store
+      # @param key [String] the raw key in the store
       # @param owner [String]
       # @param ttl [Numeric] seconds
       # @return [Boolean] false: the key is held
@@ -119,7 +120,7 @@ module Plock
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
       #
-      # @param key [String] the key as it stands in the store
+      # @param key [String] the raw key in the store
       # @param owner [String]
       # @return [Boolean] was it held by `owner`?
       def lock_release(key, owner)
@@ -182,20 +183,20 @@ module Plock
 
       private
 
-      # One lock, if the store can be reached.
+      # Runs the block with one lock, if the store can be reached.
       def at(key, &block)
         @backend.check_reach
         @backend.with(key, &block)
       end
 
-      # The time that `wait:` is measured by.
+      # The time on the clock that measures `wait:`.
       def now = @backend.now
 
       def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, _replicas, &given)
         started = Clock.now
         lease = MemoryLease.new(@backend, key, ttl, label: label, share: share, renew: renew,
                                                     max_hold: max_hold, watch: watch)
-        Dispatcher.start # it reports a lease that is collected
+        Dispatcher.start # reports leases that are garbage-collected
         handing_out(given, -> { give_back(lease) }) do
           at(key) { |lock, now| lock.ask(lease, now, wait) }
           lease.await
@@ -222,12 +223,12 @@ module Plock
         holds || refused
       end
 
-      # A request that is interrupted must not keep its place, or a lease that no caller knows.
+      # An interrupted request must not keep its place, nor a lease that no caller knows of.
       def give_back(lease) = @backend.with(lease.key) { |lock, now| lock.leave(lease, now) }
 
       def hold_of(lease, waited = 0.0) = Store::StateHold.new(lease, KIND, waited, lease.contended?)
 
-      # What {Status} reports about holders and waiters.
+      # The facts that {Status} reports about a holder or waiter.
       def facts(lease, since)
         { **lease.owner, since: @backend.since_epoch(since), mode: lease.share&.mode }
       end

@@ -6,7 +6,7 @@ require_relative "../support/lease_state"
 module Plock
   class Store
     class Advisory
-      # A lease that a connection holds.
+      # A lease whose lock belongs to a connection.
       #
       # @api private
       class LeaseState < Store::LeaseState
@@ -15,10 +15,12 @@ module Plock
         # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} reports them
         attr_reader :owner
 
-        # @return [Float] when it began to wait, or was granted, in seconds since 1970
+        # @return [Float] when the request began to wait, or when the lease was granted, in seconds
+        #   since 1970
         attr_reader :since
 
-        # @return [Integer, nil] the server's id of the connection; nil: the request has not waited
+        # @return [Integer, nil] the server's id of the connection; nil: the request has neither
+        #   waited nor been granted
         attr_reader :server_id
 
         # @return [Float, nil] until when the key stays taken after the release, on {Clock}
@@ -34,7 +36,7 @@ module Plock
           @server_id = @connections = nil
         end
 
-        # The lease ends with the connection, so a thread watches that.
+        # The lease ends when its connection ends, so a thread watches the connection.
         def given(*)
           super
           (@connections = ConnectionWatch.here).add(self)
@@ -77,24 +79,25 @@ module Plock
 
         def connection = @loan.connection
 
-        # @raise [Error] there was no connection before the deadline
+        # @raise [Error] no connection was available before the deadline
         def connect(deadline)
           @store.pool.fill(@loan, deadline)
         end
 
-        # Notes the server's id of the connection over which the lock is awaited or held.
+        # Records the server's id of the connection that waits for the lock or holds it.
         def note(server_id)
           @server_id = server_id
           @since = Clock.wall
           @store.here.enter { |here| here[server_id] = self }
         end
 
-        # Waits until no other thread asks on the lease's connection, as the check of a lease may do
-        # that has expired meanwhile. With trilogy, Ruby crashes if a connection is closed then.
+        # Runs the block when no other thread uses the lease's connection. A check of the lease may
+        # still be running after the lease has expired. With trilogy, Ruby crashes if the connection
+        # is closed during that check.
         def in_turn(&block) = alone(&block)
 
-        # Gives back the lock and the connection, once. If the server does not answer, the
-        # connection is closed, which ends the lock.
+        # Releases the lock, and returns the connection to the pool. Only the first call has an
+        # effect. If the server does not answer, this closes the connection, which ends the lock.
         #
         # @return [Boolean] was it held?
         def unlock(deadline)
@@ -108,8 +111,8 @@ module Plock
           held
         end
 
-        # Breaks a lease of this process, perhaps inside the lease's own block. The mask delays the
-        # error that reports the loss until this returns.
+        # Breaks a lease of this process. The caller may be inside the lease's own block, so the
+        # mask delays the error that reports the loss until this returns.
         #
         # @return [Boolean] was there anything to break?
         def take_away(deadline)
@@ -124,7 +127,7 @@ module Plock
           end
         end
 
-        # As {#unlock}, if it is not known whether the lock is held.
+        # Like {#unlock}, for a connection that may or may not hold the lock.
         def abandon(deadline)
           part { |connection| connection.usable? && @store.locks.clean(connection, deadline) }
         rescue Error
@@ -133,7 +136,7 @@ module Plock
 
         private
 
-        # Requires @lock, and unlocks it.
+        # The caller must hold @lock. This method unlocks it.
         def look
           return :live if ended || connection&.lives?
 

@@ -6,11 +6,12 @@ require_relative "../../clock"
 module Plock
   class Store
     class Advisory
-      # The statements for GET_LOCK of MySQL and MariaDB, as {PostgresqlLocks} has them.
+      # The statements that use GET_LOCK of MySQL and MariaDB. This class has the same methods as
+      # {PostgresqlLocks}.
       #
       # @api private
       class MysqlLocks
-        # A name that MySQL can use as it is: at most 64 bytes, without capital letters, since
+        # A name that MySQL can use unchanged: 64 bytes at most, and no capital letters, because
         # MySQL ignores case.
         FITTING = /\A[!-@\[-~]{1,64}\z/n.freeze
 
@@ -26,12 +27,12 @@ module Plock
         # Seconds that one statement may wait: a year.
         def longest_wait = 31_536_000.0
 
-        # @return [String] the name of the key's lock, which no other key has
+        # @return [String] the name of the key's lock, different for each key
         def name(key)
           FITTING.match?(key.b) ? key : OpenSSL::Digest::SHA256.hexdigest(key)
         end
 
-        # MySQL waits for whole seconds only; the deadline ends the statement earlier.
+        # MySQL waits for whole seconds only, so the deadline may have to end the statement earlier.
         def lock(connection, key, _share, seconds, deadline)
           connection.stay_open(deadline)
           asked_at = Clock.now
@@ -65,7 +66,7 @@ module Plock
             ).rows
           holder, = holders(connection, key, deadline)
           held, waiting = rows.partition { |id, _, _| id == holder }
-          held = [[holder, nil]] if holder && held.empty? # its process is hidden from us
+          held = [[holder, nil]] if holder && held.empty? # we cannot see its process
           [held, waiting].map do |some|
             some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] }
           end

@@ -6,7 +6,7 @@ require_relative "../../clock"
 module Plock
   class Store
     class Advisory
-      # The statements for PostgreSQL's advisory locks. Each lock has a number of 64 bits.
+      # The statements for PostgreSQL's advisory locks. A 64-bit number names each lock.
       #
       # @api private
       class PostgresqlLocks
@@ -33,8 +33,8 @@ module Plock
         # @return [Array<Symbol>] further abilities that are missing
         def unable = @transaction ? %i[downgrade] : []
 
-        # Seconds that one statement may wait: the longest limit of the database. A caller with a
-        # longer `wait:` asks again after that.
+        # Seconds that one statement may wait. The database allows no longer limit, so a caller with
+        # a longer `wait:` asks again.
         def longest_wait = 2_147_483.0
 
         # @return [Integer] the number of the key's lock
@@ -57,7 +57,7 @@ module Plock
           [asked_at, server_id, fence] if held
         end
 
-        # @return [Boolean] is it held over this connection?
+        # @return [Boolean] does this connection still hold the lock?
         def held?(connection, _key, server_id, deadline)
           connection.run("SELECT pg_backend_pid()", deadline).value == server_id
         end
@@ -70,11 +70,11 @@ module Plock
           unlocked, now_at = connection.run(sql, number(key), deadline).row
           return unlocked if now_at == server_id
 
-          cut(connection, server_id, deadline) # that connection still has the lock
+          cut(connection, server_id, deadline) # the former server process still has the lock
           raise UnsupportedError, ADVICE
         end
 
-        # @return [Boolean] whether nothing is held over this connection any more
+        # @return [Boolean] is the connection free of locks now?
         def clean(connection, deadline)
           !connection.run(
             @transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline
@@ -92,8 +92,8 @@ module Plock
           connection.run(sql, number(key), deadline).row.last
         end
 
-        # @return [Array(Array, Array)] the holders, and the waiters in order, each with the server
-        #   process, host and mode
+        # @return [Array(Array, Array)] the holders, and the waiters in order; each is an array of
+        #   the server process, the host and the mode
         def examine(connection, key, shared, deadline)
           rows =
             connection.run(
@@ -124,7 +124,7 @@ module Plock
         def astray?(connection, server_id, pool, deadline, trials = TRIALS)
           return false if @transaction
 
-          pool.with(deadline, Float::INFINITY) do |other| # even if all are in use
+          pool.with(deadline, Float::INFINITY) do |other| # even if all connections are in use
             other.spoil # it will be in a transaction, so it must not be used again
             other.run("BEGIN", deadline)
             there = other.run("SELECT pg_backend_pid()", deadline).value
@@ -157,7 +157,8 @@ module Plock
           run(connection, sql, number(key), deadline)
         end
 
-        # PostgreSQL evaluates from left to right: the limit, the lock, the time.
+        # PostgreSQL evaluates the columns from left to right: it sets the limit, takes the lock,
+        # and then reads the time.
         def wait(connection, key, share, seconds, deadline)
           row = run(connection, "SELECT set_config('lock_timeout', $2, true), " \
                                 "#{function("", share)}::text, pg_backend_pid(), #{NOW}",

@@ -8,16 +8,17 @@ require_relative "../support/scheduler"
 module Plock
   class Store
     class Database
-      # After an interrupted statement, the server may still carry it out. So its lease or place is
-      # removed, and the store looks again after each of the PAUSES_S. One statement looks for all
-      # that are due: otherwise many interrupts at once would have to wait for one another.
+      # The server may still carry out a statement whose caller was interrupted. So the store
+      # removes the lease or place that the statement may have made, and looks for it again after
+      # each of the PAUSES_S. One statement looks for all leases and places that are due. Otherwise,
+      # after many interrupts at once, each look would have to wait for the others.
       #
-      # If the server was away meanwhile, the pauses are longer. The operating system repeats what a
-      # closed connection has sent, with pauses that double, so the statement may arrive after the
-      # outage has lasted for once more as long.
+      # If the server was unreachable in the meantime, the pauses are longer. The operating system
+      # resends the data of a closed connection with pauses that double. So after an outage, it may
+      # take as long as the outage itself until the statement arrives.
       #
-      # It is a task of the {Scheduler}. A failed attempt is repeated, with growing pauses, until
-      # the lease would have expired.
+      # An Aftermath is a task of the {Scheduler}. It repeats a failed attempt, with growing pauses,
+      # until the lease would have expired.
       #
       # @api private
       class Aftermath
@@ -38,7 +39,7 @@ module Plock
             self.at = first && (now + first)
           end
 
-          # Unless it is done, it is tried again.
+          # Schedules the next attempt, in case this one fails.
           #
           # @param now [Float] on {Clock}
           def begun(now)
@@ -99,7 +100,7 @@ module Plock
         end
 
         def schedule
-          at = @doubts.filter_map(&:at).min # nil: it was just done
+          at = @doubts.filter_map(&:at).min # a doubt that was just settled has no `at`
           @scheduler.schedule(self, at) if at
         end
 

@@ -13,7 +13,7 @@ module Plock
       # transactions, query cache, roles and pinning do not apply to it. Subscribers of
       # `sql.active_record` still see its statements.
       #
-      # In statements `$1`, `$2` … stand for the bound values.
+      # In statements, `$1`, `$2` … stand for the bound values.
       #
       # @api private
       class Connection
@@ -35,7 +35,7 @@ module Plock
         # Seconds to wait for the rest of an abandoned answer, and for the end of its transaction.
         DRAIN_S = 0.05
 
-        # A statement has failed that may succeed if it is sent again.
+        # A failed statement that may succeed if it is sent again.
         class Again < UnavailableError
           private
 
@@ -45,21 +45,22 @@ module Plock
         # Why a server has refused a connection.
         #
         # @param _error [Exception] an error of the driver
-        # @return [Symbol, nil] `:login`, `:no_database`; nil: another reason, which may go away
+        # @return [Symbol, nil] `:login`, `:no_database`; nil: another reason, which may be
+        #   temporary
         def self.refusal(_error) = nil
 
-        # The settings with which Active Record opens a connection: those of the model.
+        # The settings with which Active Record opens a connection; by default, those of the model.
         def self.settings(hash) = hash
 
         # @param adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected
-        # @yieldreturn [ActiveRecord::ConnectionAdapters::AbstractAdapter] another one to the same
-        #   database
+        # @yieldreturn [ActiveRecord::ConnectionAdapters::AbstractAdapter] another adapter for the
+        #   same database
         def initialize(adapter, &another)
           @adapter = adapter
           @another = another
           @raw = adapter.raw_connection
-          @busy = false # from the moment that something is sent to the end of the answer
-          @batching = false # from the beginning of a batch to its commit or rollback
+          @busy = false # from sending a statement to the end of its answer
+          @batching = false # from the start of a batch to its commit or rollback
           @spoilt = false
         end
 
@@ -71,12 +72,13 @@ module Plock
           raise failure(e)
         end
 
-        # Runs statements in one transaction that the server carries out without waiting for this
-        # process in between: a process that is stopped holds no lock on a row.
+        # Runs statements in one transaction. Except on MySQL, the server does not wait for this
+        # process between two statements, so a process that is stopped holds no locks on rows.
         #
         # @param statements [Array<String>] in which `$key` stands for `binds[:key]`; one of them
         #   returns rows
-        # @param types [String] the types of its columns: `s` for text, `i` for an integer
+        # @param types [String] the types of the columns in these rows: `s` for text, `i` for an
+        #   integer
         # @return [Array<Array>] the rows
         # @raise [Error] none of the statements has an effect
         def batch(statements, binds, types, deadline)
@@ -100,12 +102,12 @@ module Plock
           end
         end
 
-        # @return [Boolean] can the connection be used again? This looks at its socket.
+        # @return [Boolean] can the connection be used again? This checks its socket.
         def usable? = finished? && alive?
 
         # @return [Boolean] is it neither broken, nor waiting for an answer, nor in a transaction?
         #   If an answer is outstanding, this waits a moment for the rest of it. The transaction of
-        #   a batch that was interrupted is rolled back.
+        #   an interrupted batch is rolled back.
         def finished?
           return false if @spoilt
 
@@ -114,14 +116,14 @@ module Plock
           !@busy
         end
 
-        # @return [IO, nil] its socket; nil: the driver does not show it
+        # @return [IO, nil] the connection's socket; nil: the driver does not expose it
         def socket = nil
 
-        # Does the server still hold this idle connection? The caller must not be
-        # interrupted during this call.
+        # Returns whether the server still keeps this idle connection open. The caller must mask
+        # interrupts.
         def lives? = !@spoilt && alive?
 
-        # @return [Boolean] is the end of an answer outstanding?
+        # @return [Boolean] is an answer outstanding, or the rest of one?
         def busy? = @busy
 
         # Marks the connection as broken: it must not be used again.
@@ -132,7 +134,7 @@ module Plock
         def close
           @adapter.disconnect!
         rescue *self.class.failures, SystemCallError, IOError
-          nil # it is gone
+          nil # the connection is gone
         end
 
         # Forgets a connection of the parent process, and sends nothing to the server.
@@ -147,7 +149,7 @@ module Plock
 
         def fill(sql, binds) = sql.gsub(/\$(\w+)/) { literal(binds.fetch($1.to_sym)) }
 
-        # The same for `$1`, `$2` …
+        # Like {#fill}, for `$1`, `$2` …
         def fill_places(sql, binds) = sql.gsub(/\$(\d+)/) { literal(binds[$1.to_i - 1]) }
 
         def escape(text) = @raw.escape(text)
@@ -156,12 +158,12 @@ module Plock
           in_transaction? ? run("ROLLBACK", Clock.now + seconds) : @busy = false
           @batching = false
         rescue Error, IOError, SystemCallError
-          @busy = true # its state is unknown
+          @busy = true # the connection's state is unknown
         end
 
         def in_transaction? = true
 
-        # Waits a moment for the rest of an abandoned answer. Returns whether all of it came.
+        # Waits a moment for the rest of an abandoned answer. Returns whether all of it arrived.
         def recovered? = false
 
         def telling(sql)
@@ -180,14 +182,14 @@ module Plock
           end
         end
 
-        # An error of a subscriber does not change how the statement is treated.
+        # An error of a subscriber is logged, and does not affect the statement.
         def tell(what, payload)
           ActiveSupport::Notifications.instrumenter.public_send(what, EVENT, payload)
         rescue StandardError, ScriptError => e
           Log.failure(nil, "a subscriber to #{EVENT}", e)
         end
 
-        # The answer is complete.
+        # Called when the whole answer has arrived.
         def answer(rows, count, id = nil)
           @busy = false
           Answer.new(rows, count, id)
@@ -197,20 +199,22 @@ module Plock
           [deadline - Clock.now, 0.001].max
         end
 
-        # The connection does not wait for an answer after its deadline.
+        # Returns the error for an answer that missed its deadline. The connection is not used
+        # again.
         def late
           spoil
           UnavailableError.new("the database has not answered in time", code: :timed_out)
         end
 
-        # Only the first line: the others may quote bound values.
+        # Only the first line of the message, because the other lines may quote bound values.
         def words(error)
           "#{error.class}: #{error.message.lines.first&.strip}"
         end
 
         def unavailable(error, code = :io) = UnavailableError.new(words(error), code: code)
 
-        # The server only reads, perhaps since a failover. A new connection may find another one.
+        # The server is read-only, perhaps since a failover. A new connection may reach another
+        # server.
         def read_only(error)
           spoil
           unavailable(error)

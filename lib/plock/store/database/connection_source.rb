@@ -7,8 +7,8 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # The source of a store's connections: the database of an Active Record class, and what is
-      # special about it.
+      # The source of a store's connections: the database of an Active Record class. It also knows
+      # which kind of database that is.
       #
       # @api private
       class ConnectionSource
@@ -27,8 +27,8 @@ module Plock
         # Names of databases that only the connection that opened them can see.
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
-        # Active Record calls it when a transaction ends, as it calls a record that was saved
-        # there. It calls one of the blocks, once.
+        # Learns how a transaction has ended. Active Record calls an Outcome like a record that was
+        # saved in the transaction. The Outcome then calls one of its blocks, once.
         class Outcome
           def initialize(rolled_back, committed, unknown)
             @rolled_back = rolled_back
@@ -37,7 +37,8 @@ module Plock
             @committing = @over = false
           end
 
-          # A rollback after the COMMIT was sent may come too late.
+          # If Active Record has begun to commit, the database may have committed before the
+          # rollback.
           def rolledback!(**) = over(@committing ? @unknown : @rolled_back)
 
           def committed!(**) = over(@committed)
@@ -66,10 +67,10 @@ module Plock
           end
         end
 
-        # Extends a caller's connection that has outcomes. Active Record calls none of them if a
-        # COMMIT has had no answer: it only throws the connection away. If MySQL has found a
-        # deadlock, it has ended the whole transaction. Active Record only notes that of its
-        # innermost savepoint, and may commit the rest, without the work.
+        # Extends a caller's connection that has outcomes. If a COMMIT gets no answer, Active Record
+        # throws the connection away without notifying the outcomes. If MySQL finds a deadlock, it
+        # rolls back the whole transaction. But Active Record invalidates only the innermost
+        # savepoint, and may then commit the rest, without the work that was rolled back.
         module WithOutcomes
           # @return [Array<Outcome>]
           def plock_outcomes = @plock_outcomes ||= []
@@ -136,10 +137,10 @@ module Plock
           raise failure(e)
         end
 
-        # Only a transaction that the caller has begun counts. The transaction of a test does not:
-        # it is not joinable.
+        # Only a transaction that the caller has begun counts. The transaction around a test does
+        # not count, because it is not joinable.
         #
-        # @return [Boolean] is a transaction of the model's open in this thread?
+        # @return [Boolean] does the model have an open transaction in this thread?
         def in_transaction?
           connection = writing_pool.active_connection
           return false unless connection && connection.transaction_open?
@@ -147,11 +148,11 @@ module Plock
           connection.current_transaction.joinable? || connection.open_transactions > 1
         end
 
-        # @yieldparam inside [Inside] the caller's connection, of the role that writes
+        # @yieldparam inside [Inside] the caller's connection in the writing role
         def inside(&block)
           connection = self.connection
           inside = Inside.new(connection, @connection_class.failures)
-          # the caller may be in a block of a role that reads
+          # the caller may be in a block that selects a reading role
           ActiveRecord::Base.while_preventing_writes(false) { inside.guarded(&block) }
         ensure
           Thread.handle_interrupt(UNINTERRUPTED) do
@@ -159,14 +160,14 @@ module Plock
           end
         end
 
-        # @return [Object] an object that no other thread's transaction has
+        # @return [Object] the caller's connection, which no other thread's transaction uses
         def connection = writing_pool.active_connection
 
-        # Calls one of these when the caller's transaction has ended. The first is also called if
-        # only the caller's savepoint is rolled back, or if the database has ended the transaction
-        # before: MySQL has found a deadlock, or the session that did the work is gone, the caller
-        # has not minded the failure of a statement, and Active Record connects again and commits
-        # without the work. The last is called if the COMMIT had no answer, or was interrupted.
+        # Calls one of the procs when the caller's transaction has ended. `rolled_back` is also
+        # called in three other cases: only the caller's savepoint is rolled back; MySQL has found a
+        # deadlock; or the session that did the work is lost. If the caller ignores the lost
+        # session's error, Active Record connects again, and commits without the work. `unknown` is
+        # called if the COMMIT got no answer, or was interrupted.
         def when_over(rolled_back, committed = -> {}, unknown = rolled_back)
           connection = self.connection
           session = session_of(connection)
@@ -196,12 +197,13 @@ module Plock
 
         def outcomes_of(connection) = connection.extend(WithOutcomes).plock_outcomes
 
-        # @return [Object, nil] another one after Active Record has connected again; nil: unknown
+        # @return [Object, nil] identifies the session, and changes when Active Record connects
+        #   again; nil: unknown
         def session_of(connection)
           raw = connection.instance_variable_get(:@raw_connection)
           raw.respond_to?(:backend_pid) ? raw.backend_pid : raw
         rescue *@connection_class.failures
-          nil # it is closed
+          nil # the connection is closed
         end
 
         def writing_pool
@@ -213,9 +215,9 @@ module Plock
           pool or raise ConfigurationError, "#{@model.name} has no connection to a database"
         end
 
-        # The server's own message decides. Active Record guesses the reason from the words of the
-        # message. If the name of the role, the database or the host occurs there, it takes a
-        # server that is shutting down for a wrong password.
+        # Takes the reason from the driver's error. Active Record guesses the reason from the words
+        # of the message. If the message contains the name of the role, the database or the host,
+        # Active Record mistakes a shutdown of the server for a wrong password.
         def failure(error)
           error = error.cause || error
           message = error.message.lines.first.to_s.strip
@@ -226,7 +228,7 @@ module Plock
           end
         end
 
-        # A model may be reconnected to another database, but of the same kind.
+        # A model may be reconnected to another database, but only to one of the same kind.
         def check_database(name)
           return if name == @database
 

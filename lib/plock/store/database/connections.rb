@@ -8,7 +8,7 @@ require_relative "../support/pool"
 module Plock
   class Store
     class Database
-      # The connections of one store to a database. They are opened as those of a model are, but
+      # The connections of one store to a database. They are opened like a model's connections, but
       # belong to the store. Neither the model's pool nor the caller's transaction affects them.
       #
       # @api private
@@ -22,8 +22,8 @@ module Plock
           ActiveSupport::ForkTracker.after_fork { Connections.discard_all(weak) }
         end
 
-        # Discards the connections as soon as a child is forked: a descriptor that stays open in
-        # the child makes a parent that has died look alive.
+        # Discards the parent's connections as soon as a child is forked. If a descriptor stayed
+        # open in the child, a parent that has died would still look alive to the server.
         #
         # @param weak [WeakRef] to the connections of a store that may be gone
         def self.discard_all(weak)
@@ -36,8 +36,8 @@ module Plock
 
         def adapter = @origin.adapter(@connect_timeout)
 
-        # Connects on a thread that goes on when the caller no longer waits: if it were killed in
-        # the middle, a connection could stay open.
+        # Connects on a thread of its own, which continues even if the caller no longer waits. If
+        # the thread were killed while it connects, the connection could stay open.
         def connect(loan, deadline)
           seconds = [@connect_timeout, [deadline - Clock.now, 0.001].max].min
           Aside.run(seconds, lasting: true) { fulfil(loan) } and return

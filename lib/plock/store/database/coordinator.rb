@@ -11,26 +11,30 @@ require_relative "listener"
 module Plock
   class Store
     class Database
-      # The database of one store, with its connections, waiters and watched leases in this process.
+      # The state of one database store in this process: its connections, waiters and watched
+      # leases.
       #
       # @api private
       class Coordinator
         MICROSECONDS = 1_000_000.0
 
-        # Seconds between two attempts of a statement that collided with another transaction. No
-        # connection is kept in between.
+        # Seconds between two attempts of a statement that collided with another transaction. During
+        # the pause, the connection is back in the pool.
         COLLISION_S = [0.002, 0.1].freeze
 
-        # Seconds between two deletions of old rows: PRUNE_ON_S while there are more.
+        # Seconds between two deletions of old rows: PRUNE_ON_S while more old rows are left, else
+        # PRUNE_S.
         PRUNE_S = 600.0
         PRUNE_ON_S = 0.05
 
         attr_reader :connections, :tables
 
-        # @return [Lines] the waiters of this process, each in a queue of its own, by its token
+        # @return [Lines] the waiters of this process; each waiter has its own queue, named after
+        #   the waiter's token
         attr_reader :turns
 
-        # @return [String, nil] the channel on which this process can be called
+        # @return [String, nil] the channel on which other processes call this one; nil: the
+        #   database has no channels
         attr_reader :channel
 
         # @param scheduler [Scheduler] of the store
@@ -57,13 +61,14 @@ module Plock
 
         def micros(seconds) = (seconds * MICROSECONDS).round
 
-        # @return [String] the holder record, as the tables keep it
+        # @return [String] the holder record, as the tables store it
         def record(label, token)
           here
           Record.write(@channel && [@channel, *@listener.server_process].join("@"), label, token)
         end
 
-        # Lends a connection. Repeats the block if it collided with another transaction.
+        # Lends a connection to the block. Repeats the block if it collides with another
+        # transaction.
         def work(deadline, reserve = 0, &block)
           @connections.with(deadline, reserve, &block).tap { @reach.answered }
         rescue Connection::Again
@@ -74,7 +79,7 @@ module Plock
           retry
         end
 
-        # Does the same for one method of {Tables}.
+        # Calls one method of {Tables}, through {#work}.
         def ask(what, *arguments, by:, reserve: 0)
           work(by, reserve) { |connection| @tables.public_send(what, connection, *arguments, by) }
         end
@@ -82,8 +87,8 @@ module Plock
         # Renews leases in one statement.
         #
         # @param span [Float] seconds
-        # @return [Array(Array<LeaseState>, Array<LeaseState>), nil] those that it renewed, and the
-        #   others; nil: the database did not answer
+        # @return [Array(Array<LeaseState>, Array<LeaseState>), nil] the leases that were renewed,
+        #   and the others; nil: the database did not answer
         def prolong_all(leases, span)
           deadline = Clock.now + [release_timeout, span / LeaseState::RENEWALS_PER_TTL].min
           names = leases.to_h { |lease| [lease.token, lease.key] }
@@ -109,31 +114,32 @@ module Plock
           !waiting.nil?
         end
 
-        # A holder or waiter has left: calls the first waiter.
+        # Calls the first waiter, after a holder or waiter has left.
         def call_first(key, deadline)
           holder, token = ask(:call_first, key, @channel, by: deadline, reserve: Pool::RELEASE)
           holder ? @turns.call_first(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
         end
 
-        # @param holder [String, nil] the record of the waiter; nil: there is none
+        # @param holder [String, nil] the waiter's holder record; nil: there is no waiter
         def call(holder, token, deadline)
           tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)
         end
 
-        # Takes back the lease or the place that a token has.
+        # Removes the lease or the place that a token has.
         def settle(key, token, deadline = soon)
           holder, next_token = ask(:settle, key, token, by: deadline, reserve: Pool::RELEASE)
           call(holder, next_token, deadline)
         end
 
-        # The same in the background, as often as the server may still carry out a statement.
+        # Like {#settle}, in the background, and repeatedly while the server may still carry out a
+        # statement.
         #
-        # @param settled [Boolean] was it done once?
+        # @param settled [Boolean] has {#settle} already succeeded once?
         def settle_later(key, token, settled, until_time)
           @aftermath.doubt(key, token, settled, until_time)
         end
 
-        # From now on the holder is notified if the lease is broken.
+        # From now on, the holder is notified if the lease is broken.
         def watch(lease)
           return if hearing? && @watched[lease.token].equal?(lease)
 
@@ -146,7 +152,7 @@ module Plock
 
         # Notifies owners that their leases were broken.
         #
-        # @param owners [Array<Array(String, String)>] their records and tokens
+        # @param owners [Array<Array(String, String)>] their holder records and tokens
         def tell_of_loss(owners, deadline)
           here
           owners.each do |holder, token|
@@ -165,7 +171,8 @@ module Plock
           end
         end
 
-        # Messages may have been missed: wakes the first waiter of each key, and checks the leases.
+        # Messages may have been missed, so this wakes all waiters of this process, and checks the
+        # watched leases.
         def hear_of_gap
           @turns.call_all
           @watched.values.each(&:ask_soon)

@@ -5,7 +5,7 @@ require_relative "inside"
 module Plock
   class Store
     class Database
-      # With `inside: true`: leases that are part of the caller's transaction.
+      # Leases that are part of the caller's transaction, for `inside: true`.
       #
       # @api private
       module InTransaction
@@ -14,7 +14,7 @@ module Plock
         def inside? = @inside && @origin.in_transaction?
 
         # @return [Boolean] are changes to the lease part of the caller's transaction?
-        # @raise [UnsupportedError] it is part of another transaction that is still open: other
+        # @raise [UnsupportedError] the lease is part of another open transaction, so other
         #   connections cannot see it
         def inside_with?(lease)
           return inside? && lease.share.nil? if lease.transaction.nil?
@@ -24,7 +24,8 @@ module Plock
                                   "extend and release it there, or when that has ended"
         end
 
-        # One attempt. Other connections see its result when the caller's transaction is committed.
+        # Makes one attempt. Other connections see the result when the caller's transaction is
+        # committed.
         def take(key, ttl, wait, renew, max_hold, label, watch, share, _asking, _replicas, &given)
           return super unless inside?
 
@@ -72,9 +73,9 @@ module Plock
                                   "others see nothing of it before the transaction ends"
         end
 
-        # Waiters are called when the transaction is committed, also those of this process. If it
-        # is rolled back, the release is repeated after that, because the owner has released the
-        # lease.
+        # When the transaction is committed, the first waiter is called, even if it is in this
+        # process. If the transaction is rolled back, the release is repeated afterwards, because
+        # the owner has released the lease.
         def give_back_inside(lease, keep, deadline)
           kept_until = Clock.now + keep
           ours = @origin.inside do |inside|

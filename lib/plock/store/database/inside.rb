@@ -14,7 +14,7 @@ module Plock
         NAME = "Plock"
         private_constant :SAVEPOINT, :NAME
 
-        # @param failures [Array<Class>] the errors of its driver
+        # @param failures [Array<Class>] the error classes of the connection's driver
         def initialize(adapter, failures)
           @adapter = adapter
           @failures = failures
@@ -26,7 +26,7 @@ module Plock
         # @return [Boolean] has MySQL rolled back the whole transaction, as after a deadlock?
         def transaction_gone? = @gone
 
-        # @yield some statements; if they raise or return nil, they are rolled back
+        # @yield the block runs statements, which are rolled back if the block raises or returns nil
         def guarded
           savepoint("SAVEPOINT")
           value = yield self
@@ -34,7 +34,7 @@ module Plock
           savepoint("RELEASE SAVEPOINT") if kept
           value
         rescue ActiveRecord::ActiveRecordError => e
-          # an interrupt that Active Record has wrapped
+          # Active Record has wrapped an interrupt: raise the interrupt itself
           raise e.cause unless e.cause.nil? || @failures.any? { |kind| kind === e.cause }
 
           raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
@@ -56,8 +56,9 @@ module Plock
           )
         end
 
-        # PostgreSQL keeps a list of its sessions from the first use until the transaction ends. A
-        # waiter whose listener is younger would seem to have ended.
+        # Inside a transaction, PostgreSQL keeps the list of its sessions as it was at the first
+        # use. A waiter whose listener started after that would seem to have ended, so this discards
+        # the list.
         def forget_sessions
           @adapter.execute("SELECT pg_stat_clear_snapshot()", NAME) if @postgresql
         end

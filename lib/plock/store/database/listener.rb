@@ -8,16 +8,17 @@ module Plock
   class Store
     class Database
       # The thread that receives PostgreSQL's notifications for one store, over a connection of its
-      # own. It runs while there are waiters or watched leases, and IDLE_S longer.
+      # own. It runs while there are waiters or watched leases, and for another IDLE_S after that.
       #
-      # It first sends itself a message over another connection. Through a pooler that lends a
-      # server to each transaction, the message does not arrive. Then it warns, and waiters poll.
+      # The thread first sends itself a message over another connection. If a pooler lends a server
+      # connection to each transaction, the message does not arrive. In that case, the thread logs a
+      # warning, and waiters poll.
       #
       # @api private
       class Listener
         HELLO = "hello"
 
-        # Seconds.
+        # These are in seconds.
         LOOK_S = 0.001
         CONFIRM_S = 3.0
         IDLE_S = 30.0
@@ -34,10 +35,12 @@ module Plock
 
         def hearing? = @hearing
 
-        # @return [Integer, nil] the server process of its connection; nil: it is not listening
+        # @return [Integer, nil] the server process of the listening connection; nil: the thread is
+        #   not listening
         attr_reader :server_process
 
-        # The caller polls until the thread listens: a fiber whose time ends must hold no mutex.
+        # The caller polls until the thread listens. It holds no mutex while it polls, because its
+        # fiber may be stopped when its time is over.
         #
         # @return [Boolean] does the thread receive notifications?
         def start(deadline)
@@ -97,7 +100,7 @@ module Plock
         def confirmed?(connection)
           deadline = Clock.now + CONFIRM_S
           @site.work(deadline) { |other| @site.tables.tell(other, @site.channel, HELLO, deadline) }
-          deadline = Clock.now + CONFIRM_S # a process that is busy is not deaf
+          deadline = Clock.now + CONFIRM_S # a busy process may have used up the first deadline
           while (left = deadline - Clock.now).positive?
             return true if connection.hear(left) == HELLO
           end
@@ -134,7 +137,8 @@ module Plock
           end
         end
 
-        # Under the mutex of {#start}, which therefore finds the thread running or starts another.
+        # Decides under the mutex of {#start}, so that {#start} finds the thread running or starts
+        # another.
         def over?
           @lock.synchronize do
             next false unless @stopping || !@site.listening?

@@ -6,7 +6,7 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # The common part of the two drivers of MySQL and MariaDB.
+      # The code that the two drivers of MySQL and MariaDB share.
       #
       # @api private
       class Mysql < Connection
@@ -18,18 +18,19 @@ module Plock
         MISSING = 1146
         READ_ONLY = [1290, 1792, 1836].freeze
 
-        # Locks rows, but no gaps between them, so callers for neighbouring keys do not wait for
-        # one another.
+        # At this level, a transaction locks rows, but not the gaps between them. So callers for
+        # neighbouring keys do not wait for one another.
         ISOLATED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
         # The beginning of a block of statements that is rolled back if one of them fails.
         ON_FAILURE =
           "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
 
-        # Settings of each session, whatever those of the model and the server are. Each statement
-        # outside of a batch is a transaction, and no transaction begins by itself. A statement may
-        # look at all rows. MariaDB does not wait for a row that another session has locked; MySQL
-        # waits for at least a second, and ends an idle session.
+        # Settings of each session, which override those of the model and the server. Each statement
+        # outside of a batch is a transaction of its own, and a COMMIT begins no new transaction. A
+        # statement may change rows that it finds without an index. MariaDB does not wait for a row
+        # that another session has locked. MySQL cannot wait for less than a second, and ends a
+        # session that is idle for too long.
         VARIABLES = {
           autocommit: 1, completion_type: 0, innodb_lock_wait_timeout: 0, sql_safe_updates: 0
         }.freeze
@@ -37,7 +38,8 @@ module Plock
         READ_S = 2
         LONGEST_S = 31_536_000
 
-        # Failures of a server that is going down, has too many connections …
+        # Failures of a server that is shutting down, has too many connections, or is otherwise
+        # unavailable.
         UNAVAILABLE = [
           1021, 1040, 1041, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1317, 1927, 3024
         ].freeze
@@ -48,7 +50,7 @@ module Plock
 
         def self.refusal(error) = REFUSALS[number_of(error)]
 
-        # The number of an error, for which each driver has a name of its own.
+        # Returns the number of an error. Each driver names this attribute differently.
         def self.number_of(error)
           name = %i[error_number error_code].find { |known| error.respond_to?(known) }
           error.public_send(name) if name
@@ -72,16 +74,16 @@ module Plock
           end
         end
 
-        # Lifts the server's limit for idle sessions from this one, which may hold a lock.
+        # Lifts the server's time limit for idle sessions, because this session may hold a lock.
         def stay_open(deadline)
           run("SET SESSION wait_timeout = #{LONGEST_S}", deadline) unless @stays_open
           @stays_open = true
         end
 
-        # If a statement is running, the server is asked to stop it. Otherwise the server would
+        # If a statement is running, this asks the server to stop it. Otherwise the server would
         # notice only later that the client is gone.
         def close
-          kill if @busy && !Background.over? # at the end nothing would limit it
+          kill if @busy && !Background.over? # as the process ends, nothing limits the kill
           super
         end
 
@@ -101,7 +103,7 @@ module Plock
 
         # MariaDB takes all statements in one block. MySQL needs them one by one. If this process
         # stops in between, the server ends the idle session after a while, which frees the rows
-        # that it has locked.
+        # that the session has locked.
         def perform_batch(statements, _types, deadline)
           texts = [ISOLATED, begin_sql, *statements, "COMMIT"]
           texts = ["#{ON_FAILURE}; #{texts.join("; ")}; END"] if @adapter.mariadb?
@@ -119,7 +121,7 @@ module Plock
           end
         end
 
-        # Is the number one of the server's, and not one of the client's?
+        # Did the server report the error, and not the client library?
         def answered?(error)
           self.class.number_of(error)&.between?(1000, 1999) || false
         end

@@ -33,8 +33,8 @@ module Plock
           result ? answer(result.to_a, result.size) : answer([], @raw.affected_rows, @raw.last_id)
         end
 
-        # Reads all results, and returns the first: the next statement would take the rest for its
-        # own.
+        # Reads all results, and returns the first. The next statement would take unread results for
+        # its own.
         def first_of_results
           result = @raw.async_result
           @raw.next_result while @raw.more_results?
@@ -47,7 +47,7 @@ module Plock
           false
         end
 
-        # Most statements end within a moment.
+        # Waits only briefly, because most statements end within a moment.
         def recovered?
           return false unless @socket.wait_readable(DRAIN_S)
 

@@ -5,7 +5,7 @@ require_relative "tables"
 module Plock
   class Store
     class Database
-      # MySQL has no RETURNING: its statements return their result in LAST_INSERT_ID.
+      # MySQL has no RETURNING, so its statements return their result in LAST_INSERT_ID.
       #
       # @api private
       class MysqlTables < Tables
@@ -21,11 +21,11 @@ module Plock
 
         private
 
-        # The time of the statement, in UTC, because local time may go back by an hour.
+        # The time at which the statement began, in UTC because local time may go back by an hour.
         def now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
-        # Each assignment sees the values of those before it. `expires_at`, which says whether the
-        # key is free, is therefore the last.
+        # Each assignment sees the values that the previous assignments have set. `expires_at` tells
+        # whether the key is free, so it is assigned last.
         def acquire_sql
           free = "expires_at <= VALUES(acquired_at) AND waiting = 0"
           @acquire_sql ||= <<~SQL.tr("\n", " ").strip

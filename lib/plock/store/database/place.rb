@@ -5,7 +5,8 @@ require_relative "../support/lines"
 module Plock
   class Store
     class Database
-      # A queued request waits on this. Another process, or this one, calls it by its token.
+      # The place on which a queued request waits. This process or another one calls the request by
+      # its token.
       #
       # @api private
       class Place < Lines::Place

@@ -17,7 +17,7 @@ module Plock
         MISSING = "42P01"
         READ_ONLY = "25006"
 
-        # Seconds for asking the server to give up a statement.
+        # Seconds that a request to cancel a statement may take.
         CANCEL_S = 0.5
 
         # Seconds that the server has to end a statement whose caller no longer waits.
@@ -30,7 +30,7 @@ module Plock
         # The first byte of the message with which the server ends the connection.
         FATAL = "E"
 
-        # When a connection is refused, libpq shows no SQLSTATE, so the words of the message
+        # When a connection is refused, libpq reports no SQLSTATE, so the words of the message
         # decide. The server's messages begin with a severity and then say what is refused. The
         # names in them do not matter. See src/backend/libpq/auth.c and utils/init/postinit.c, with
         # lc_messages = C or English.
@@ -64,8 +64,8 @@ module Plock
 
         def self.failures = [PG::Error]
 
-        # Stops a statement that the server still runs for an interrupted caller. The connection is
-        # cut if the server does not answer even that.
+        # Stops a statement that the server still runs for an interrupted caller. If the server does
+        # not answer the cancel request in time, this cuts the connection.
         #
         # @param raw [PG::Connection]
         def self.stop_asking(raw)
@@ -80,7 +80,7 @@ module Plock
 
         def initialize(adapter, &another)
           super
-          @raw.set_notice_processor { nil } # the errors that matter here are raised, too
+          @raw.set_notice_processor { nil } # ignores notices: errors are raised anyway
           limit_lock_waits
           @names = ({} if adapter.prepared_statements && !@pooled)
           @named = 0
@@ -89,12 +89,12 @@ module Plock
         def in_transaction? = @raw.transaction_status != PG::PQTRANS_IDLE
 
         # @return [Integer] the server process that was reported when the connection was made; a
-        #   pooler in between invents one
+        #   pooler in between reports a number of its own
         def server_id = @raw.backend_pid
 
         def socket = @raw.socket_io
 
-        # Lifts the server's limit for idle sessions from this one, which may hold a lock.
+        # Lifts the server's time limit for idle sessions, because this session may hold a lock.
         def stay_open(deadline)
           unless @stays_open || @raw.server_version < 140_000
             run("SET idle_session_timeout = 0", deadline)
@@ -102,10 +102,10 @@ module Plock
           @stays_open = true
         end
 
-        # Begins a transaction, and runs the statement as its first, in one request. The transaction
-        # can be idle for as long as it likes: the server's limits do not apply to it.
+        # Begins a transaction, and runs the first statement in it, in one request. The server's
+        # limits for idle transactions do not apply to this transaction.
         def run_in_open_transaction(sql, *binds, deadline)
-          run("ROLLBACK", deadline) if in_transaction? # left by an attempt that failed
+          run("ROLLBACK", deadline) if in_transaction? # a failed attempt left it open
           telling(sql) do
             rows, = carry_out(
               ["BEGIN", *no_limits_of_idleness, fill_places(sql, binds)], deadline
@@ -117,8 +117,8 @@ module Plock
           raise failure(e)
         end
 
-        # An unrequested message need not end the connection: it can be a notice, or a changed
-        # setting.
+        # The server may send data without a request and keep the connection open, such as a notice
+        # or a changed setting.
         def lives?
           return false if @spoilt || @raw.status != PG::CONNECTION_OK
 
@@ -138,10 +138,10 @@ module Plock
           raise failure(e)
         end
 
-        # If a statement is running, the server is asked to stop it. Otherwise a statement that
-        # waits for another transaction would still be carried out when that has ended.
+        # If a statement is running, this asks the server to stop it. Otherwise a statement that
+        # waits for another transaction would still be carried out when that transaction has ended.
         def close
-          return super if !@busy || Background.over? # at the end nothing would limit the cancel
+          return super if !@busy || Background.over? # at exit, nothing limits the cancel
 
           Aside.start do
             Aside.run(CANCEL_S) { @raw.cancel }
@@ -153,8 +153,9 @@ module Plock
 
         def begin_sql = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
-        # Behind a pooler, other clients may get the session with its settings and its prepared
-        # statements. There each statement is a transaction with its own limit.
+        # A pooler may lend this session, with its settings and prepared statements, to other
+        # clients. So behind a pooler, each write is a transaction of its own, which sets its own
+        # limit.
         def limit_lock_waits
           deadline = Clock.now + START_S
           @pooled = run("SELECT pg_backend_pid()", deadline).value != server_id
@@ -180,7 +181,8 @@ module Plock
           answer(rows, counts[-2])
         end
 
-        # If it fails, its transaction is still open.
+        # Runs one statement in a transaction of its own, and rolls the transaction back if the
+        # statement fails.
         def commit_alone(sql, deadline)
           commit([sql], deadline)
         rescue *self.class.failures => e
@@ -189,7 +191,7 @@ module Plock
         end
 
         # @return [Array(Array, Array)] the rows of the last statement that returns some, and how
-        #   many rows each of them affected
+        #   many rows each statement affected
         def carry_out(statements, deadline)
           @busy = true
           @raw.send_query(statements.join("; "))
@@ -221,7 +223,8 @@ module Plock
           result&.clear
         end
 
-        # Uses no name twice: after an interrupt, it is not known whether the statement exists.
+        # Uses no name twice, because after an interrupt it is unknown whether the prepared
+        # statement exists.
         def prepare(sql, deadline)
           name = "plock#{@named += 1}"
           @busy = true
@@ -247,8 +250,8 @@ module Plock
           last
         end
 
-        # If there is something to read without a request, the server is ending the connection. No
-        # other thread runs meanwhile, as it could while this one waited for the socket.
+        # If there is data to read although nothing was requested, the server is ending the
+        # connection. This does not wait for the socket, so no other thread runs in the meantime.
         def alive?
           @raw.status == PG::CONNECTION_OK &&
             socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false) == :wait_readable
@@ -270,7 +273,7 @@ module Plock
           false
         end
 
-        # Has the server refused the statement, and is it ready for the next one?
+        # Has the server refused the statement, and is the connection ready for the next one?
         def answered?(error)
           !error.result.nil? && @raw.transaction_status != PG::PQTRANS_ACTIVE &&
             @raw.status == PG::CONNECTION_OK

@@ -9,15 +9,16 @@ module Plock
       #
       # @api private
       class PostgresqlTables < Tables
-        # The first number of the advisory locks that listeners hold; the second one is the server
-        # process of the listener.
+        # The first of the two numbers that name a listener's advisory lock. The second number is
+        # the listener's server process.
         LISTENERS = 1_886_154_603 # "plck"
 
-        # As {#release}, and calls the first waiter if it belongs to another process.
+        # Releases the key like {#release}, and calls the first waiter if that waiter is in another
+        # process.
         #
-        # @return [Array(Boolean, String), nil] nil: it was not held with this token; otherwise
-        #   whether there may be waiters, and the token of the first. The statement does not see a
-        #   waiter that arrives at the same moment.
+        # @return [Array(Boolean, String), nil] whether there may be waiters, and the token of the
+        #   first waiter; nil: the token did not hold the key. The statement does not see a waiter
+        #   that arrives at the same moment.
         def release_and_call(connection, key, token, channel, deadline)
           row = connection.run(release_and_call_sql, key, token, channel, deadline).row
           row && [row[0] != 0, row[1]]
@@ -38,7 +39,7 @@ module Plock
 
         # Prepares the listener's connection.
         #
-        # @return [Integer] its server process
+        # @return [Integer] the connection's server process
         def announce_listener(connection, deadline)
           sql = "SELECT pg_backend_pid(), pg_try_advisory_lock(#{LISTENERS}, pg_backend_pid())"
           connection.run(sql, deadline).value
@@ -48,7 +49,7 @@ module Plock
           connection.run("SELECT pg_notify($1, $2)", channel, word, deadline)
         end
 
-        # In one statement, which skips rows that another transaction has locked.
+        # Renews leases in one statement, which skips rows that another transaction has locked.
         def prolong_all(connection, names, span, deadline)
           connection.run("WITH mine AS (SELECT name FROM #{@leases} " \
                          "WHERE #{among(connection, names)} FOR UPDATE SKIP LOCKED) " \
@@ -61,8 +62,9 @@ module Plock
 
         # A claim's holder record names the channel of its process and the server process that
         # listens there. If that server process has ended, the waiter has ended as well. While the
-        # listener's lock is held, the server process lives: that is cheaper to find out than to
-        # look for the process. Listeners of older processes have no such lock.
+        # listener's advisory lock is held, its server process is alive. Trying that lock is cheaper
+        # than looking for the process. Listeners of older versions hold no such lock, so this looks
+        # for their processes.
         def alive(claim)
           listener = "split_part(split_part(#{claim}.holder, ' ', 4), '@', 2)"
           "CASE WHEN #{listener} !~ '^[0-9]+$' THEN true " \
@@ -73,8 +75,8 @@ module Plock
         # The first waiter for `$1` that is not known to have ended. The subquery sorts first, so
         # that the server checks waiters only until it finds a live one.
         #
-        # @param condition [String] for the claims to look at
-        # @param known [String] for those of them that are known to live
+        # @param condition [String] a condition for the claims to check
+        # @param known [String] a condition for claims that are known to be alive
         def head(condition = "true", known = "false")
           "(SELECT token, holder, split_part(split_part(holder, ' ', 4), '@', 1) AS channel " \
             "FROM (SELECT token, holder FROM #{@claims} WHERE #{condition} AND name = $1 " \
@@ -82,7 +84,8 @@ module Plock
             "WHERE CASE WHEN #{known} THEN true ELSE #{alive("c")} END LIMIT 1) AS head"
         end
 
-        # Calls the first waiter, unless it belongs to this process, which listens on this channel.
+        # Calls the first waiter, unless the waiter belongs to this process, which listens on
+        # `channel`.
         def call(channel)
           "CASE WHEN head.channel <> #{channel} " \
             "THEN pg_notify(head.channel, 'turn ' || head.token) END::text"

@@ -6,9 +6,9 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # While SQLite runs a statement, no other thread runs, so the statement cannot be
-      # interrupted. While another connection writes, this one waits in short sleeps, in which
-      # other threads run.
+      # While SQLite runs a statement, no other thread runs, so the statement cannot be interrupted.
+      # While another connection writes, this one waits in short sleeps, so that other threads can
+      # run.
       #
       # @api private
       class Sqlite < Connection
@@ -36,7 +36,7 @@ module Plock
           super
         end
 
-        # Text that SQLite would take to end at a NUL is written as its bytes.
+        # SQLite would end a text at its first NUL, so a text with a NUL is written as bytes.
         def literal(value)
           return super unless value.is_a?(String) && value.include?("\0")
 
@@ -47,7 +47,7 @@ module Plock
 
         def begin_sql = "BEGIN IMMEDIATE"
 
-        # An exception must not pass through SQLite's own code.
+        # Masks interrupts, because an exception must not pass through SQLite's own code.
         def perform(sql, binds, deadline)
           Thread.handle_interrupt(UNINTERRUPTED) do
             @deadline = deadline
@@ -61,7 +61,8 @@ module Plock
           end
         end
 
-        # One call to SQLite: no other Ruby code runs while it has the database's lock.
+        # Makes one call to SQLite, so that no other Ruby code runs while the batch has the
+        # database's lock.
         def perform_batch(statements, types, deadline)
           Thread.handle_interrupt(UNINTERRUPTED) do
             @deadline = deadline
@@ -71,7 +72,7 @@ module Plock
                 .zip(types.chars)
                 .map { |value, type| type == "i" ? value&.to_i : value }
             end
-          rescue RuntimeError => e # for any failure
+          rescue RuntimeError => e # raised for any failure
             raise FAILURES.fetch(@raw.errcode & 0xFF, SQLite3::SQLException), e.message
           end
         end
@@ -83,8 +84,8 @@ module Plock
           @raw.prepare(sql) { |statement| apart { stepped(statement) } }
         end
 
-        # In an `at_exit` block, the sqlite3 gem takes the exception that ends the process for an
-        # error of a callback, and raises it after a step. A new fiber has no such exception.
+        # In an `at_exit` block, the sqlite3 gem mistakes the exception that ends the process for a
+        # callback's error, and raises it after a step. A new fiber starts without that exception.
         def apart(&block) = $! ? Fiber.new(blocking: true, &block).resume : yield
 
         def stepped(statement)
@@ -95,7 +96,7 @@ module Plock
           answer(rows, @raw.changes)
         end
 
-        # A binary String would become a BLOB, which equals no text.
+        # A binary String would become a BLOB, which is never equal to a text.
         def text(value)
           if value.is_a?(String) && value.encoding == Encoding::BINARY
             value.dup.force_encoding(Encoding::UTF_8)

@@ -3,14 +3,17 @@
 module Plock
   class Store
     class Database
-      # Parts of the statements of {Tables}. In those of batches, `$key` stands for a bound value.
+      # Parts of the statements of {Tables}. In the statements of a batch, `$key` stands for the
+      # bound value `key`.
       #
       # @api private
       module Statements
-        # MySQL lets a statement read the table that it changes only in a subquery with a limit
+        # In MySQL, a statement can read the table that it changes only in a subquery with a limit.
+        # This limit is so high that it changes nothing.
         ALL = 1_000_000_000
-        # a moment that is so far ahead of the clock was written before the clock was set back: no
-        # statement waits that long
+        # A time that is more than a minute ahead of the clock was written before the clock was set
+        # back. While a statement waits for a row, the time that it has read grows old, but not by
+        # that much.
         STEP = 60 * 1_000_000
 
         private
@@ -31,7 +34,7 @@ module Plock
 
         def inserted(column) = "excluded.#{column}"
 
-        # The condition that a moment was read before the clock was set back.
+        # The condition that `moment` was written before the clock was set back.
         def ahead(moment) = "#{moment} > #{now} + #{STEP}"
 
         # If the clock was set back after the lease began, the lease gets its whole length again
@@ -44,14 +47,15 @@ module Plock
             "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
         end
 
-        # A lease never begins after the moment at which its end was written.
+        # Sets the end of a lease. If the clock was set back, this also moves the beginning back, so
+        # that it is not later than the present.
         def ends_in(span) =
           "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
 
         # The condition that a claim has ended.
         def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
 
-        # Keys whose waiters are all gone can be taken like any other.
+        # Makes keys whose waiters are all gone available again.
         def forget_waiters(places)
           names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
           ["DELETE FROM #{@claims} WHERE name #{names} AND #{over}",
@@ -77,13 +81,14 @@ module Plock
 
         def next_fence = greater("fence + 1", now)
 
-        # One holder: the key is free, not shared, and no live waiter precedes this request.
+        # Takes the key for one holder, if the key is free and not shared, and no live waiter
+        # precedes this request.
         def occupy_key
           take_row("NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = $key " \
                    "AND (c.fence IS NOT NULL OR (#{before("c")})))")
         end
 
-        # Several holders of one mode, `$slots` at most.
+        # Takes a key that `$slots` holders at most can share, all in the same mode.
         def share_key
           inside = "(SELECT mode FROM #{@claims} " \
                    "WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
@@ -103,7 +108,7 @@ module Plock
            mark]
         end
 
-        # The key's row has the fence of the last lease.
+        # Copies the fence of the latest lease into the key's row.
         def mark
           latest =
             "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
@@ -144,9 +149,9 @@ module Plock
           first_of_queue("1 = 1", "#{fence}, #{left}, #{place}")
         end
 
-        # @param columns [String] further columns
-        # @return [String] a query for one row, if the condition holds: the holder record of the
-        #   first waiter, and its token
+        # @param columns [String] further columns, which come first
+        # @return [String] a query that returns one row if the condition holds: the first waiter's
+        #   holder record and token
         def first_of_queue(condition, columns = nil)
           "SELECT #{"#{columns}, " if columns}c.holder, c.token " \
             "FROM #{@leases} l LEFT JOIN #{@claims} c ON c.id = (SELECT MIN(q.id) " \
@@ -154,8 +159,8 @@ module Plock
             "WHERE l.name = $key AND #{condition}"
         end
 
-        # Returns the lease's table, the condition that finds the lease there as long as it lasts,
-        # and the values that the condition binds.
+        # Returns the lease's table, the condition that finds the lease in that table while it
+        # lasts, and the values that the condition binds.
         def lease(key, token, shared)
           if shared
             return @claims, "token = $1 AND fence IS NOT NULL AND expires_at > #{now}", token

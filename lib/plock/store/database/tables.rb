@@ -5,20 +5,21 @@ require_relative "statements"
 module Plock
   class Store
     class Database
-      # The statements on the two tables. Each takes the connection that it uses. Moments and spans
-      # are microseconds, moments by the database's clock.
+      # The statements on the two tables. Each method takes the connection that it uses. Moments and
+      # spans are in microseconds. Moments are on the database's clock.
       #
       # `plock_leases` has a row for each key: the holder, the end of the lease, the last fence, and
-      # whether there may be waiters. A batch that changes more than that row locks it first.
+      # whether there may be waiters. A batch that changes more than that row locks the row first.
       # `plock_claims` has the waiters of each key, in the order of their ids. It also has the
-      # holders of each key that can have several; they have a fence.
+      # holders of each key that can have several holders. A holder has a fence there, and a waiter
+      # has none.
       #
-      # The row of a free key is kept for a day, for its fence, and until the database's clock is
-      # ahead of the fence.
+      # The row of a free key keeps the fence. The row is deleted after a day at the earliest, and
+      # not before the database's clock has passed the fence.
       #
       # If a lease's beginning is more than a minute ahead of the clock, the clock was set back
-      # since. The lease gets its whole length again from now on. A place in the queue that ends so
-      # late has no owner.
+      # after the lease began. The lease then starts again with its whole length. A place in the
+      # queue whose end is more than a minute ahead is treated as abandoned.
       #
       # The SQL is that of PostgreSQL and SQLite; {MysqlTables} replaces some of it.
       #
@@ -45,7 +46,7 @@ module Plock
           connection.run(acquire_sql, key, token, ttl, holder, deadline).value
         end
 
-        # @return [Boolean, nil] may there be waiters? nil: it was not held with this token
+        # @return [Boolean, nil] may there be waiters? nil: the token did not hold the key
         def release(connection, key, token, keep, deadline)
           row = connection.run(release_sql, key, token, keep, deadline).row
           row && row[0] != 0
@@ -68,14 +69,15 @@ module Plock
           connection.run("SELECT waiting FROM #{@leases} WHERE name = $1", key, deadline).value == 1
         end
 
-        # @return [Boolean] was the key still held with this token?
+        # @return [Boolean] did the token still hold the key?
         def prolong(connection, key, token, span, shared, deadline)
           table, held, *binds = lease(key, token, shared)
           sql = "UPDATE #{table} SET #{ends_in("$#{binds.size + 1}")} WHERE #{held}"
           connection.run(sql, *binds, span, deadline).count.positive?
         end
 
-        # @return [Integer, nil] how long it is still held with this token; nil: it is not
+        # @return [Integer, nil] how long the token still holds the key; nil: the token does not
+        #   hold the key
         def left(connection, key, token, shared, deadline)
           read(connection, "expires_at - #{now}", key, token, shared, deadline)
         end
@@ -84,9 +86,9 @@ module Plock
         # the first in the queue and the key has room for it.
         #
         # @param queue [Boolean] does the request keep its place if it is refused?
-        # @return [Array(Integer, Integer, Integer, String, String)] the fence, or nil; for how long
-        #   the key is still held, or nil; how many wait before it; the holder record of the waiter
-        #   that is first after that, and its token, or nil
+        # @return [Array(Integer, Integer, Integer, String, String)] the fence, or nil; how long the
+        #   key is still held, or nil; how many waiters precede this request; the holder record and
+        #   the token of the first waiter after this call, or nil
         def ask(connection, key, token, share, ttl, place, holder, queue, deadline)
           taken = "EXISTS (SELECT 1 FROM #{@leases} WHERE name = $key AND token = $token)"
           statements = [
@@ -104,9 +106,9 @@ module Plock
           ).first
         end
 
-        # Takes back the lease or the place that a token has.
+        # Removes the lease or the place that a token has.
         #
-        # @return [Array(String, String), nil] the waiter to call: its holder record and its token
+        # @return [Array(String, String), nil] the holder record and the token of the waiter to call
         def settle(connection, key, token, deadline)
           statements = [
             lock_rows, vacate("name = $key AND token = $token"),
@@ -130,9 +132,10 @@ module Plock
           connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
 
-        # @param fences [Array<Integer>, nil] of the leases that are broken; nil: all are
-        # @return [Array<Array(String, String, Integer)>] of each of their holders, and of the first
-        #   waiter: its holder record, its token, and 1 for a holder or 0 for the waiter
+        # @param fences [Array<Integer>, nil] of the leases to break; nil: breaks all leases
+        # @return [Array<Array(String, String, Integer)>] a row for each holder that loses its
+        #   lease, and a row for the first waiter. Each row has the holder record, the token, and 1
+        #   for a holder or 0 for the waiter
         def break(connection, key, fences, deadline)
           theirs = fences ? "fence IN (#{fences.join(", ")})" : "fence IS NOT NULL"
           told = "SELECT holder, token, 1 FROM #{@leases} " \
@@ -148,8 +151,8 @@ module Plock
 
         # Turns a writer into a reader.
         #
-        # @return [Array(Integer, String, String)] 1: it was held; the waiter to call: its holder
-        #   record and its token, or nil
+        # @return [Array(Integer, String, String)] 1 if the token held the key, else 0; the holder
+        #   record and the token of the waiter to call, or nil
         def downgrade(connection, key, token, deadline)
           ours = "SELECT COUNT(*) FROM #{@claims} WHERE token = $token AND fence IS NOT NULL"
           statements = [lock_rows, prune_claims_of_key,
@@ -163,8 +166,8 @@ module Plock
         #
         # @param from [String] the token of the owner that left it
         # @param ttl [Integer, nil] nil: the lease keeps its end
-        # @return [Array(Integer, Integer), nil] the fence, and how long the lease still lasts;
-        #   nil: it is not held any more
+        # @return [Array(Integer, Integer), nil] the fence, and how long the lease still lasts; nil:
+        #   the lease is not held any more
         def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
           table, fence =
             if shared
@@ -196,14 +199,15 @@ module Plock
         # Takes several keys, all or none.
         #
         # @param wanted [Array<Array(String, String, String)>] key, token and holder record
-        # @return [Hash{String => Integer}] the fences of the keys that were free; they are held if
-        #   all were free
+        # @return [Hash{String => Integer}] the fences of the keys that were free; the keys are now
+        #   held if all of them were free
         def acquire_all(connection, wanted, ttl, deadline)
           binds = { ttl: ttl, count: wanted.size }
           wanted.each_with_index do |(key, token, holder), at|
             binds.update("key#{at}": key, "token#{at}": token, "holder#{at}": holder)
           end
-          # the same order everywhere: otherwise two batches could wait for each other
+          # all batches lock in the same order, because otherwise two batches could wait for each
+          # other
           places = wanted.each_index.sort_by { |at| wanted[at].first }
           keys = places.map { |at| "$key#{at}" }.join(", ")
           tokens = places.map { |at| "$token#{at}" }.join(", ")
@@ -224,8 +228,8 @@ module Plock
         # Renews leases on keys that only one holder may have.
         #
         # @param names [Hash{String => String}] the keys of the leases, by their tokens
-        # @return [Array<String>] the tokens of those that were renewed; the others may be locked
-        #   at the moment, or no longer held
+        # @return [Array<String>] the tokens of the renewed leases; another transaction may have
+        #   locked the others, or they are no longer held
         def prolong_all(connection, names, span, deadline)
           mine = among(connection, names)
           connection.run("UPDATE #{@leases} SET #{ends_in(span)} WHERE #{mine}", deadline)
@@ -233,16 +237,16 @@ module Plock
         end
 
         # The state of a waiter: how long the key is still held, whether the waiter is the first,
-        # and how long its own place is kept.
+        # and how long its place is kept.
         #
-        # @return [Array(Integer, Boolean, Integer), nil] nil: its place is gone
+        # @return [Array(Integer, Boolean, Integer), nil] nil: the waiter's place is gone
         def look(connection, key, token, deadline)
           left, first, place = connection.run(look_sql, key, token, deadline).row
           place && [left, first.zero?, place]
         end
 
-        # @return [Integer] how long a single holder still has the key; 0 or less: it has none, or
-        #   only a batch that locks the row can find out
+        # @return [Integer] how long a single holder still has the key; 0 or less: there is no
+        #   single holder, or only a batch that locks the row can find out
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
           connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).value || 0
@@ -250,16 +254,16 @@ module Plock
 
         # Calls the first waiter, if the database can and the waiter belongs to another process.
         #
-        # @return [Array(String, String), nil] its holder record and its token
+        # @return [Array(String, String), nil] the first waiter's holder record and token
         def call_first(connection, key, _channel, deadline)
           connection.run("SELECT holder, token FROM #{@claims} " \
                          "WHERE name = $1 AND fence IS NULL AND expires_at > #{now} " \
                          "ORDER BY id LIMIT 1", key, deadline).row
         end
 
-        # @return [Array<Array(Integer, Integer, Integer, String, String)>] of the holders, and then
-        #   of the waiters in their order: the fence, or nil; how long it still lasts; since when;
-        #   the holder record; how it shares the key
+        # @return [Array<Array(Integer, Integer, Integer, String, String)>] the holders, and then
+        #   the waiters in order. Each has the fence, or nil; the time left; the time of the
+        #   beginning; the holder record; and how it shares the key
         def examine(connection, key, deadline)
           connection
             .run(
@@ -284,13 +288,13 @@ module Plock
                          prefix, prefix.length, after, deadline).rows.flatten
         end
 
-        # A note is a row without a lock: it has no holder, and never becomes old enough for
-        # {#prune}.
+        # A note is a row without a lock, with its text in the column `holder`. The row never
+        # becomes old enough for {#prune}.
         def note(connection, name, deadline)
           connection.run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline).value
         end
 
-        # @param replace [Boolean] must it replace a note that exists?
+        # @param replace [Boolean] must the note replace one that exists?
         def keep_note(connection, name, note, replace, deadline)
           connection.run(
             "INSERT INTO #{@leases} (name, holder, acquired_at) " \
@@ -306,7 +310,7 @@ module Plock
 
         # Forgets keys that have been free for a day, and places that their owners did not renew.
         #
-        # @return [Boolean] may there be more?
+        # @return [Boolean] may there be more to delete?
         def prune(connection, deadline)
           connection.run(
             "DELETE FROM #{@claims} WHERE expires_at < #{now} - $1", PLACE_KEPT, deadline
@@ -317,7 +321,8 @@ module Plock
         private
 
         # @param column [String]
-        # @return [Object, nil] its value in the lease; nil: it is not held with this token
+        # @return [Object, nil] the column's value in the lease's row; nil: the token does not hold
+        #   the key
         def read(connection, column, key, token, shared, deadline)
           table, held, *binds = lease(key, token, shared)
           connection.run("SELECT #{column} FROM #{table} WHERE #{held}", *binds, deadline).value
@@ -359,8 +364,9 @@ module Plock
             "(SELECT name FROM #{@leases} WHERE #{idle} LIMIT #{PRUNED_AT_ONCE}) AND #{idle}"
         end
 
-        # Shared holders may hold a key for longer than a day. The fence is ahead if the clock was
-        # set back since.
+        # The condition that a key has been free for a day. `acquired_at` alone does not show that,
+        # because shared holders may hold a key for longer than a day. If the clock was set back,
+        # the fence is ahead of the clock, and is still needed.
         def idle
           "expires_at < #{now} AND acquired_at < #{now} - $1 AND fence < #{now} AND " \
             "NOT EXISTS (SELECT 1 FROM #{@claims} c WHERE c.name = #{@leases}.name)"

@@ -9,8 +9,9 @@ module Plock
     class Database
       # @api private
       class Trilogy < Mysql
-        # A Trilogy client without its guard, which lets interrupts in even if the caller has
-        # masked them. A client that is used by one thread at a time needs no guard.
+        # A Trilogy client without the gem's guard against use by several threads. The guard lets
+        # interrupts in even if the caller has masked them. Only one thread at a time uses this
+        # client, so it needs no guard.
         class Client
           def initialize(client)
             @query, @check, @escape, @limit, @more, @next =
@@ -51,7 +52,8 @@ module Plock
 
         private
 
-        # Trilogy waits in ways that not every Fiber scheduler supports on every Ruby.
+        # Trilogy waits in ways that not every Fiber scheduler supports on every Ruby. So under a
+        # scheduler, another thread runs the query.
         def perform(sql, binds, deadline)
           text = fill_places(sql, binds)
           @raw.read_timeout = left_until(deadline)
@@ -59,7 +61,7 @@ module Plock
           result = Fiber.current_scheduler ? Aside.wait { @raw.query(text) } : @raw.query(text)
           answer(result.rows, result.affected_rows, result.last_insert_id)
         rescue ::Trilogy::TimeoutError => e
-          raise answered?(e) ? e : late # the server's own limit for locks raises it, too
+          raise answered?(e) ? e : late # the server's lock timeout raises it, too
         end
 
         def alive?

@@ -3,7 +3,8 @@
 require_relative "../../hold"
 
 module Plock
-  # The object of a {LocalStore} for a lease. Callers get a {Lease}.
+  # The object that a {LocalStore} makes for a lease. Callers receive a {Lease}, which uses this
+  # object.
   #
   # @api private
   class LocalHold < Hold
@@ -11,7 +12,8 @@ module Plock
 
     # Leaves the lease to the process that adopts the result.
     #
-    # @return [String, false, nil] ASCII; false: it was lost; nil: it is not held any more
+    # @return [String, false, nil] an ASCII text; false: the lease was lost; nil: it is not held any
+    #   more
     # @raise [Error] the store could not be used
     def dump
       left = leave or return left

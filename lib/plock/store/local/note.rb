@@ -4,8 +4,8 @@ require_relative "../../clock"
 require_relative "../../errors"
 
 module Plock
-  # A short text in a file beside that of a local store, with the same rights: only for this user.
-  # The file's lock orders those who read and write it.
+  # A short text in a file beside the file of a local store. Only this user can read and write
+  # either file. A process locks the note's file while it reads or writes the note.
   #
   # @api private
   class LocalNote
@@ -13,7 +13,8 @@ module Plock
     FOREIGN_WRITE = 0o022 # group and others
     BYTES_MAX = 4096
 
-    # Seconds to wait for another process that has the file, and between two looks.
+    # Seconds to wait for another process that has locked the file, and seconds between two
+    # attempts.
     PATIENCE_S = 1.0
     LOOK_S = 0.001
     private_constant :MODE, :FOREIGN_WRITE, :BYTES_MAX, :PATIENCE_S, :LOOK_S
@@ -23,9 +24,9 @@ module Plock
       @path = path
     end
 
-    # Keeps the note if there is none yet, or if it may replace the one that is there.
+    # Keeps the note if there is none yet, or if `replace` is true.
     #
-    # @param note [String] empty: only look
+    # @param note [String] empty: only reads the note that is there
     # @param replace [Boolean]
     # @return [String, nil] the note that is kept
     # @raise [Error]
@@ -52,7 +53,7 @@ module Plock
         lock(file)
         yield file
       ensure
-        # closing it does not unlock it if a forked child has it open, too
+        # closing the file does not unlock it if a forked child has it open, too
         file.flock(File::LOCK_UN)
       end
     rescue Errno::ELOOP
@@ -78,10 +79,10 @@ module Plock
       end
     end
 
-    # Writes first and truncates then, so that no process with the lock sees the file empty.
+    # Writes first and truncates afterwards, so that the file is never empty in between.
     def write(file, note)
       text = "#{note}\n"
-      file.chmod(MODE) # the umask may have taken rights of the user's own
+      file.chmod(MODE) # the umask may have removed permissions of the user's own
       file.pwrite(text, 0)
       file.truncate(text.bytesize)
     end

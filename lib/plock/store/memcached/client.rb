@@ -13,14 +13,15 @@ module Plock
       #
       # @api private
       class Client
-        # No answer of the server is deserialized.
+        # Leaves Strings unchanged, so that no answer of the server is deserialized.
         module Strings
           def self.dump(value) = value
 
           def self.load(value) = value
         end
 
-        # If a server is down, its keys do not move to another. It is tried again soon.
+        # If a server is down, its keys do not move to another server, and Dalli soon tries the
+        # server again.
         SETTINGS = {
           protocol: :meta, failover: false, threadsafe: true, compress: false, raw: true,
           serializer: Strings, down_retry_delay: 0.1, socket_max_failures: 1,
@@ -33,7 +34,7 @@ module Plock
         # Dalli's time limits need IO#timeout, which older versions of Ruby do not have.
         ASIDE = !IO.method_defined?(:timeout=)
 
-        # Limits the wait for each answer on a socket. It does not help if the server stops in the
+        # Limits the wait for each answer on a socket. This does not help if the server stops in the
         # middle of a line.
         module InTime
           attr_accessor :patience
@@ -86,10 +87,10 @@ module Plock
         # @return [Boolean] was the key free?
         def add(key, value, ttl) = !!ask { @dalli.add(key, value, ttl, raw: true) }
 
-        # @param ttl [Integer] 0: it never expires
+        # @param ttl [Integer] 0: the key never expires
         def set(key, value, ttl) = ask { @dalli.set(key, value, ttl, raw: true) }
 
-        # @return [Integer] one more than the last number, or `first`
+        # @return [Integer] one more than the last number; `first` if there is none
         def count(key, first, ttl) = ask { @dalli.incr(key, 1, ttl, first) }
 
         def read(key) = ask { @dalli.get(key, raw: true) }
@@ -97,11 +98,12 @@ module Plock
         # @return [Array(String, Integer)] the value and its version
         def read_with_cas(key) = ask { @dalli.get_cas(key) }
 
-        # @return [Boolean] was it replaced? Not if it has changed since it was read.
+        # @return [Boolean] was the value replaced? Not if it has changed since it was read.
         def replace(key, value, ttl, cas) =
           !!ask { @dalli.replace_cas(key, value, cas, ttl, raw: true) }
 
-        # @return [Boolean] was it deleted? Not if it has changed since it was read, or is gone.
+        # @return [Boolean] was the key deleted? Not if its value has changed since it was read, or
+        #   is gone.
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
         # @return [Boolean] true if no request is unfinished, and no server has closed its socket
@@ -112,17 +114,19 @@ module Plock
 
         def close = @dalli.close
 
-        # Dalli notices a fork by itself.
+        # Does nothing, because Dalli notices a fork by itself.
         def discard; end
 
         private
 
         def servers = @dalli.__send__(:ring).servers
 
-        # Only plain ones: data to read on a TLS socket need not mean that the server closed it.
+        # Only plain sockets, because data to read on a TLS socket does not always mean that the
+        # server closed it.
         def sockets = servers.map(&:sock).grep(BasicSocket)
 
-        # Interrupts wait for the answer: Dalli would take some of them for server failures.
+        # Without a Fiber scheduler, interrupts are masked until the answer arrives, because Dalli
+        # would take some of them for server failures.
         def ask(&block)
           seconds = [@timeout, @deadline - Clock.now].min
           raise late unless seconds.positive?
@@ -150,8 +154,8 @@ module Plock
         end
 
         # A caller whose time is over abandons the connection. While the process ends, no other
-        # thread can run: then {InTime} limits the wait, and no connection is opened, because
-        # nothing limits Dalli's handshake.
+        # thread can run, so {InTime} limits the wait. No connection is opened then, because nothing
+        # would limit Dalli's handshake.
         def ask_aside(seconds, &block)
           if Background.over?
             raise late unless sockets.size == servers.size

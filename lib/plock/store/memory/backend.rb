@@ -10,8 +10,8 @@ require_relative "../support/scheduler"
 module Plock
   module Testing
     # The locks of one store in memory, under one mutex and on one clock, which tests can move. A
-    # forked child has a copy of its own. It is a task of a {Store::Scheduler}, which calls it when
-    # something is due and no other thread has looked.
+    # forked child has its own copy. A backend is a task of a {Store::Scheduler}, which calls
+    # {#expire} when something is due and no other thread has looked at the locks before that.
     #
     # @api private
     class MemoryBackend
@@ -24,7 +24,7 @@ module Plock
       @naming = BriefMutex.new
       @knowing = BriefMutex.new
 
-      # @param name [String] the same name gives the same backend; an empty one gives a new backend
+      # @param name [String] the same name gives the same backend; an empty name gives a new backend
       # @return [MemoryBackend]
       def self.named(name)
         return new if name.empty?
@@ -53,11 +53,11 @@ module Plock
         @pid = Process.pid
         @scheduled_at = nil
         @scheduler = Store::Scheduler.new
-        @known = !Events.here? # a backend in another Ractor ends with it
+        @known = !Events.here? # a backend in another Ractor ends with that Ractor
       end
 
-      # Forgets all locks, and that the clock was moved. Leases are lost without a notice; waiters
-      # are refused.
+      # Forgets all locks, and resets the clock. Leases are lost without a notice, and waiters are
+      # refused.
       def clear
         enter do
           @locks.each_value(&:clear)
@@ -90,14 +90,14 @@ module Plock
         end
       end
 
-      # As {#enter}, with one lock that is up to date.
+      # Like {#enter}, with one lock, which is brought up to date first.
       #
       # @yieldparam lock [MemoryLock]
       # @yieldparam now [Float]
       # @return [Object] the block's value
       def with(key) = with_all([key]) { |(lock), now| yield lock, now }
 
-      # As {#with}, with several locks. An idle lock is forgotten after the block.
+      # Like {#with}, with several locks. After the block, idle locks are forgotten.
       #
       # @yieldparam locks [Array<MemoryLock>]
       # @yieldparam now [Float]
@@ -112,7 +112,7 @@ module Plock
         end
       end
 
-      # Keeps a note if there is none yet, or if it may replace the one that is there.
+      # Keeps the note if there is none yet, or if `replace` is true.
       #
       # @return [String, nil] the note that is kept
       def keep_note(name, note, replace)
@@ -130,7 +130,7 @@ module Plock
         end
       end
 
-      # Moves the clock on, from one event to the next.
+      # Moves the clock forward, from one event to the next.
       #
       # @param seconds [Float]
       def advance(seconds)
@@ -142,10 +142,10 @@ module Plock
         end
       end
 
-      # @return [Boolean] is it as if the server were away?
+      # @return [Boolean] does the store behave as if its server were unreachable?
       def down? = @down
 
-      # From now on, requests fail, and so do renewals and releases.
+      # From now on, requests, renewals and releases fail.
       def go_down
         enter do |now|
           catch_up(now)
@@ -153,7 +153,7 @@ module Plock
         end
       end
 
-      # Requests are answered again, and releases that failed are carried out.
+      # From now on, requests are answered again. Releases that failed are carried out.
       def come_up
         enter do |now|
           catch_up(now)
@@ -169,7 +169,8 @@ module Plock
         raise UnavailableError.new("the store in memory is down, as the test says", code: :connect)
       end
 
-      # Called by the scheduler, for which the task then has ended.
+      # Called by the scheduler when something is due. Returns true, so that the scheduler does
+      # nothing else with this task.
       def expire
         enter do |now|
           @scheduled_at = nil
@@ -195,7 +196,7 @@ module Plock
         true
       end
 
-      # The lease is a reader's by now, so readers who wait may fit beside it.
+      # The lease is already a reader's, so waiting readers may be admitted beside it.
       def downgrade(lease)
         check_reach
         @locks.fetch(lease.key).admit(now)
@@ -209,7 +210,8 @@ module Plock
         true
       end
 
-      # For a release that failed, or that was cut off. The caller may hold the mutex, or not.
+      # Called after a release that failed or was interrupted. The caller may or may not hold the
+      # mutex.
       def give_back_later(lease, keep)
         @debts << [lease, keep]
         @scheduler.call_later { pay_debts } unless @down
@@ -217,7 +219,7 @@ module Plock
 
       private
 
-      # @return [nil] it is not called again
+      # @return [nil] so that the scheduler does not call it again
       def pay_debts
         enter { settle unless @down }
         nil
@@ -259,8 +261,8 @@ module Plock
 
       def next_event = @locks.each_value.filter_map(&:next_event).min
 
-      # The parent's waiters are not in the child. The parent's leases hold their keys here too,
-      # until they expire.
+      # The parent's waiters do not exist in the child. The parent's leases keep their keys taken in
+      # the child, too, until they expire.
       def start_afresh
         @scheduled_at = nil
         @locks.each_value do |lock|

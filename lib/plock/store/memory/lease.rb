@@ -6,18 +6,19 @@ require_relative "../support/lease_state"
 
 module Plock
   module Testing
-    # A request for a key in a {MemoryBackend}, and then the lease that it is granted. It changes
-    # only under the backend's mutex, and its times are on the backend's clock.
+    # A request for a key in a {MemoryBackend}, which becomes a lease when it is granted. A
+    # MemoryLease changes only under the backend's mutex. Its times are on the backend's clock.
     #
     # @api private
     class MemoryLease < Store::LeaseState
       # @return [Hash{Symbol => Object}] host, pid, thread and label, as {Status} reports them
       attr_reader :owner
 
-      # @return [Float, nil] since when it waits, and until when; nil: it has never waited
+      # @return [Float, nil] when the request began to wait, and when it gives up; nil: it has never
+      #   waited
       attr_reader :since, :deadline
 
-      # @return [Float, nil] when it is renewed next
+      # @return [Float, nil] when the lease is renewed next; nil: never
       attr_reader :renew_at
 
       # @param options [Hash{Symbol => Object}] as for {Store::LeaseState}
@@ -33,42 +34,42 @@ module Plock
         @since = now
       end
 
-      # @return [Boolean] was the key held, or another request before this one?
+      # @return [Boolean] was the key held, or another request queued before this one?
       def contended? = !@since.nil?
 
       def answer = @answer << true
 
-      # Waits for the answer, as a thread or as a fiber.
+      # Waits for the answer. The caller can be a thread or a fiber.
       def await = @answer.pop
 
       def granted? = !fence.nil?
 
-      # Renews it at the moment when that was due.
+      # Renews the lease as of the moment when the renewal was due.
       def renew
         now = @renew_at
         date(now, ttl, [[ttl, @limit && (@limit - now)].compact.min, @valid_until - now].max)
         notice([:renewed, id, 0.0]) if Events.renewals
       end
 
-      # The renewal has failed, and is tried again until the lease ends.
+      # Called when the renewal has failed. It is tried again until the lease ends.
       def put_off
         @renew_at += ttl / RETRIES_PER_TTL
         @renew_at = nil unless @renew_at < @valid_until
       end
 
-      # The first reason counts.
+      # Ends the lease. If it has already ended, the first reason counts.
       def finish(reason)
         @ended ||= reason
         @renew_at = nil
       end
 
-      # It is the parent's: it is neither renewed nor reported as lost.
+      # For a lease of the parent process. The child neither renews it nor reports it as lost.
       def forget
         @renew_at = nil
         @watch = false
       end
 
-      # The key stays taken, although the lease has ended.
+      # Keeps the key taken until `time`, although the lease has ended.
       def keep_until(time) = @valid_until = time
 
       # @return [Float] on the backend's clock
@@ -91,7 +92,7 @@ module Plock
 
       def clock = @store
 
-      # Carries out all that is due, and then runs the block.
+      # Carries out everything that is due, and then runs the block.
       def look(&block) = @store.with(key, &block)
 
       alias alone look

@@ -7,8 +7,8 @@ module Plock
     # The key has one holder, or several that share it in the same mode. No request is admitted
     # before an earlier one.
     #
-    # {#catch_up} carries out all that was due, event by event, before each look at the lock.
-    # {#alarm_at} says when it must be called at the latest.
+    # Before each look at the lock, {#catch_up} carries out everything that was due, event by event.
+    # {#alarm_at} says when {#catch_up} must be called at the latest.
     #
     # @api private
     class MemoryLock
@@ -31,7 +31,7 @@ module Plock
         [renewal, expiry, first_deadline].compact.min
       end
 
-      # @return [Float, nil] when anything changes by itself
+      # @return [Float, nil] when the next change happens without a request
       def next_event
         [
           @holders.filter_map(&:renew_at).min, @holders.map(&:expires_at).min, first_deadline
@@ -47,7 +47,7 @@ module Plock
         @waiters << lease
       end
 
-      # Takes a request back. Later waiters may have waited for this one only.
+      # Takes a request back. Later waiters may have waited only for this request.
       def leave(lease, now)
         return admit(now) if @waiters.delete(lease)
 
@@ -58,7 +58,7 @@ module Plock
       # @return [MemoryLease, nil]
       def held_by(token) = @holders.find { |lease| lease.token == token }
 
-      # The heir takes the place of the lease among the holders.
+      # Puts the heir in the lease's place among the holders.
       def replace(lease, heir)
         @holders[@holders.index(lease)] = heir
       end
@@ -71,8 +71,8 @@ module Plock
         hand_to(@waiters.shift, now) while @waiters.any? && room_for?(@waiters.first)
       end
 
-      # @param fences [Array<Integer>, nil] of the leases that lose the key; nil: all do
-      # @return [Boolean] was there one?
+      # @param fences [Array<Integer>, nil] of the leases to break; nil: breaks all leases
+      # @return [Boolean] was any lease broken?
       def break(now, fences)
         lost, @holders =
           @holders.partition { |lease| fences.nil? || fences.include?(lease.fence) }
@@ -87,8 +87,8 @@ module Plock
         @waiters.each(&:answer).clear
       end
 
-      # Carries out all that was due until now, each event at its own time: renewals, and the ends
-      # of leases and of waits. But a lease that is granted here begins now: it was of no use
+      # Carries out all renewals, ends of leases and ends of waits that were due until now, each at
+      # its own time. But a lease that is granted here begins now, because no caller could use it
       # before.
       def catch_up(now)
         while (due = next_event) && due <= now

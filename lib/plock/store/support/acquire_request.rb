@@ -6,32 +6,33 @@ require_relative "backoff"
 module Plock
   class Store
     # One request for a key of a store in Ruby, from the first attempt to the lease or the end of
-    # `wait:`. All stores in Ruby wait here. Each of them has these methods:
+    # `wait:`. The requests of all stores in Ruby wait here. Each of these stores has the following
+    # methods:
     #
-    # - `ask(request, how, deadline)`, one attempt: `:once` does not wait, `:place` takes or keeps
-    #   a place in the wait queue, `:called` follows a call, `:look` a pause. It returns an
-    #   {Answer}, or nil;
-    # - `line_up(request)`, which returns the {Place} that the request waits on;
-    # - `take_back(lease, seconds, doubt:)`, which removes from the server all that the token of
-    #   the lease may have there, and does so again later if a request may still arrive;
-    # - `take_back_later(lease)`, the same in the background;
-    # - `attempt_timeout`, in seconds, and `reach`, a {Reach} or nil.
+    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}, or nil. `how`
+    #   tells which attempt that is: `:once` does not wait, and `:place` takes or keeps a place in
+    #   the wait queue. `:called` follows a call, and `:look` follows a pause;
+    # - `line_up(request)` returns the {Place} that the request waits on;
+    # - `take_back(lease, seconds, doubt:)` removes from the server all that the lease's token may
+    #   have there. It does so again later if a request may still arrive;
+    # - `take_back_later(lease)` does the same in the background;
+    # - `attempt_timeout` returns seconds, and `reach` returns a {Reach} or nil.
     #
     # @api private
     class AcquireRequest
-      # The result of an attempt. If there is a fence, the lease was granted, and counts from
-      # `asked_at`. Otherwise `left` says for how many seconds the key is still held, and `first`
-      # whether this request is the next one; both can be nil.
+      # The result of an attempt. If there is a fence, the lease was granted, and its time began at
+      # `asked_at`. Otherwise `left` tells how many seconds the key is still held, and `first`
+      # whether this request is the next in the queue. Both can be nil.
       Answer = Struct.new(:fence, :asked_at, :left, :first)
 
-      # A place for a request that waits. No other thread calls it: the request must ask the server
-      # again.
+      # The place of a waiting request that no other thread can call. So the request must ask the
+      # server again and again.
       class Place
-        # Prepares for calls.
+        # Prepares this process to receive calls.
         def ready; end
 
-        # @return [Boolean] may the request ask? An earlier one of this process may have to ask
-        #   first.
+        # @return [Boolean] may the request ask now? Not if an earlier request of this process must
+        #   ask first.
         def first? = true
 
         # @return [Boolean] can another thread call the request?
@@ -49,8 +50,8 @@ module Plock
         def leave; end
       end
 
-      # Seconds between two attempts of a request: FIRST_S to LONGEST_S if no other thread can call
-      # it, else CALLED_S.
+      # Seconds between two attempts of a request: FIRST_S to LONGEST_S if the request cannot be
+      # called, else CALLED_S.
       FIRST_S = 0.004
       LONGEST_S = 0.25
       CALLED_S = 1.0
@@ -58,17 +59,18 @@ module Plock
       # Seconds between two attempts after the store failed.
       AFTER_FAILURE_S = [0.02, 0.5].freeze
 
-      # Seconds that the last attempt of a waiting request has beyond the end of `wait:`.
+      # Seconds that the last attempt of a waiting request may take, even if `wait:` ends before
+      # that.
       GRACE_S = 0.05
 
-      # Seconds that a caller waits for its request to be taken back. After that, this goes on in
-      # the background.
+      # Seconds that a caller waits until its request is taken back. After that, the store continues
+      # in the background.
       AT_ONCE_S = 0.1
 
-      # A request asks this many seconds after the end of the holder's lease.
+      # A waiting request asks again this many seconds after the end of the holder's lease.
       LATE_S = 0.001
 
-      # Failures of a store that serves other callers meanwhile.
+      # Failures that can occur while the store serves other callers.
       SLOW = %i[timed_out busy saturated].freeze
       private_constant :SLOW
 
@@ -87,10 +89,10 @@ module Plock
 
       def key = @lease.key
 
-      # @return [Boolean] did another caller hold the key, or wait for it?
+      # @return [Boolean] did another caller hold the key or wait for it?
       def contended? = @contended
 
-      # @return [Float] seconds until `wait:` is over; 0.0: it is over, perhaps since the last look
+      # @return [Float] seconds until `wait:` is over; 0.0 when it is over
       def left = [@patience - Clock.now, 0.0].max
 
       # @param wait [Float] seconds
@@ -115,9 +117,9 @@ module Plock
         end
       end
 
-      # The request failed, or the caller was interrupted before it had the lease. Removes from the
-      # server all that the request left there. The caller waits for that for AT_ONCE_S at most, and
-      # not at all if the store did not answer.
+      # Removes from the server all that the request left there, because the request failed, or the
+      # caller was interrupted before it had the lease. The caller waits at most AT_ONCE_S for the
+      # removal, and not at all if the store did not answer.
       def leave
         @place&.leave
         if @lease.fence && @lease.ended.nil?
@@ -144,8 +146,8 @@ module Plock
         true
       end
 
-      # Interrupts wait until the request has its place: a place that is never left would block the
-      # requests behind it.
+      # Masks interrupts until the request knows its place. A place that the request cannot leave
+      # would block the requests behind it.
       def line_up
         Thread.handle_interrupt(UNINTERRUPTED) { @place ||= @store.line_up(self) }
         @place.ready
@@ -178,7 +180,7 @@ module Plock
         @doubt = true
         @queued = true unless how == :once
         asked_at = Clock.now
-        # a silent server must not use up a long `wait:`
+        # `limit` keeps a silent server from using up a long `wait:`
         limit = asked_at + @store.attempt_timeout
         answer =
           @store.ask(
@@ -197,9 +199,10 @@ module Plock
         false
       end
 
-      # The store has refused this request before, and was only too slow for the rest of `wait:`. As
-      # long as that may be the work of the callers that the request competes with, its wait is over
-      # like any other. Once the store has been out of reach for long, it is not.
+      # Returns whether the failure counts as a normal end of `wait:`. It does if the store has
+      # refused the request before, and was then too slow for the rest of `wait:`. Competing callers
+      # may have kept such a store busy. It does not if the store has been out of reach for too
+      # long.
       def refused_until_late?(error)
         @contended && SLOW.include?(error.code) && !@store.reach&.lost?(error, @called_at)
       end

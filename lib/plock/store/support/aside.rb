@@ -6,21 +6,22 @@ require_relative "turn"
 module Plock
   class Store
     # Runs a block that might take too long on a thread of its own. The caller can then abandon the
-    # block, even if it must not be interrupted itself, and a fiber can wait for calls that its
-    # scheduler does not know. While the process ends, no thread can start: then the block runs on
-    # the caller's thread.
+    # block, even if the caller itself must not be interrupted. A fiber can wait for calls that its
+    # scheduler does not know. While the process ends, no thread can start, so the block runs on the
+    # caller's thread.
     #
     # @api private
     module Aside
       class << self
-        # If the caller is interrupted, or the time is over, the caller goes on at once, while the
-        # block may still run. So no other code may use the objects that the block uses.
+        # Runs the block, and waits for it. If the caller is interrupted, or the time is over, the
+        # caller continues at once, while the block may still run. So no other code may use the
+        # objects that the block uses.
         #
-        # @param lasting [Boolean] does the block run to its end in any case?
-        # @return [Array(Object), nil] the block's value; nil: it took longer
+        # @param lasting [Boolean] does the block run to its end even if the caller no longer waits?
+        # @return [Array(Object), nil] the block's value, in an array; nil: the block took longer
         def run(seconds, lasting: false)
           thread = nil
-          ended = Turn.new if Fiber.current_scheduler # on Ruby 3.1 a fiber's join has no limit
+          ended = Turn.new if Fiber.current_scheduler # on Ruby 3.1, a fiber cannot limit a join
           uninterrupted do
             thread = Background.launch do
               yield
@@ -35,8 +36,8 @@ module Plock
           uninterrupted { thread&.kill unless lasting }
         end
 
-        # Runs the block without a time limit. If the caller is interrupted, it goes on only when
-        # the other thread has ended.
+        # Runs the block without a time limit. If the caller is interrupted, the caller continues
+        # only when the other thread has ended.
         def wait(&block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }
@@ -45,7 +46,7 @@ module Plock
           thread.kill.join if thread&.alive?
         end
 
-        # The caller does not wait for the block.
+        # Runs the block without waiting for it.
         def start(&block) = Background.launch(&block) || yield
 
         private

@@ -2,14 +2,14 @@
 
 module Plock
   class Store
-    # Pauses between attempts, which grow from `first` to `longest`. Each is shortened at random, by
-    # up to a half, so that callers that began together do not stay together.
+    # Pauses between attempts, which grow from `first` to `longest`. Each pause is shortened by a
+    # random part, at most a half, so that callers that began together do not stay together.
     #
     # @api private
     class Backoff
       # @param first [Float] seconds
       # @param longest [Float] seconds
-      # @param factor [Float] the ratio of each pause to the one before
+      # @param factor [Float] the ratio of each pause to the previous pause
       def initialize(first, longest, factor = 1.5)
         @first = first
         @longest = longest

@@ -5,27 +5,27 @@ require_relative "lease_state"
 
 module Plock
   class Store
-    # For drop-ins that name the holder of a key themselves, and keep no lease. The store must have
-    # `check_name`.
+    # Methods for drop-in replacements that name the holder of a key themselves, and keep no lease.
+    # The store must have the method `check_name`.
     #
     # @api private
     module ByOwner
       # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
       #
-      # @param key [String] the key as it stands in the store
+      # @param key [String] the raw key in the store
       # @param ttl [Numeric] seconds
       # @return [Boolean] false: the key is held
-      # @raise [ArgumentError] a key that the store cannot have, or no owner
-      # @raise [Error] the store could not be asked
+      # @raise [ArgumentError] the store cannot have such a key, or the owner is empty
+      # @raise [Error] the store failed
       def lock_acquire(key, owner, ttl)
         request_for(state_of(key, owner), Locking::Arguments.ttl(ttl)).run(0.0)
       end
 
       # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
       #
-      # @param key [String] the key as it stands in the store
+      # @param key [String] the raw key in the store
       # @return [Boolean] was it held by `owner`?
-      # @raise [Error] the store could not be asked
+      # @raise [Error] the store failed
       def lock_release(key, owner) = state_of(key, owner).release(0.0)
 
       private

@@ -8,10 +8,11 @@ module Plock
     # The thread that notices when a server ends a connection on which a lock depends. It watches
     # all such connections of the process.
     #
-    # Most locks last for less than LOOK_S, and waking a thread costs more than they do. So while
-    # connections come and go, nothing wakes this thread: it looks at its own pace, and never sees
-    # most of them. When none has been added for a while, it sleeps until a socket has data to read.
-    # From then on the next change wakes it. A loss is noticed within about LOOK_S either way.
+    # Most locks last for less than LOOK_S, and waking a thread costs more than such a lock. So
+    # while connections come and go, nothing wakes this thread. It looks once every LOOK_S, and
+    # never sees most of the connections. When no connection has been added for a while, the thread
+    # sleeps until a socket has data, or a connection is added or removed. In both states, the
+    # thread notices a loss within about LOOK_S.
     #
     # A watched connection has two methods. `watched_io` returns the IO of its socket, or nil.
     # `notice_end` checks the connection, and returns `:live`, `:busy` if another thread uses it, or
@@ -19,15 +20,15 @@ module Plock
     #
     # @api private
     class ConnectionWatch
-      # Seconds between two looks while connections come and go, or if one has data to read and is
-      # live or in use.
+      # Seconds between two looks while connections come and go, or while a connection that is live
+      # or in use has data to read.
       LOOK_S = 0.01
 
-      # Looks without a new connection before the thread sleeps, or ends if it has none to watch.
+      # How many looks without a new connection the thread makes before it sleeps. If the thread has
+      # no connection to watch, it ends instead.
       LOOKS = 25
 
-      # Seconds between two checks of a connection whose socket cannot be waited for, while the
-      # thread sleeps.
+      # While the thread sleeps: seconds between two checks of a connection whose socket is unknown.
       UNSEEN_S = 0.1
 
       @watches = PerProcess.new { new }
@@ -52,15 +53,15 @@ module Plock
         end
       end
 
-      # A check that has begun may still end after this.
+      # A check that has already begun may still run after this returns.
       def remove(watched)
         change { @watched.delete(watched) }
       end
 
       private
 
-      # A sleeping thread must learn of a removed connection, too: while it waits for the socket,
-      # the system does not close it.
+      # Wakes a sleeping thread for a removed connection, too. While the thread waits for a socket,
+      # the operating system does not close that socket.
       def change
         Thread.handle_interrupt(UNINTERRUPTED) do
           @lock.synchronize do
@@ -79,13 +80,13 @@ module Plock
           sleep(LOOK_S) if @looks_left.positive?
         end
       rescue IOError, SystemCallError
-        look_again # a connection was closed before it was removed, or there is no pipe to be had
+        look_again # a connection was closed before it was removed, or no pipe could be opened
         retry
       end
 
       # Decides whether the thread goes to sleep now.
       #
-      # @return [Hash, nil] nil: there was nothing to watch for a while
+      # @return [Hash, nil] what to watch; nil: there has been nothing to watch for a while
       def current
         @lock.synchronize do
           @watched.delete_if { |_one, io| io&.closed? }
@@ -105,14 +106,14 @@ module Plock
         @hears = @says = @thread = nil
       end
 
-      # @return [Array] those with data to read, and those whose socket cannot be waited for
+      # @return [Array] the connections with data to read, and those whose socket is unknown
       def find(watched)
         ios = watched.compact.invert
         readable, = IO.select(ios.keys, nil, nil, 0)
         ios.values_at(*readable) + watched.keys.reject { |one| watched[one] }
       end
 
-      # Sleeps until there is something to find, or a connection was added or removed.
+      # Sleeps until a socket has data to read, or a connection is added or removed.
       def await(watched)
         IO.select([@hears, *watched.values.compact], nil, nil, (UNSEEN_S if watched.value?(nil)))
         @hears.read_nonblock(1, exception: false)
@@ -127,7 +128,8 @@ module Plock
         end
       end
 
-      # Instead of a sleep, which the data that is there would end at once.
+      # Makes the thread look again after LOOK_S. If the thread slept until a socket has data, the
+      # data that is already there would wake it at once.
       def look_again
         @lock.synchronize { @looks_left = [@looks_left, 1].max }
       end

@@ -6,8 +6,8 @@ require_relative "../../locking/share"
 
 module Plock
   class Store
-    # The object that a store in Ruby hands out for a lease. The {LeaseState} behind it survives
-    # when this object is collected.
+    # The object that a store in Ruby hands out for a lease. When this object is garbage-collected,
+    # its {LeaseState} survives.
     #
     # @api private
     class StateHold
@@ -15,13 +15,14 @@ module Plock
 
       FORMAT = "ruby"
 
-      # A dump: the kind of the store, and the fields of the lease.
+      # The format of a dump: the kind of the store, and the fields of the lease.
       DUMP = /\A#{FORMAT} (\S+) (\S+) (\d*) (\d+(?:\.\d+)?) (\S+) (\S*)\z/.freeze
 
       private_constant :DUMP
 
-      # Releases the lease of a hold that was collected without a release, and warns. The proc must
-      # not refer to the hold. It takes no mutex: the thread that it interrupts may have it.
+      # Releases the lease of a hold that was garbage-collected without a release, and warns. The
+      # proc must not refer to the hold. The proc takes no mutex, because the thread that it
+      # interrupts may have that mutex.
       def self.finalizer(state)
         proc { Dispatcher.post(-> { abandon(state) }) if state.forgotten? }
       end
@@ -31,12 +32,12 @@ module Plock
 
         Dispatcher.tell_of_abandoned(state.key, state.fence) if state.release(0.0)
       rescue *Locking::Acquisition::STORE_FAILURES
-        Dispatcher.tell_of_abandoned(state.key, state.fence) # the lease expires
+        Dispatcher.tell_of_abandoned(state.key, state.fence) # not released, so it expires
       end
       private_class_method :abandon
 
-      # @return [Array(String, String, Integer, Float, Share)] key, token, fence, ttl, and how it
-      #   shares the key, if it does
+      # @return [Array(String, String, Integer, Float, Share)] key, token, fence, ttl, and how the
+      #   lease shares the key, or nil
       # @raise [ArgumentError] not what {#dump} wrote
       def self.read(dump, kind)
         name, token, fence, ttl, key, share = DUMP.match(dump)&.captures
@@ -64,7 +65,7 @@ module Plock
 
       attr_reader :lease
 
-      # @return [false] no release is sent without waiting for it
+      # @return [false] a store in Ruby does not support background releases
       def release_trailing(_keep) = false
 
       # @return [Float] seconds from the request to the grant
@@ -78,8 +79,8 @@ module Plock
         @kind = kind
         @waited = waited
         @contended = contended
-        # Ruby 3.1 crashes if several Ractors define finalizers. The leases of another Ractor than
-        # the main one end with it.
+        # Ruby 3.1 crashes if several Ractors define finalizers. So leases of other Ractors than the
+        # main one have no finalizer.
         ObjectSpace.define_finalizer(self, self.class.finalizer(lease)) if Events.here?
       end
 

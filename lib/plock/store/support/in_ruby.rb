@@ -14,19 +14,19 @@ require_relative "../../record"
 module Plock
   class Store
     # The base of the stores in Ruby. Such a store has the methods that {AcquireRequest} and
-    # {Locking} require, and also
+    # {Locking} require, and also:
     #
     # - `disconnect`;
-    # - `prolong`, `still?`, `give_back` and `downgrade`, which return whether the lease was still
-    #   held under the lease's token;
-    # - `take_over(lease, token, ttl, granted)`, which moves what that token holds to the lease,
-    #   and returns the fence and the seconds left, or nil.
+    # - `prolong`, `still?`, `give_back` and `downgrade`, which return whether the lease's token
+    #   still held the key;
+    # - `take_over(lease, token, ttl, granted)`, which moves what `token` holds to the lease, and
+    #   returns the fence and the seconds left, or nil.
     #
     # @api private
     module InRuby
       include Locking
 
-      # In seconds.
+      # The values that an option in seconds can have.
       SPANS = (0.001..3600.0).freeze
 
       # Closes the connections that are not in use. A store that is used after that opens them
@@ -39,23 +39,23 @@ module Plock
         nil
       end
 
-      # Has the scheduler look after a lease.
+      # Tells the scheduler when it must next look at the lease.
       def tend(lease)
         at = lease.due_at
         @scheduler.schedule(lease, at) if at
       end
 
-      # The lease has ended.
+      # Called when the lease has ended.
       def forget(lease)
         @scheduler.cancel(lease) if lease.due_at
       end
 
-      # Renews leases for the same span: one after the other, unless the store can do it in one
-      # request.
+      # Renews leases for the same span, one after the other. A store that can renew them in one
+      # request overrides this.
       #
       # @param span [Float] seconds
       # @yieldparam lease [LeaseState]
-      # @yieldparam answer [Boolean, nil] was it ours? nil: the store did not answer
+      # @yieldparam answer [Boolean, nil] was the lease ours? nil: the store did not answer
       def prolong_all(leases, span)
         leases.each do |lease|
           answer =
@@ -74,8 +74,8 @@ module Plock
       # @return [Reach, nil] nil: a request tries until its `wait:` is over
       attr_reader :reach
 
-      # Takes a lease back in the background, because the store has just failed and would delay the
-      # caller.
+      # Takes a lease back in the background. The store has just failed, so the caller must not wait
+      # for it.
       def take_back_later(lease)
         lease = stand_in_for(lease)
         @scheduler.call_later do
@@ -96,9 +96,10 @@ module Plock
       end
 
       # @api private
-      # With a budget, a failure is not raised, and the scheduler repeats that release.
+      # Releases all holds. With a budget, a failed release is not raised, and the scheduler repeats
+      # it.
       #
-      # @param budget [Float, nil] seconds for all of them
+      # @param budget [Float, nil] seconds for all releases together
       def release_all(holds, keep, budget)
         deadline = budget && (Clock.now + budget)
         later = ->(lease) { lease.release_later(keep) }
@@ -108,8 +109,8 @@ module Plock
       end
 
       # @api private
-      # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, it is
-      # taken back: no other code knows the new token.
+      # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, the
+      # lease is taken back, because no other code knows the new token.
       #
       # @param heir [String, nil] the dump of another lease, whose token is used as the new one
       #   because other processes know it
@@ -156,7 +157,7 @@ module Plock
           lease_for(key, share: share, label: label, renew: renew, max_hold: max_hold, watch: watch)
         request = request_for(lease, ttl)
         started = Clock.now
-        Dispatcher.start # it reports a lease that is collected
+        Dispatcher.start # reports leases that are garbage-collected
         handing_out(given, -> { request.leave }) do
           hold_of(lease, Clock.now - started, request.contended?) if request.run(wait)
         end
@@ -164,13 +165,14 @@ module Plock
 
       def request_for(lease, ttl) = AcquireRequest.new(self, lease, ttl)
 
-      # A copy that keeps the present token when the lease gets another one.
+      # Returns a copy that keeps the present token when the lease gets another one.
       def stand_in_for(lease) =
         LeaseState
           .new(self, lease.key, lease.token, share: lease.share)
           .tap { |one| one.ttl = lease.ttl }
 
-      # nil: the store cannot take several keys at once, so they are taken one after the other.
+      # Returns nil, because the store cannot take several keys at once. The caller takes them one
+      # by one.
       def take_all(*) = nil
 
       def lease_for(key, **options) = LeaseState.new(self, key, Plock.token, **options)

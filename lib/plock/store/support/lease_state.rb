@@ -5,27 +5,28 @@ require_relative "../../dispatcher"
 
 module Plock
   class Store
-    # One lease of a store in Ruby, and the bookkeeping of its renewal. It outlives the {StateHold}
-    # that callers have, so that the {Scheduler} can renew it, and a finalizer report it.
+    # One lease of a store in Ruby, and the bookkeeping of its renewal. A LeaseState outlives the
+    # {StateHold} that callers have, so that the {Scheduler} can renew the lease, and a finalizer
+    # can report it.
     #
-    # Only one thread at a time asks the store about it.
+    # Only one thread at a time sends the store a request about the lease.
     #
     # @api private
     class LeaseState
-      # A lease is renewed after a third of its ttl.
+      # A lease is renewed when a third of its ttl has passed.
       RENEWALS_PER_TTL = 3
 
-      # Seconds for which a lease that is renewed automatically is left alone at most. Most blocks
-      # are shorter, so their leases are neither renewed nor watched for breaks.
+      # For this many seconds at most, an automatically renewed lease is neither renewed nor watched
+      # for breaks. Most blocks are shorter.
       LATER_S = 0.25
 
-      # How often a failed renewal is repeated in the span of a ttl.
+      # How many times a failed renewal is repeated within one ttl.
       RETRIES_PER_TTL = 20
 
       attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid,
                   :watch
 
-      # For the request, before the lease is granted. Each attempt may have another token.
+      # The request sets these before the lease is granted. Each attempt may have another token.
       attr_writer :ttl, :token
 
       # @return [Object, nil] the caller's open transaction that the lease belongs to
@@ -35,11 +36,11 @@ module Plock
       #   over
       attr_reader :ended
 
-      # @return [Float, nil] when the scheduler must attend to it, on {Clock}
+      # @return [Float, nil] when the scheduler must next look at the lease, on {Clock}
       attr_reader :due_at
 
-      # A renewal can be early by this part of the time between two renewals, so that it is sent
-      # together with others.
+      # The part of the time between two renewals by which a renewal can be early, so that it is
+      # sent together with others.
       TOGETHER = 0.1
 
       # @param guarded [Boolean] must the store act when the lease expires?
@@ -59,18 +60,18 @@ module Plock
         @guarded = guarded
         @lock = Mutex.new
         @ended = @due_at = @fence = @doubtful = @transaction = nil
-        @told = false # whether the caller knows that it was lost
-        @renewing = false # whether the scheduler's worker is renewing it now
-        @ending = false # its last request has begun, or waits for its turn: no other may begin
+        @told = false # whether the caller knows that the lease was lost
+        @renewing = false # whether the scheduler's worker is renewing the lease now
+        @ending = false # the last request has begun or waits for its turn, so no other may begin
         @pid = Process.pid
       end
 
-      # The store has granted it.
+      # Called when the store has granted the lease.
       #
       # @param asked_at [Float] on {Clock}, before the request left
       # @param ttl [Float] seconds
-      # @param left [Float] seconds that are left, if it was granted before
-      # @raise [UnavailableError] it has expired by now; the server may still have it
+      # @param left [Float] the seconds that are left, if the lease was granted earlier
+      # @raise [UnavailableError] the lease has already expired here; the server may still have it
       def given(fence, asked_at, ttl, left = ttl)
         if clock.now >= end_of(asked_at, ttl, left)
           raise UnavailableError.new(
@@ -82,7 +83,7 @@ module Plock
         grant(fence, asked_at, ttl, left)
       end
 
-      # As {#given}, by a store that cannot answer too late.
+      # Like {#given}, for a store that cannot answer too late.
       def grant(fence, asked_at, ttl, left = ttl)
         @fence = fence
         @acquired_at = asked_at
@@ -99,17 +100,19 @@ module Plock
         @label = label
       end
 
-      # @return [Integer] the dispatcher's name for it; negative, unlike those of the extension
+      # @return [Integer] the lease's id for the dispatcher; negative, unlike the ids of the
+      #   extension
       def id = -object_id
 
       def inherited? = @pid != Process.pid
 
-      # @return [Boolean] as far as is known without asking the store
+      # @return [Boolean] is the lease valid, as far as is known without asking the store?
       def valid? = @ended.nil? && !@ending && !inherited? && clock.now < @valid_until
 
       def lost? = !inherited? && (@ended == :lost || (@ended.nil? && clock.now >= @valid_until))
 
-      # @return [Boolean] was its end told to no caller and no listener? It may have ended.
+      # @return [Boolean] has no caller and no `on_lost:` learned of the lease's end? The lease may
+      #   not have ended.
       def forgotten?
         !inherited? && !@told && (@ended.nil? || (@ended == :lost && !@watch))
       end
@@ -119,13 +122,13 @@ module Plock
       def extend(ttl)
         asking do
           asked_at = clock.now
-          # the shorter end counts even if the request fails
+          # if the new end is earlier, it counts even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) { prolong(asked_at, ttl, ttl) }
         end
       end
 
-      # An extension was undone. Others may have the key from that moment on.
+      # Called when an extension was undone. Other callers may have the key from `moment` on.
       #
       # @param moment [Float] on {Clock}
       def end_by(moment)
@@ -133,7 +136,7 @@ module Plock
       end
 
       # @param keep [Float] seconds that the key stays taken
-      # @param deadline [Float, nil] on {Clock}; nil: the store's own
+      # @param deadline [Float, nil] on {Clock}; nil: the store's default
       # @return [Boolean, nil] as {#extend}
       def release(keep, deadline = nil)
         ending do
@@ -144,12 +147,12 @@ module Plock
           ours
         ensure
           Interrupts.complete do
-            # a lease of {ByOwner} has no end: its owner may release it again
+            # a lease of {ByOwner} has no end, and its owner may release it again
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
         end
       ensure
-        # the fiber was stopped while it waited for its turn
+        # if the fiber was stopped while it waited for its turn
         release_later(keep) if @ended.nil? && @valid_until
       end
 
@@ -164,7 +167,7 @@ module Plock
       def downgrade
         asking do
           share = @share
-          @share = Locking::Share::READ # others may read even if the request fails
+          @share = Locking::Share::READ # readers may be in even if this fails
           @store.downgrade(self) ? true : lose
         rescue UnsupportedError
           @share = share
@@ -172,7 +175,7 @@ module Plock
         end
       end
 
-      # Hands the lease over: another owner adopts it, or it expires.
+      # Gives the lease up without a release, so that another owner can adopt it before it expires.
       #
       # @return [Boolean, nil] as {#extend}
       def leave
@@ -182,7 +185,8 @@ module Plock
         end
       end
 
-      # The store has answered that it is not ours, or it has expired.
+      # Called when the store has answered that the lease is not ours, or when the lease has
+      # expired.
       def lose
         return false if @ended || inherited?
 
@@ -191,18 +195,20 @@ module Plock
         false
       end
 
-      # @return [Boolean] must the store watch for a break? Not while the lease is left alone.
+      # @return [Boolean] must the store watch the lease for a break? False for an automatically
+      #   renewed lease until {#attend}.
       def attended? = !@left_alone
 
-      # A notification may have been missed: the scheduler checks it now.
+      # Makes the scheduler check the lease now, because a notification may have been missed.
       def ask_soon
         schedule(clock.now) if @due_at && @ended.nil?
       end
 
-      # The scheduler passes several at once to {Renewal}.
+      # True, because the scheduler passes several leases at once to {Renewal}.
       def together? = true
 
-      # Until {#end_turn}, no other thread asks the store about the lease.
+      # Reserves the lease for this thread until {#end_turn}: no other thread asks the store about
+      # it.
       #
       # @return [Boolean] false: another thread is asking; the scheduler tries again soon
       def take_turn
@@ -218,9 +224,9 @@ module Plock
       end
 
       # Ends the lease if it has expired, even if the store has not answered a renewal yet. If
-      # another thread is asking about the lease, that may still prolong it.
+      # another thread is asking the store about the lease, the answer may still prolong the lease.
       #
-      # @return [Boolean] has it ended?
+      # @return [Boolean] has the lease ended?
       def expire
         return true if @ended
         return false if clock.now < @valid_until || (@lock.locked? && !@renewing)
@@ -231,8 +237,8 @@ module Plock
 
       # The request that the scheduler must make for the lease now.
       #
-      # @return [Float, Symbol, nil] for how many seconds to renew it; `:check`: whether it is still
-      #   there; nil: no request
+      # @return [Float, Symbol, nil] for how many seconds to renew the lease; `:check`: ask whether
+      #   it is still held; nil: no request
       def plan(now)
         @due_at = nil
         return if @ended
@@ -255,7 +261,7 @@ module Plock
 
       # @param answer [Boolean, nil] was the lease ours? nil: the store did not answer
       def renewed(asked_at, span, answer)
-        # the answer came too late
+        # the answer arrived too late
         return @store.give_back_later(self, 0.0) if answer && @ended == :lost
         return if answer.nil? || @ended
         return lose unless answer
@@ -273,8 +279,8 @@ module Plock
 
       private
 
-      # For its last request. A mutex is not fair: without @ending, threads with further requests
-      # could keep this one from its turn.
+      # Makes the last request about the lease. A mutex is not fair, so without @ending, other
+      # threads with new requests could keep this thread waiting.
       def ending(&block)
         @ending = true
         asking(true, &block)
@@ -292,16 +298,18 @@ module Plock
         end
       end
 
-      # @return [false, nil] nil: it was released or handed over, or is the parent's
+      # @return [false, nil] false: the lease was lost; nil: it was released or handed over, or is
+      #   the parent's
       def lost_before = (false if @ended == :lost)
 
       def alone(&block) = @lock.synchronize(&block)
 
-      # The clock of all times here.
+      # The clock for all times in this class.
       def clock = Clock
 
-      # If the answer to an extension is lost, the server may carry it out at any time. Until a
-      # later extension is answered, the lease is assumed to last no longer than the shorter span.
+      # If the answer to an extension is lost, the server may carry out the extension at any time.
+      # Until a later extension is answered, the lease is assumed to last no longer than the shorter
+      # span.
       def doubting(ttl)
         answered = false
         ours = yield
@@ -334,7 +342,7 @@ module Plock
         @due_at = nil
       end
 
-      # The block is a long one: from now on the lease is renewed.
+      # The block turned out to be a long one, so the lease is renewed from now on.
       def attend
         @left_alone = false
         schedule([@renew_at, @valid_until].min)
@@ -365,7 +373,8 @@ module Plock
       # Rounds the moment down, so that leases with similar moments are renewed in one request.
       def with_others(at, pause) = at - (at % (pause * TOGETHER))
 
-      # Halfway to its renewal at the latest.
+      # When to find out whether the block is a long one: halfway to the first renewal at the
+      # latest.
       def look_at(asked_at) = [asked_at + LATER_S, (asked_at + @renew_at) / 2].min
 
       def end_of(asked_at, ttl, left) = asked_at + left - Clock.margin(ttl)

@@ -8,7 +8,7 @@ require_relative "turn"
 
 module Plock
   class Store
-    # The waiters of this process, in order for each key. Only the first waiter of a key asks the
+    # The waiters of this process, in a queue for each key. Only the first waiter of a key asks the
     # store.
     #
     # @api private
@@ -16,7 +16,8 @@ module Plock
       # A request that waits, and its entry for {Status}.
       Waiter = Struct.new(:turn, :told)
 
-      # The place of an {AcquireRequest}. It is called when it becomes the first one of its key.
+      # The place of an {AcquireRequest}. The request is called when it becomes the first one for
+      # its key.
       class Place < AcquireRequest::Place
         # @param told [Status::Waiter, nil]
         def initialize(lines, key, told = nil)
@@ -54,7 +55,7 @@ module Plock
         waiter
       end
 
-      # Calls the next waiter if this was the first one.
+      # Removes the waiter. If it was the first one, calls the next.
       def leave(key, waiter)
         @lines.enter do |lines|
           line = lines[key] or next
@@ -78,7 +79,7 @@ module Plock
         !first.nil?
       end
 
-      # A notification may have been missed: calls the first waiter of each key.
+      # Calls the first waiter of each key, because a notification may have been missed.
       def call_all
         @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
       end

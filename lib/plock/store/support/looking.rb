@@ -7,23 +7,24 @@ module Plock
   class Store
     # For servers that have no wait queue, and send no notifications. Each process serves its own
     # waiters in order, and polls with growing pauses for the first of them. A key has one holder.
-    # In addition to what {InRuby} requires, such a store has
+    # In addition to the methods that {InRuby} requires, such a store has:
     #
-    # - `add(lease, ttl, deadline)`, one attempt, which returns the fence, or nil;
+    # - `add(lease, ttl, deadline)`, which makes one attempt and returns the fence, or nil;
     # - `undo(lease, within)`, which deletes the key if the token holds it, and returns whether the
     #   store answered;
-    # - `holders(key)`, the holders for {Status}, and `ONE_HOLDER`, which says why a key cannot be
-    #   shared.
+    # - `holders(key)`, which returns the holders for {Status};
+    # - `ONE_HOLDER`, the error message that says why a key cannot be shared.
     #
     # @api private
     module Looking
       include InRuby
 
-      # Seconds after which no earlier request can arrive any more, unless the store was away.
+      # Seconds after which an earlier request can no longer arrive, unless the store was
+      # unreachable.
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
-      # Callers of this process that already wait come first.
+      # Makes one attempt. A new caller makes none while callers of this process wait for the key.
       def ask(request, how, deadline)
         return if how == :once && @lines.anybody?(request.key)
 
@@ -34,17 +35,17 @@ module Plock
 
       def line_up(request) = @lines.line_up(request)
 
-      # Takes back what may have been granted: now, and again after AFTERMATH_S, because the
-      # request may arrive later than the first attempt. While the store does not answer, the
-      # scheduler repeats the second attempt until the lease would have expired. After that outage
-      # it looks twice more, since the operating system repeats what a closed connection has sent,
-      # with pauses that double. If the first attempt fails within the caller's time, the scheduler
-      # repeats it at once.
+      # Undoes a grant that the caller may not know of: now, and again after AFTERMATH_S, because
+      # the original request may arrive later than the first undo. While the store does not answer,
+      # the scheduler repeats the second undo until the lease would have expired. After such an
+      # outage, the scheduler repeats the undo twice more. The operating system resends the data of
+      # a closed connection with pauses that double, so the request may still arrive. If the first
+      # undo fails and `within` is given, the scheduler repeats the first undo at once.
       #
       # @param within [Float, nil] seconds that the caller has; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)
         key_and_token = stand_in_for(lease)
-        undo_again(key_and_token, Clock.now) # first: the rest may be interrupted
+        undo_again(key_and_token, Clock.now) # scheduled first, because the rest may be interrupted
         return if undo(lease, within || attempt_timeout) || within.nil?
 
         @scheduler.call_later do

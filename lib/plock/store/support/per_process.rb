@@ -4,7 +4,7 @@ require_relative "../../afresh_in_child"
 
 module Plock
   class Store
-    # A value of one process, which one thread at a time can use. A forked child gets a new one.
+    # A value that one thread of the process at a time can use. A forked child gets a new value.
     #
     # @api private
     class PerProcess

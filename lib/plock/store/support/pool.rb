@@ -8,30 +8,33 @@ require_relative "../../pool_status"
 
 module Plock
   class Store
-    # The connections of one store in Ruby. They are opened when they are needed, and lent to one
-    # thread at a time. Calls that must not wait for others can exceed the pool's size: a release by
-    # one connection, a renewal by two.
+    # The connections of one store in Ruby. They are opened on demand, and each is lent to one
+    # thread at a time. Calls that must not wait for other calls can exceed the pool's size: a
+    # release by one connection, a renewal by two.
     #
-    # A connection is recorded in its loan before an interrupt can occur, so none is lost. A forked
-    # child discards the connections of its parent, lent ones too, and sends nothing on them.
+    # A connection is recorded in its loan before an interrupt can occur, so no connection is lost.
+    # A forked child discards all connections of its parent, even lent ones, and sends nothing on
+    # them.
     #
-    # A connection has the methods `usable?`, `finished?`, `close` and `discard`. An idle one may
-    # end at any time, so `usable?` is asked when it is lent, and not when it is given back.
+    # A connection has the methods `usable?`, `finished?`, `close` and `discard`. An idle connection
+    # may break at any time, so the pool checks `usable?` when it lends a connection, and not when
+    # the connection is returned.
     #
     # @api private
     class Pool
-      # A connection that is lent, or room for one, which another thread may be opening.
+      # A connection that is lent, or room for a connection, which another thread may be opening.
       Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
       SIZES = (1..1024).freeze
 
       # By how many connections a call can exceed the pool's size: a release does not wait for
-      # acquires, nor a renewal for either.
+      # acquires, and a renewal waits for neither.
       RELEASE = 1
       RENEWAL = 2
 
-      # Seconds between two attempts of a fiber to get a connection. It cannot wait for a broadcast:
-      # Ruby 3.1 then uses freed memory if another waiting fiber gives up at the same time.
+      # Seconds between two attempts of a fiber to get a connection. A fiber must not wait for a
+      # broadcast: on Ruby 3.1, that uses freed memory if another waiting fiber gives up at the same
+      # time.
       LOOK_S = 0.005
 
       private_constant :Loan, :LOOK_S
@@ -52,11 +55,11 @@ module Plock
           fill(loan, deadline, reserve)
           yield loan.connection
         ensure
-          take_back(loan) # its mask must come first: Ruby interrupts at a branch, too
+          take_back(loan) # no branch before this call: Ruby may interrupt at a branch
         end
       end
 
-      # For {#fill} and {#take_back}.
+      # An empty loan, for {#fill} and {#take_back}.
       def loan = Loan.new
 
       def fill(loan, deadline, reserve = 0)
@@ -81,17 +84,17 @@ module Plock
           next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
 
           connecting = @lock.synchronize { loan.connecting && !(loan.room = nil) }
-          put_back(loan) unless connecting # else that thread does it
+          put_back(loan) unless connecting # else the connecting thread does it
         end
       end
 
-      # A connection outside of the pool's size. The caller must {#drop} it.
+      # Opens a connection that does not count toward the pool's size. The caller must {#drop} it.
       def open(deadline = Float::INFINITY)
         loan = Loan.new(nil, true)
         connect(loan, deadline)
         loan.connection
       ensure
-        # a connection that comes later is closed
+        # a connection that is opened later is closed
         @lock.synchronize { loan.room = nil }
       end
 
@@ -100,8 +103,8 @@ module Plock
         connection.close if ours
       end
 
-      # Closes idle connections at once, and lent ones when they are given back, until a caller asks
-      # for a connection again.
+      # Closes idle connections at once, and lent connections when they are returned. The pool opens
+      # again when a caller asks for a connection.
       def close
         idle = @lock.synchronize do
           @closed = true
@@ -144,7 +147,8 @@ module Plock
       # Puts a new connection into the loan.
       def connect(loan, _deadline) = fulfil(loan)
 
-      # If the loan has been given back by then, the pool keeps the connection.
+      # Opens a connection for the loan. If the loan was returned in the meantime, the pool keeps
+      # the connection.
       def fulfil(loan)
         begun = false
         @lock.synchronize { begun = loan.connecting = !loan.room.nil? }
@@ -154,7 +158,7 @@ module Plock
           next unless begun
 
           abandoned = @lock.synchronize do
-            @made = true if connection # before the first connection there can be no lease
+            @made = true if connection # before the first connection, there can be no lease
             @all << connection if connection
             loan.connection = connection
             loan.connecting = false
@@ -169,7 +173,7 @@ module Plock
       # @return [Boolean] was there a connection, or room for one?
       def reserve(loan, more)
         @lock.synchronize do
-          # while the process ends, nothing would close a new one
+          # while the process ends, nothing would close a new connection
           next false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
 
           loan.connection = @idle.pop
@@ -214,7 +218,7 @@ module Plock
       ensure
         kept = idle ? [connection] : []
         @lock.synchronize do
-          # without a branch or a return between them, no signal handler can part these lines
+          # no signal handler can run between these lines, because they have no branch or return
           @idle.concat(kept)
           @count += kept.size - 1
           loan.room = nil

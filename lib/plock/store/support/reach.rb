@@ -5,12 +5,13 @@ require_relative "../../clock"
 module Plock
   class Store
     # Remembers since when the calls of this process have not reached the server. A call gives up
-    # when that has lasted for `unavailable_timeout`.
+    # when the server has been out of reach for `unavailable_timeout`.
     #
     # @api private
     class Reach
-      # Failures that say nothing about the server: all connections are in use. But once the server
-      # is unreachable, they may be in use because of that.
+      # Failures that say nothing about the server, because this process caused them: all
+      # connections are in use. Once the server is unreachable, these failures count, because the
+      # outage may be why the connections are in use.
       OWN_FAULTS = %i[saturated].freeze
       private_constant :OWN_FAULTS
 
@@ -20,7 +21,7 @@ module Plock
         @answered_at = @dark_since = nil
       end
 
-      # The server has answered a request.
+      # Called when the server has answered a request.
       def answered
         @answered_at = Clock.now
         @dark_since = nil

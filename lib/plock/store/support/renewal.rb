@@ -8,8 +8,9 @@ module Plock
     # Renews the leases of one store that are due, or checks whether they are still held, in as few
     # requests as the store allows.
     #
-    # A lease that another thread is asking about is scheduled again. Each of the others is
-    # scheduled again too, or has ended, even if its request fails.
+    # If another thread is already asking the store about a lease, that lease is only scheduled
+    # again. Every other lease is scheduled again after its request, even a failed one, unless the
+    # lease has ended.
     #
     # @api private
     class Renewal
@@ -43,7 +44,7 @@ module Plock
           end_turn(lease)
         end
       rescue Error
-        nil # end_turn schedules each of the others
+        nil # end_turn schedules the leases without an answer
       end
 
       def check(leases)
@@ -55,8 +56,8 @@ module Plock
         end
       end
 
-      # A lease whose answer has come does not wait for those of the others: its connection may be
-      # the only one that still answers.
+      # Ends the turn of a lease as soon as its answer is there. The lease does not wait for the
+      # answers of other leases, whose connections may be silent.
       def end_turn(lease)
         return unless @turns.delete(lease)
 

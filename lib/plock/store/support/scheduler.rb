@@ -10,16 +10,16 @@ require_relative "worker"
 module Plock
   class Store
     # Renews the leases of a store in Ruby, notices that they have expired, and makes background
-    # calls. Its thread runs while tasks are scheduled, and IDLE_S longer. A forked child starts
-    # with an empty schedule.
+    # calls. Its thread runs while tasks are scheduled, and for another IDLE_S after that. A forked
+    # child starts with an empty schedule.
     #
-    # The thread never waits for the store: one worker renews, and another one makes the calls. So a
-    # lease ends in time while a server is silent.
+    # The thread never waits for the store, because one worker renews leases, and another worker
+    # makes the calls. So a lease ends in time even if a server is silent.
     #
-    # Tasks are in the order of their moments. A task leaves the schedule before it runs, and
-    # returns to it only when it is scheduled again, so a task that fails cannot spin.
+    # The schedule is sorted by time. A task leaves the schedule before it runs, and returns to it
+    # only when it is scheduled again, so a task that fails cannot spin.
     #
-    # The scheduler is a Ruby thread: while other code lets no Ruby thread run, it renews nothing.
+    # While other code blocks all Ruby threads, the scheduler renews nothing.
     #
     # @api private
     class Scheduler
@@ -30,19 +30,21 @@ module Plock
       # The shortest pause before a task is repeated.
       PAUSE_S = 0.001
 
-      # Seconds between two checks of a lease that cannot be ended yet.
+      # Seconds between two checks of an expired lease that another thread is still asking about.
       LOOK_S = 0.02
 
       # Seconds between two attempts of a call that fails.
       RETRY_S = [0.1, 2.0].freeze
 
-      # Tasks in one batch at most: the first ones must not wait for the last ones.
+      # The largest number of tasks in one batch. In a larger batch, the first tasks would wait for
+      # the last ones.
       TOGETHER = 500
 
-      # An entry of the schedule. It is void if its task was rescheduled or cancelled since.
+      # An entry of the schedule. An entry is void if its task was rescheduled or cancelled
+      # afterwards.
       Entry = Struct.new(:at, :task)
 
-      # Work that runs once, and again at each moment that the block returns.
+      # A task that runs a block once, and again at each moment that the block returns.
       class Call
         # @yieldreturn [Float, nil] the next moment, on {Clock}
         def initialize(scheduler, &work)
@@ -62,10 +64,10 @@ module Plock
 
       private_constant :Entry
 
-      # @param together [Proc, nil] receives the due tasks whose `together?` is true, which must
-      #   have a `valid_until`. Of all other due tasks, `run` is called. Every task has an
-      #   `expire`, which ends the task if its time is over, without waiting, and returns whether
-      #   it has ended.
+      # @param together [Proc, nil] receives the due tasks whose `together?` is true. These tasks
+      #   must have a `valid_until`. For every other due task, the scheduler calls `run`. Every task
+      #   has the method `expire`, which does not wait. `expire` ends the task if the task's time is
+      #   over, and returns whether the task has ended.
       def initialize(together = nil)
         @renewing = Worker.new("plock renewals", TOGETHER, &together)
         @calling = Worker.new("plock background calls", 1) { |(task)| task.run }
@@ -87,7 +89,7 @@ module Plock
             @entries[task] = Entry.new(at, task)
           )
           if !@thread&.alive? then @thread = Background.launch("plock scheduler") { work }
-          elsif at < @wakes_at then @moved.signal # waking it costs more than most leases do
+          elsif at < @wakes_at then @moved.signal # waking the thread costs more than most leases
           end
         end
       end
@@ -140,7 +142,7 @@ module Plock
       end
 
       # Ends the leases whose renewal the store has not answered in time. If another thread is
-      # asking about a lease, it is checked again later.
+      # asking about a lease, that lease is checked again later.
       def end_those_in_hand
         left = @renewing.tasks.reject(&:expire)
         next_end = left.map(&:valid_until).min || Float::INFINITY
@@ -157,24 +159,25 @@ module Plock
             return due if due.any? || now >= @next_end
 
             idle = @entries.empty?
-            # a renewal may be answered by now
+            # a renewal may have been answered by now
             return [] if idle && @next_end.finite? && now >= idle_until
             return end_thread if idle && now >= idle_until
 
             @wakes_at = [@schedule.first&.at, @next_end, (idle_until if idle)].compact.min
             @moved.wait(@lock, [@wakes_at - now, 0.0].max)
-            @wakes_at = -Float::INFINITY # it looks at all tasks before it sleeps again
+            @wakes_at = -Float::INFINITY # the thread looks at all tasks before it sleeps again
           end
         end
       end
 
       def end_thread
-        @schedule.clear # they would keep leases in memory that have ended
+        @schedule.clear # void entries would keep ended leases in memory
         @thread = nil
       end
 
-      # Void entries stay until their moment: most leases end before the thread would be due, and
-      # it would have to be woken for the next one if it forgot when it wakes.
+      # Void entries stay in the schedule until they are due. Most leases end before that. If their
+      # entries were removed, the thread would sleep longer, and each new lease would have to wake
+      # it.
       def pop_due(now)
         due = []
         while due.size < TOGETHER && (entry = @schedule.first) && entry.at <= now

@@ -2,17 +2,19 @@
 
 module Plock
   class Store
-    # What {Store.open} is given, in the engine's form, and how far it is trusted.
+    # Converts the source that {Store.open} receives for the engine, and words the warning about
+    # stores with unverified certificates.
     #
     # @api private
     module Source
-      # A scheme has no case (RFC 3986, 3.1).
+      # Schemes are case-insensitive (RFC 3986, 3.1).
       SCHEME = /\A[A-Za-z][A-Za-z0-9+.-]*:/
       private_constant :SCHEME
 
       private
 
-      # @return [Object] a String for a URI, with its scheme in small letters
+      # @return [Object] a String instead of a URI, with the scheme in lower case; other objects are
+      #   unchanged
       def plain(source)
         source = source.to_s if defined?(URI::Generic) && URI::Generic === source
         return source unless String === source

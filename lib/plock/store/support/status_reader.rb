@@ -11,25 +11,25 @@ module Plock
     module StatusReader
       MICROSECONDS = 1_000_000.0
 
-      # "fence seconds:microseconds record", as it was noted at the last acquire.
+      # "fence seconds:microseconds record": the note that the last acquire wrote.
       NOTE = /\A(\d+) (\d+):(\d+) (.*)\z/m
 
-      # "mode fence seconds:microseconds record", as it is noted for each holder of a shared lock.
+      # "mode fence seconds:microseconds record": the note of each holder of a shared lock.
       SHARE_NOTE = /\A([rws]) (\d+) (\d+):(\d+) (.*)\z/m
 
-      # Characters that mean something in a pattern (https://redis.io/docs/latest/commands/keys).
+      # Characters with a special meaning in a pattern (https://redis.io/docs/latest/commands/keys).
       SPECIAL = /[\\*?\[\]^-]/
 
       private_constant :MICROSECONDS, :NOTE, :SHARE_NOTE, :SPECIAL
 
-      # @param key [String] as it stands in the store
+      # @param key [String] the raw key in the store
       # @return [Boolean] does `owner` hold it?
-      # @raise [Error] the store could not be asked
+      # @raise [Error] the store failed
       def lock_held?(key, owner) = ask_status(key, 0, nil).first == owner
 
       # @api private
-      # @param key [String] as it stands in the store
-      # @param shared [Boolean] is the key of a kind that can have several holders?
+      # @param key [String] the raw key in the store
+      # @param shared [Boolean] can the key have several holders?
       # @param budget [Float, nil] seconds for one request, whose answer may be incomplete; nil: as
       #   many requests as a complete answer needs
       # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
@@ -54,8 +54,8 @@ module Plock
         [value.empty? ? [] : [only_holder(value, left, note)], waiters]
       end
 
-      # A holder or waiter that changes its place between two requests may be listed twice or not at
-      # all, but not with wrong facts.
+      # A holder or waiter whose place changes between two requests may be listed twice or not at
+      # all, but never with wrong facts.
       def examine_shared(key, budget, own = nil)
         holders, waiters, told = [], [], 0
         loop do
@@ -70,7 +70,7 @@ module Plock
           told += items.size
           next unless budget || items.empty? || told >= inside + waiting
 
-          # The store sorts them by their ends.
+          # The store returns holders in the order in which their leases end.
           return [holders.sort_by { |holder| holder.fence || Float::INFINITY }, waiters]
         end
       end
@@ -80,10 +80,10 @@ module Plock
         ask_break(key, shared, fences ? " #{fences.join}" : "")
       end
 
-      # A record ends with the waiter's value, which contains its token.
+      # A record ends with the waiter's value, which contains the waiter's token.
       def own?(record, own) = !own.nil? && !own.empty? && record.b.include?(own)
 
-      # The server may return a key in several steps.
+      # The server may return the same key in more than one step.
       def keys_after(prefix, cursor)
         pattern = "#{prefix.gsub(SPECIAL) { |character| "\\#{character}" }}*"
         following, *keys = ask_scan(pattern, cursor || 0)
@@ -92,14 +92,14 @@ module Plock
       end
 
       # @param name [String] the name of a key that no lock uses
-      # @param note [String] empty: only read the note
+      # @param note [String] the new note; empty: only read
       def keep_note(name, note, replace)
         kept = ask_note(name, note, replace)
         kept unless kept.empty?
       end
 
-      # A note counts only if it is about the present holder. Other programs write none when they
-      # take the key, so an older note may be there.
+      # A note counts only if it is about the present holder. Other programs write no note when they
+      # take the key, so the note may be an older one.
       def only_holder(value, left, note)
         fence, *since, record = NOTE.match(note.b)&.captures
         owner = record && Record.parse(record)&.last
@@ -108,7 +108,8 @@ module Plock
         noted_holder(left, fence, since, record)
       end
 
-      # If the value has dots for dashes, the key stays taken after its owner has released it.
+      # If the value has dots instead of dashes, the owner has released the key, but the key stays
+      # taken for a while.
       def same?(owner, value) = value == owner || value == owner.tr("-", ".")
 
       def holder(left, note)

@@ -4,7 +4,8 @@ require_relative "../../brief_mutex"
 
 module Plock
   class Store
-    # A thread or fiber sleeps on it until another one calls it. A call that comes first is kept.
+    # A thread or fiber sleeps on a turn until another one calls it. A call that is made before the
+    # sleep ends that sleep at once.
     #
     # @api private
     class Turn
@@ -21,16 +22,16 @@ module Plock
         end
       end
 
-      # Sleeps until it is called or the time is over.
+      # Sleeps until another thread calls, or the time is over.
       #
-      # @return [Boolean] was it called?
+      # @return [Boolean] was there a call?
       def await(seconds)
         @lock.lock
         @moved.wait(@lock, seconds) unless @called || seconds <= 0
         called, @called = @called, false
         called
       ensure
-        # on Ruby 3.1 a fiber that was stopped does not have it
+        # on Ruby 3.1, a fiber that was stopped does not hold the lock
         Interrupts.complete { @lock.unlock if @lock.owned? }
       end
     end

@@ -6,7 +6,7 @@ require_relative "../../background"
 module Plock
   class Store
     # A thread that runs the tasks of the {Scheduler}, and may wait for the store. It runs while
-    # there are tasks, and IDLE_S longer. A forked child starts with none.
+    # there are tasks, and for another IDLE_S after that. A forked child starts without tasks.
     #
     # @api private
     class Worker
@@ -14,9 +14,9 @@ module Plock
 
       IDLE_S = 1.0
 
-      # @param name [String] of the thread
-      # @param most [Integer] tasks in one batch
-      # @yieldparam tasks [Array] handed over since the last batch
+      # @param name [String] the thread's name
+      # @param most [Integer] how many tasks one batch can have
+      # @yieldparam tasks [Array] the tasks of one batch
       def initialize(name, most, &work)
         @name = name
         @most = most
@@ -36,7 +36,7 @@ module Plock
         end
       end
 
-      # @return [Array] what has been handed over and is not done
+      # @return [Array] the tasks that were handed over and are not done
       def tasks = enter { @running + @waiting }
 
       # @return [Boolean] is the caller on this thread?
