@@ -1,5 +1,6 @@
 /* The functions that the files of the binding share. The binding turns Ruby values into calls of
- * the engine and statuses into exceptions, and decides how to wait; it holds no policy. */
+ * the engine, and statuses of the engine into exceptions. It decides how Ruby waits, but sets no
+ * policy. */
 #ifndef PLOCK_BINDING_H
 #define PLOCK_BINDING_H
 
@@ -41,9 +42,9 @@ plock_ns binding_ttl(VALUE number, plock_ns unit);
 /* Encodes the label as one word. Returns `encoded`, or NULL if there is no label. */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 
-/* Writes the name of a key in the store, the prefix and the digest, into `name`. If the prefix ends
- * with an opening brace, a closing one comes after the first 8 digits. Returns the length. Raises
- * ArgumentError if the prefix is too long. */
+/* Writes the key's name in the store into `name`: the prefix and then the digest. If the prefix
+ * ends with an opening brace, a closing brace follows the first 8 digits. Returns the length of the
+ * name. Raises ArgumentError if the prefix is too long. */
 enum {
     BINDING_PREFIX_MAX = 64,
     BINDING_DIGEST_MAX = PLOCK_DIGEST_HEX + 1,
@@ -51,56 +52,61 @@ enum {
 };
 size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAME_MAX]);
 
-/* Writes the PLOCK_DIGEST_HEX digits of the message's digest; raises if it fails. */
+/* Writes the message's digest as PLOCK_DIGEST_HEX hexadecimal digits. Raises on failure. */
 void binding_digest(VALUE message, VALUE secret, char *hex);
 
 /* --- binding_waiting.c --- */
 
-/* Drives the operation under way, without the GVL, or through the Fiber scheduler. If an interrupt
- * raises, the operation is cancelled, the engine cleans up on the server, and the exception
- * propagates. */
+/* Drives an operation that has begun until it is done. Waits without the GVL or through the Fiber
+ * scheduler. If an interrupt raises, the operation is cancelled, the engine cleans up on the
+ * server, and the exception propagates. */
 plock_status binding_carry_on(plock_operation operation);
 plock_status binding_drive(plock_lease *lease);
-/* The same for a step that is repeated, and leaves nothing to undo. */
+/* Repeats the step until it is done, and waits as binding_carry_on does. The step must leave
+ * nothing to undo. */
 plock_status binding_repeat(plock_status (*step)(void *, plock_interest *), void *of);
 
-/* The same for a release. Interrupts are deferred until the release is done and `told` has received
- * its result (NULL: no callback); then they are raised. */
+/* Drives a release in the same way, but raises interrupts only when the release is done and `told`
+ * has received its result. `told` may be NULL. */
 typedef void binding_told(void *context, plock_status status);
 plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told,
                                         void *context);
 plock_status binding_drive_deferring(plock_lease *lease);
 
-/* Calls the function with interrupts of this thread deferred. Raises those that came when the
- * function returns. */
+/* Calls the function. Interrupts of this thread are deferred, and raised when the function
+ * returns. */
 VALUE binding_masked(rb_block_call_func_t function, VALUE argument);
 
-/* The same for a clean-up. If a signal handler raises meanwhile, which Ruby does not defer, the
- * function is called again, and the exception is raised after it. So the function must be able to
- * begin again after it was cut off anywhere. Under a Fiber scheduler, nothing is deferred. */
+/* Calls a clean-up function, and defers interrupts in the same way. Ruby does not defer an
+ * exception from a signal handler. Such an exception ends the call, so the function is called
+ * again, and the exception is raised afterwards. The function must therefore be able to start again
+ * after an interruption at any point. Under a Fiber scheduler, nothing is deferred. */
 VALUE binding_complete(rb_block_call_func_t function, VALUE argument);
 
-/* The scheduler of this fiber, or nil. */
+/* Returns the scheduler of this fiber, or nil. */
 VALUE binding_scheduler(void);
 
-/* Waits until the descriptor is readable, as for an operation. Raises a pending interrupt. */
+/* Waits until the descriptor is readable, in the way that binding_carry_on waits. Raises a pending
+ * interrupt. */
 void binding_wait_readable(int descriptor);
 
 /* --- plock.c --- */
 
-/* Returns the deadline of a release while the process ends and Ruby ends its threads; otherwise
- * PLOCK_NEVER. Calls no Ruby method, since that would raise a pending interrupt. */
+/* Returns the deadline of a release if the process is ending and Ruby ends this thread; otherwise
+ * PLOCK_NEVER. Calls no Ruby method, because a method would raise a pending interrupt. */
 plock_ns binding_farewell(void);
 
 /* Returns true if the program has subscribed to events with Plock.subscribe. */
 bool binding_events_heard(void);
 
-/* Returns the object that passes events on to another library, or nil. binding_bridge_wants asks it
- * whether an event has listeners. That runs Ruby code, which an interrupt can end. */
+/* Returns the object that passes events on to another library, or nil. binding_bridge_wants asks
+ * this object whether an event has listeners. The object runs Ruby code, which an interrupt can
+ * end. */
 VALUE binding_event_bridge(void);
 bool binding_bridge_wants(VALUE event);
 
-/* Starts the dispatcher thread, which reads notices of losses and renewals, unless it runs. */
+/* Starts the dispatcher thread, unless it is running. This thread reads notices of losses and
+ * renewals. */
 void binding_start_dispatcher(void);
 
 /* --- binding_store.c, binding_local.c --- */
@@ -108,23 +114,24 @@ void binding_start_dispatcher(void);
 plock_store *binding_store(VALUE object);
 plock_local *binding_local_store(VALUE object);
 
-/* For `replicas` of plock_acquire_options; number: from 0, or nil. */
+/* Converts the number of replicas, or nil, to `replicas` of plock_acquire_options. */
 unsigned binding_replicas(VALUE number);
 
-/* The options of Store#take. renew: true, false or a Symbol; max_hold: seconds or nil. */
+/* Converts the options of Store#take. renew: true, false, or a Symbol if the renewal is automatic.
+ * max_hold: in seconds, or nil. */
 plock_acquire_options binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch);
 
-/* The request of a call with a block. With `reports`, a callback receives failed attempts. With
- * `renewed`, the lease is renewed while the block runs. With `told`, a notice reports its loss, too
- * (plock/notice.h). */
+/* The request of a call with a block. If `reports` is set, a callback receives failed attempts. If
+ * `renewed` is set, the lease is renewed while the block runs. If `told` is set, a notice reports
+ * the loss of the lease (plock/notice.h). */
 typedef struct binding_request {
     plock_ns ttl, wait;
-    bool digested; /* by hold_digest */
+    bool digested; /* the call is hold_digest */
     bool reports, renewed, told;
     const char *share; /* as in plock_lease_share; NULL: exclusive */
 } binding_request;
 
-/* The points in which the kinds of stores differ: on Redis, and local. */
+/* The points in which stores on Redis and local stores differ. */
 typedef struct binding_store_kind {
     const VALUE *hold_class; /* the class of its holds in Ruby */
     /* Does a caller wait by requests to a server? Then a wait may end with a failure of the server,
@@ -133,14 +140,15 @@ typedef struct binding_store_kind {
     plock_status (*make)(plock_lease **lease, VALUE store, const char *key, size_t length);
     /* Begins to acquire for a block. */
     plock_status (*acquire)(plock_lease *lease, const binding_request *request);
-    /* Makes one attempt to acquire all or none. Returns PLOCK_OK; PLOCK_REFUSED, and *refused is
-     * the index of a key that is not free; PLOCK_CROSSSLOT if the keys do not live on one node; or
-     * the store's failure in *error. */
+    /* Makes one attempt to acquire all leases or none. Returns PLOCK_OK, PLOCK_REFUSED,
+     * PLOCK_CROSSSLOT if one request to a cluster cannot serve all keys, or the store's failure,
+     * which *error describes. After PLOCK_REFUSED, *refused is the index of a key that is not
+     * free. */
     plock_status (*acquire_all)(plock_lease *const *leases, size_t count,
                                 const binding_request *request, size_t *refused,
                                 plock_error *error);
-    /* Releases all in their turns, with interrupts deferred. Writes for each lease true; false: it
-     * was lost; or nil: it was not held. Then it calls `told`. */
+    /* Releases all leases in their turns, with interrupts deferred. Writes an answer for each
+     * lease: true, false if it was lost, or nil if it was not held. Then calls `told`. */
     plock_status (*release_all)(plock_lease *const *leases, size_t count, VALUE *answers,
                                 binding_told *told, void *context, plock_error *error);
 } binding_store_kind;
@@ -150,11 +158,12 @@ const binding_store_kind *binding_kind(VALUE store);
 
 /* --- binding_group.c --- */
 
-/* Makes a hold for each of 1 to PLOCK_GROUP_MAX keys, with nothing held; raises ArgumentError for
- * another number. */
+/* Makes a hold for each key. The holds are not acquired yet. Raises ArgumentError unless there are
+ * 1 to PLOCK_GROUP_MAX keys. */
 VALUE binding_leases_new(const binding_store_kind *kind, VALUE store, VALUE keys);
 
-/* Writes the leases of an Array of holds. Returns their number, from 1 to PLOCK_GROUP_MAX. */
+/* Writes the leases of an Array of holds into `leases`. Returns their number, from 1 to
+ * PLOCK_GROUP_MAX. */
 size_t binding_leases(VALUE holds, plock_lease *leases[PLOCK_GROUP_MAX]);
 
 /* The functions of binding_redis_kind for several keys. */
@@ -164,7 +173,7 @@ plock_status binding_group_acquire(plock_lease *const *leases, size_t count,
 plock_status binding_group_release(plock_lease *const *leases, size_t count, VALUE *answers,
                                    binding_told *told, void *context, plock_error *error);
 
-/* Store#release_all. */
+/* The method Store#release_all. */
 VALUE binding_release_all(VALUE store, VALUE holds, VALUE keep, VALUE budget);
 
 /* --- binding_lease.c --- */
@@ -172,17 +181,18 @@ VALUE binding_release_all(VALUE store, VALUE holds, VALUE keep, VALUE budget);
 /* Plock::Hold and Plock::LocalHold */
 extern VALUE binding_hold_class, binding_local_hold_class;
 
-/* Returns an object of the kind's hold_class for the key, with nothing held. */
+/* Returns a new object of the kind's hold_class for the key. The hold is not acquired yet. */
 VALUE binding_lease_new(const binding_store_kind *kind, VALUE store, VALUE key);
 VALUE binding_lease_named(const binding_store_kind *kind, VALUE store, const char *key,
                           size_t length);
 plock_lease *binding_lease(VALUE object);
 
-/* The owner's random id: a UUID, as in the store. */
+/* Returns the lease's owner: a random UUID, unless the caller named an owner. */
 VALUE binding_token(const plock_lease *lease);
 
-/* Passes the granted hold to the block, if there is one, and returns it. Ruby may raise an
- * interrupt as a method in C returns, and then no variable has the returned hold. */
+/* Passes the granted hold to the block, if there is one, and returns the hold. The block is needed
+ * because Ruby may raise an interrupt when a method in C returns. The returned hold is then
+ * lost. */
 VALUE binding_hand_out(VALUE granted);
 
 /* Returns true if the call succeeded, false if the lease was lost, and nil if it was not held when
@@ -190,14 +200,14 @@ VALUE binding_hand_out(VALUE granted);
 VALUE binding_answer(plock_lease *lease, plock_status status);
 
 /* Releases the lease in its turn, with interrupts deferred. If the turn does not come in time, the
- * worker thread releases it, and the result is PLOCK_IN_USE. */
+ * worker thread releases the lease, and the result is PLOCK_IN_USE. */
 plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *told, void *context);
 
-/* Sends the release, and does not wait for the answer: a notice reports a failure or a loss.
- * Returns false if nothing was done: the caller then calls binding_release. */
+/* Sends the release, and does not wait for the answer. A notice reports a failure or a loss.
+ * Returns false if it did nothing. The caller must then call binding_release. */
 bool binding_release_trailing(plock_lease *lease, plock_ns keep);
 
-/* Defines the methods that acquire for a block, which the stores of both kinds share. */
+/* Defines the methods that acquire for a block. Both kinds of stores have these methods. */
 void binding_define_acquiring(VALUE class);
 
 /* --- the short ways: binding_direct.c, binding_group.c --- */

@@ -1,7 +1,7 @@
-/* The short way of a call with a block and no options but ttl: and wait:, from the arguments to the
- * release, without Ruby code. It leaves special cases to Ruby. Before it has asked the store, it
- * returns UNDONE, and Ruby's Acquisition begins the call again. After the block, it calls Ruby to
- * end the lease. */
+/* The short way of a call with a block and no options but ttl: and wait:. From the arguments to the
+ * release, it runs no Ruby code. It leaves special cases to Ruby. If it finds one before it asks
+ * the store, it returns UNDONE, and Ruby's Acquisition begins the call again. If it finds one after
+ * the block, it calls Ruby to end the lease. */
 #include "binding_direct.h"
 
 /* --- PlainCalls: the prefix, the secret and the defaults of a store's calls --- */
@@ -25,8 +25,8 @@ static const rb_data_type_t PLAIN = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-/* PlainCalls.new(prefix, secret, ttl, wait, renewed, limited, trailing), the times in seconds.
- * trailing: does a release wait for no answer? */
+/* PlainCalls.new(prefix, secret, ttl, wait, renewed, limited, trailing). The times are in seconds.
+ * trailing: true if a release does not wait for an answer. */
 static VALUE plain_new(VALUE class, VALUE prefix, VALUE secret, VALUE ttl, VALUE wait,
                        VALUE renewed, VALUE limited, VALUE trailing) {
     plain_calls *plain;
@@ -53,7 +53,8 @@ static VALUE lease_class, own_holds;
 enum { KEY_BYTES = 1024 };
 static const double TTL_LEAST = 0.005, SPAN_MOST = 31622400.0;
 
-/* Sets `seconds`, and returns true, if the value is a plain number in the bounds. */
+/* Converts an Integer, a Float or USUAL. Returns false for other objects, and for a number out of
+ * bounds. */
 static bool in_seconds(VALUE value, double least, double by_default, double *seconds) {
     if (value == direct_usual)
         *seconds = by_default;
@@ -155,7 +156,7 @@ typedef struct direct {
     double wait;
     const char *name; /* in the store */
     size_t length;
-    bool tells; /* is there an event bridge, and at the end: does it want the release? */
+    bool tells; /* is there an event bridge? After the block: does it want the release? */
     plock_ns began;
 } direct;
 
@@ -172,13 +173,14 @@ typedef struct ending {
     plock_status status;
 } ending;
 
-/* Ruby's part of the end, with interrupts deferred: the lease was ended before, was lost, or has
- * another hold now; its release failed; or there is a subscriber now. */
+/* Makes Ruby end the lease, with interrupts deferred. This is needed if the lease was ended before,
+ * was lost, or has another hold now. It is also needed if the release failed, or if the program has
+ * subscribed to events. */
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     const ending *e = (const ending *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
     if (e->status == PLOCK_AGAIN) return rb_funcall(e->of->given, rb_intern("finish"), 0);
-    /* with PLOCK_IN_USE, the error is that of another thread's operation */
+    /* after PLOCK_IN_USE, the lease has the error of another thread's operation */
     const plock_error *error = e->status == PLOCK_IN_USE ? NULL : plock_lease_error(e->of->lease);
     VALUE ours = e->status == PLOCK_NOT_OWNER || e->status == PLOCK_MISUSE
                      ? binding_answer(e->of->lease, e->status)
@@ -231,7 +233,7 @@ static VALUE run_and_end(VALUE argument) {
 
 /* --- the way in --- */
 
-/* Others held the key until `wait` was over, or the store failed. */
+/* Reports that another holder kept the key until `wait` was over, or that the store failed. */
 static VALUE refuse(const direct *d, plock_status status, bool raises) {
     const plock_error *error = plock_lease_error(d->lease);
     if (status == PLOCK_TIMED_OUT && d->kind->has_server) status = error->status;
@@ -258,10 +260,12 @@ static VALUE take_and_run(direct *d, bool raises) {
 }
 
 /* acquire_directly(plain, key, name, share, ttl, wait, renews, raises) { |lease| } -> the block's
- * value; UNDONE: Ruby has to do it, and nothing has been done. If others held the key until `wait`
- * was over, it raises TimeoutError, or returns nil. name: the key's name in the store; nil: made
- * from the key's digest. share: a Share, or nil. renews: is the lease renewed even if the caller
- * gives its ttl? */
+ * value. It returns UNDONE if it has done nothing and Ruby must make the call instead. If another
+ * holder kept the key until `wait` was over, it raises TimeoutError, or returns nil if `raises` is
+ * false.
+ *
+ * name: the key's name in the store; if it is nil, the name is made from the key's digest. share: a
+ * Share, or nil. renews: true if the lease is renewed even if the caller passes a ttl. */
 VALUE binding_acquire_directly(int argc, VALUE *argv, VALUE store) {
     rb_check_arity(argc, 8, 8);
     VALUE calls = argv[0], key = argv[1], bytes = direct_bytes_of(key), name = argv[2], text = Qnil;
@@ -302,12 +306,13 @@ VALUE binding_acquire_directly(int argc, VALUE *argv, VALUE store) {
     RB_GC_GUARD(text);
     RB_GC_GUARD(d.hold);
     RB_GC_GUARD(d.given);
-    return value == direct_undone ? Qnil : value; /* the block has run */
+    return value == direct_undone ? Qnil : value; /* the block has run, so Ruby must not see
+                                                   * UNDONE */
 }
 
 /* --- Lease --- */
 
-/* first_loss? -> true at the first call only, whichever thread makes it. */
+/* first_loss? -> true at the first call, and false at all later calls, in any thread. */
 static VALUE lease_first_loss(VALUE self) {
     const ID told = rb_intern("@told");
     if (RTEST(rb_ivar_get(self, told))) return Qfalse;

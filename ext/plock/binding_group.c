@@ -1,5 +1,5 @@
-/* Several keys at once: the requests of a store on Redis, and the short way of acquire_all for
- * stores of both kinds. */
+/* Several keys at once: requests to a store on Redis, and the short way of acquire_all for both
+ * kinds of stores. */
 #include "binding_direct.h"
 
 #include <string.h>
@@ -31,10 +31,11 @@ typedef struct several {
     plock_lease *const *leases;
     size_t count;
     plock_group *group;
-    plock_acquire_options patience; /* of an acquire */
+    plock_acquire_options patience; /* for an acquire */
     size_t free_ones;
-    plock_ns keep, budget; /* of a release */
-    VALUE *answers;        /* of a release: for each lease true, false: lost, or nil: not held */
+    plock_ns keep, budget; /* for a release */
+    VALUE *answers;        /* for a release; for each lease: true, false (it was lost) or nil (it
+                            * was not held) */
     binding_told *told;
     void *context;
     plock_status status;
@@ -88,7 +89,8 @@ static plock_status begin_release(void *argument) {
     return plock_group_release(s->group, s->keep);
 }
 
-/* The turns of the leases did not all come in time. */
+/* Called if the release is given up before all leases were free. They are then released in the
+ * background. */
 static void let_all_go(void *argument) {
     const several *s = argument;
     for (size_t i = 0; i < s->count; i++) plock_lease_let_go(s->leases[i], s->keep);
@@ -139,9 +141,9 @@ plock_status binding_group_release(plock_lease *const *leases, size_t count, VAL
     return s.status;
 }
 
-/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left, replicas) -> holds; or the
- * number of free keys before the first that is not free; or nil: the keys do not live on one node.
- */
+/* take_all(keys, ttl, renew, max_hold, label, watch, asking, left, replicas) -> the holds. If a key
+ * is not free, it returns the number of free keys before that key. If one request to a cluster
+ * cannot serve all keys, it returns nil. */
 static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
                             VALUE label, VALUE watch, VALUE asking, VALUE left, VALUE replicas) {
     char encoded[PLOCK_LABEL_MAX + 1];
@@ -163,9 +165,9 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     return binding_hand_out(objects);
 }
 
-/* release_all(holds, keep, budget) -> for each true; false: it was lost; nil: it had been released,
- * or left. budget: in seconds, or nil. Releases without an answer by then go on in the background,
- * and raise nothing. */
+/* release_all(holds, keep, budget) -> an answer for each hold: true if it was released now, false
+ * if it was lost, nil if it was released or left before. budget: in seconds, or nil. A release
+ * without an answer within the budget continues in the background and raises nothing. */
 VALUE binding_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     (void)self;
     plock_lease *leases[PLOCK_GROUP_MAX];
@@ -185,8 +187,8 @@ VALUE binding_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     return rb_ary_new_from_values((long)count, answers);
 }
 
-/* --- the short way: binding_direct.c does the same for one key. If the first attempt does not get
- * all keys, Ruby goes on from its outcome. --- */
+/* --- the short way of acquire_all. binding_direct.c has that of acquire. If the first attempt does
+ * not acquire all keys, Ruby continues with the result of that attempt. --- */
 
 typedef struct direct_all {
     const binding_store_kind *kind;
@@ -195,15 +197,15 @@ typedef struct direct_all {
     size_t count;
     /* in the order of the caller's keys, each key once */
     VALUE holds[PLOCK_GROUP_MAX], given[PLOCK_GROUP_MAX];
-    /* in the order of the names in the store, in which Ruby acquires them, too; places: the index
-     * of each in `given` */
+    /* sorted by the keys' names in the store, because Ruby acquires keys in that order, too;
+     * places: the index of each handle in `given` */
     plock_lease *handles[PLOCK_GROUP_MAX];
     unsigned char places[PLOCK_GROUP_MAX];
     binding_request request;
     double wait;
     VALUE ttl_given, wait_given, raises;
     plock_ns began;
-    bool tells; /* as in direct */
+    bool tells; /* as in `struct direct` */
     VALUE answers[PLOCK_GROUP_MAX];
     plock_error error;
 } direct_all;
@@ -217,11 +219,11 @@ static bool known_already(direct_all *d, const char *name, size_t length) {
     return false;
 }
 
-/* Inserts the lease in the order of the names. */
+/* Inserts the lease so that the leases stay sorted by name. */
 static void insert(direct_all *d, plock_lease *handle, const char *name, size_t length) {
     size_t at = d->count;
     for (; at > 0; at--) {
-        size_t before_length; /* of one prefix, all are equally long */
+        size_t before_length; /* equal to `length`, because all names have the same prefix */
         const char *before = plock_lease_key(d->handles[at - 1], &before_length);
         if (memcmp(before, name, length) < 0) break;
         d->handles[at] = d->handles[at - 1];
@@ -231,7 +233,8 @@ static void insert(direct_all *d, plock_lease *handle, const char *name, size_t 
     d->places[at] = (unsigned char)d->count;
 }
 
-/* Returns false if there are too many keys, or if this fiber would wait for itself. */
+/* Adds a key. Returns false if there are too many keys, or if this fiber holds the key already and
+ * would wait for itself. */
 static bool add(direct_all *d, VALUE key, VALUE bytes) {
     char name[BINDING_NAME_MAX];
     const size_t length = binding_name(d->plain->prefix, bytes, d->plain->secret, name);
@@ -249,7 +252,7 @@ static bool add(direct_all *d, VALUE key, VALUE bytes) {
     return true;
 }
 
-/* Returns false if Ruby has to decide about a key, or about their number. */
+/* Adds all keys. Returns false if Ruby must check a key or the number of keys. */
 static bool add_all(direct_all *d) {
     for (long i = 0; i < RARRAY_LEN(d->keys); i++) {
         VALUE key = RARRAY_AREF(d->keys, i), bytes = direct_bytes_of(key);
@@ -258,8 +261,9 @@ static bool add_all(direct_all *d) {
     return d->count > 0;
 }
 
-/* Has Ruby end the leases after the block. answer: for each lease true, false or nil; or the
- * failure; or nil: nothing was released yet. */
+/* Makes Ruby end the leases after the block. Ruby receives the answers of the release (true, false
+ * or nil for each lease), or the exception if the release failed. It receives nil if nothing was
+ * released yet. */
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     direct_all *d = (direct_all *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
@@ -329,7 +333,8 @@ static VALUE run_and_end(VALUE argument) {
     return rb_ensure(run_block, argument, end_block, argument);
 }
 
-/* The key with the index `refused` is not free, or the attempt failed. */
+/* Makes Ruby continue, because the key with the index `refused` is not free or the attempt
+ * failed. */
 static VALUE go_on_in_ruby(const direct_all *d, plock_status status, size_t refused) {
     VALUE answer = status == PLOCK_REFUSED     ? SIZET2NUM(refused)
                    : status == PLOCK_CROSSSLOT ? Qnil
@@ -356,9 +361,9 @@ static VALUE take_and_run(direct_all *d) {
     return rb_ensure(run_and_end, (VALUE)d, end_and_forget, (VALUE)d);
 }
 
-/* acquire_all_directly(plain, keys, ttl, wait, raises) { |leases| } -> the block's value; UNDONE:
- * Ruby has to do it, and nothing has been done. If others held a key until `wait` was over, it
- * raises TimeoutError, or returns nil. */
+/* acquire_all_directly(plain, keys, ttl, wait, raises) { |leases| } -> the block's value. It
+ * returns UNDONE if it has done nothing and Ruby must make the call instead. If another holder kept
+ * a key until `wait` was over, it raises TimeoutError, or returns nil if `raises` is false. */
 VALUE binding_acquire_all_directly(VALUE store, VALUE calls, VALUE keys, VALUE ttl, VALUE wait,
                                    VALUE raises) {
     direct_all d = {.kind = binding_kind(store),
@@ -382,7 +387,8 @@ VALUE binding_acquire_all_directly(VALUE store, VALUE calls, VALUE keys, VALUE t
     RB_GC_GUARD(calls);
     RB_GC_GUARD(keys);
     RB_GC_GUARD(d.leases);
-    return value == direct_undone ? Qnil : value; /* the block has run */
+    return value == direct_undone ? Qnil : value; /* the block has run, so Ruby must not see
+                                                   * UNDONE */
 }
 
 void binding_init_group(VALUE store_class) {

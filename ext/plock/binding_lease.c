@@ -1,12 +1,13 @@
-/* Plock::Hold and Plock::LocalHold: the lease that a store of the engine hands out. Store#hold and
- * Store#hold_digest: a lease for a block. */
+/* Plock::Hold and Plock::LocalHold, the leases of the engine's stores as Ruby objects. Store#hold
+ * and Store#hold_digest, which acquire a lease for a block. */
 #include "binding.h"
 
-/* Ruby frees an object that the program does not refer to any more. It may still hold the lease. */
+/* Ruby frees an object that the program no longer refers to. The object's lease may still be
+ * held. */
 static void lease_free(void *lease) { plock_lease_abandon(lease); }
 
 static size_t lease_size(const void *lease) {
-    return lease ? 1024 : 0; /* an estimate: the engine's struct, key and companion */
+    return lease ? 1024 : 0; /* an estimate for the engine's struct and the names of its keys */
 }
 
 static const rb_data_type_t LEASE = {
@@ -68,23 +69,24 @@ READER(fence, LL2NUM)
 READER(id, ULL2NUM)
 READER(ttl, binding_seconds)
 READER(waited, binding_seconds)
-/* moments: on CLOCK_BOOTTIME if the system has it, else CLOCK_MONOTONIC */
+/* times on CLOCK_BOOTTIME or, if the system lacks that clock, on CLOCK_MONOTONIC */
 READER(acquired_at, binding_seconds)
 READER(valid_until, binding_seconds)
 
-/* Seconds since it was acquired, on a clock that runs while the machine is suspended. */
+/* Returns the seconds since the lease was acquired, on a clock that runs while the machine is
+ * suspended. */
 static VALUE lease_held_for(VALUE self) {
     return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
 }
 
-/* The key in the store. */
+/* Returns the key's name in the store. */
 static VALUE lease_key(VALUE self) {
     size_t length;
     const char *key = plock_lease_key(binding_lease(self), &length);
     return rb_str_new(key, (long)length);
 }
 
-/* The owner in the store's encoding. */
+/* Returns the owner in the store's encoding. */
 static VALUE lease_value(VALUE self) {
     size_t length;
     const char *value = plock_lease_value(binding_lease(self), &length);
@@ -172,8 +174,8 @@ static VALUE lease_extend(VALUE self, VALUE ttl) {
     return in_turn(self, binding_ttl(ttl, PLOCK_SECOND), begin_extension);
 }
 
-/* downgrade -> as binding_answer. From now on the lease only reads. No other writer comes in
- * between. */
+/* downgrade -> as binding_answer. Turns a write lease into a read lease. No other writer can
+ * acquire the lock in between. */
 static VALUE lease_downgrade(VALUE self) { return in_turn(self, 0, begin_downgrade); }
 
 /* release(keep) -> as binding_answer. The key stays taken for `keep` seconds from now. */
@@ -184,7 +186,7 @@ static VALUE lease_release(VALUE self, VALUE keep) {
     return binding_answer(lease, status);
 }
 
-/* release_trailing(keep) -> was it sent? Nothing waits for the answer. */
+/* release_trailing(keep) -> was the release sent? Does not wait for the answer. */
 static VALUE lease_release_trailing(VALUE self, VALUE keep) {
     const bool sent = binding_release_trailing(binding_lease(self), binding_span(keep));
     RB_GC_GUARD(self);
@@ -199,7 +201,7 @@ static VALUE lease_mode(VALUE self) {
                          : Qnil;
 }
 
-/* "r", "w" or "sN" if the lock may have several holders; else nil. */
+/* "r", "w" or "sN" (at most N holders) if the lock may have several holders; otherwise nil. */
 static VALUE lease_share(VALUE self) {
     const char *share = plock_lease_shares(binding_lease(self));
     return *share ? rb_usascii_str_new_cstr(share) : Qnil;
@@ -213,14 +215,14 @@ static VALUE lease_inspect(VALUE self) {
                       plock_lease_valid(lease) ? "valid" : "not valid");
 }
 
-/* --- for a block: acquire, yield, and release on every way out --- */
+/* --- for a block: acquire, yield, and release however the block ends --- */
 
 static VALUE unacquired;
 
 typedef struct holding {
     const binding_store_kind *kind;
     plock_lease *lease;
-    VALUE object; /* for the block; false with hold_digest: the block gets the token */
+    VALUE object; /* passed to the block; false for hold_digest, which passes the token */
     VALUE key, wait, report;
     plock_ns ttl, patience, ended_at;
 } holding;
@@ -256,8 +258,9 @@ static void raise_timeout(const holding *h, VALUE cause) {
     rb_exc_raise(timeout);
 }
 
-/* A callback has received every failure. So a caller with a callback gets a TimeoutError in the end
- * or, from hold_digest, UNACQUIRED. A caller without one gets the error of the failure. */
+/* Reports that the acquire failed. If the caller has a callback, the callback has received every
+ * failure. Such a caller finally gets a TimeoutError or, from hold_digest, UNACQUIRED. A caller
+ * without a callback gets the store's error. */
 static VALUE fail_to_acquire(const holding *h, plock_status status) {
     const plock_error error = *plock_lease_error(h->lease);
     const bool by_time = plock_status_kind(status) == PLOCK_KIND_TIMEOUT;
@@ -292,7 +295,8 @@ static void report_release(void *context, plock_status status) {
                    binding_seconds(held), binding_seconds(ttl));
 }
 
-/* Does nothing in a child that was forked inside the block: the lease is the parent's. */
+/* Releases the lease after the block. Does nothing in a child that was forked inside the block,
+ * because the lease is the parent's. */
 static VALUE release(VALUE argument) {
     holding *h = (holding *)argument;
     if (!plock_lease_held(h->lease)) return Qnil;
@@ -335,8 +339,8 @@ static VALUE free_lease(VALUE argument) {
 }
 
 /* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or
- * UNACQUIRED. Creates no String for the store's key and no object for the lease: most of a pair's
- * cost in Ruby is the garbage collection later. */
+ * UNACQUIRED. Creates no String for the key's name and no object for the lease. Otherwise the later
+ * garbage collection would be most of the cost in Ruby of an acquire and its release. */
 static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms,
                                VALUE wait, VALUE report) {
     char name[BINDING_NAME_MAX];

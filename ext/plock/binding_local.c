@@ -18,7 +18,8 @@ plock_local *binding_local_store(VALUE self) {
     return store;
 }
 
-/* Plock::LocalStore.attach(path, keys) -> a store with its file. nil: the default path, number. */
+/* Plock::LocalStore.attach(path, keys) -> a store with an open file. path: nil for the default
+ * path. keys: the number of keys that the file has room for; nil for the default. */
 static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
     VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
     plock_local *store;
@@ -30,19 +31,19 @@ static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
     return self;
 }
 
-/* The file's path. */
+/* Returns the file's path. */
 static VALUE store_path(VALUE self) {
     return rb_filesystem_str_new_cstr(plock_local_path(binding_local_store(self)));
 }
 
-/* Why the file was made again when the store was opened, or nil. */
+/* Returns why the store replaced an earlier file, or nil. */
 static VALUE store_remade(VALUE self) {
     const char *why = plock_local_remade(binding_local_store(self));
     return why ? rb_utf8_str_new_cstr(why) : Qnil;
 }
 
-/* The number of a descriptor. While a process that has inherited it lives, this process counts as
- * alive. nil: this system cannot do that. */
+/* Returns the number of a descriptor, or nil on a system that cannot do this. This process counts
+ * as alive while any process that has inherited the descriptor is alive. */
 static VALUE store_liveness(VALUE self) {
     plock_error error = {.status = PLOCK_OK};
     const int fd = plock_local_liveness(binding_local_store(self), &error);
@@ -63,7 +64,8 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_local_lease_new(lease, binding_local_store(store), key, length);
 }
 
-/* The share is "r", "w", "s" and a number, or NULL. */
+/* Reads a share: "r", "w" or "sN", or NULL for an exclusive lock. Returns false for any other
+ * text. */
 static bool read_share(const char *share, plock_local_acquire_options *terms) {
     if (!share) return true;
     const bool counts = *share == 's';
@@ -117,7 +119,8 @@ static plock_status acquire_all(plock_lease *const *leases, size_t count,
 typedef struct releases {
     plock_lease *const *leases;
     size_t count, at;
-    plock_status begun[PLOCK_GROUP_MAX]; /* whether each has begun; then its result */
+    plock_status begun[PLOCK_GROUP_MAX]; /* for each lease: the status when its release began, and
+                                          * later the release's result */
     VALUE *answers;
     binding_told *told;
     void *context;
@@ -210,7 +213,7 @@ const binding_store_kind binding_local_kind = {.hold_class = &binding_local_hold
                                                .acquire_all = acquire_all,
                                                .release_all = release_all};
 
-/* --- acquire one or several keys, and adopt from another process --- */
+/* --- acquire one or several keys, and adopt a lease from another process --- */
 
 /* The options point to the bytes of the label's String. */
 static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label,
@@ -230,8 +233,8 @@ static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_ho
     return terms;
 }
 
-/* take_for(key, ttl, wait, renew, max_hold, label, watch, share, at_least) -> a hold, or nil:
- * others held it until `wait` was over. */
+/* take_for(key, ttl, wait, renew, max_hold, label, watch, share, at_least) -> a hold, or nil if
+ * another holder kept the key until `wait` was over. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE at_least) {
     plock_local_acquire_options terms = terms_of(ttl, renew, max_hold, label, watch, at_least);
@@ -251,8 +254,8 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     return Qnil;
 }
 
-/* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> holds; or the index of the
- * first key that is held or has waiters. */
+/* take_all_for(keys, ttl, renew, max_hold, label, watch, at_least) -> the holds, or the index of
+ * the first key that is held or has waiters. */
 static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALUE max_hold,
                             VALUE label, VALUE watch, VALUE at_least) {
     plock_lease *leases[PLOCK_GROUP_MAX];
@@ -269,9 +272,9 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     return binding_hand_out(objects);
 }
 
-/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil: that owner no
- * longer held it. heir: the new owner; nil: a fresh token. ttl in seconds from now on; nil: the
- * expiry stays the same. */
+/* adopt_owner(key, owner, renew, max_hold, watch, heir, ttl) -> a hold, or nil if `owner` no longer
+ * held the key. heir: the new owner, or nil for a fresh token. ttl: in seconds from now, or nil to
+ * keep the expiry. */
 static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE max_hold,
                          VALUE watch, VALUE heir, VALUE ttl) {
     StringValue(owner);
@@ -299,8 +302,8 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
 
 /* --- one attempt, with an owner that the caller names --- */
 
-/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. Any process that
- * names the owner can release it. If this process ends before, the lock ends with it. */
+/* lock_acquire(key, owner, ttl) -> true, or false if the key is held. ttl: in seconds. Any process
+ * that names the owner can release the lock. If this process ends first, the lock ends, too. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     StringValue(owner);
     const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
@@ -320,7 +323,7 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     return Qtrue;
 }
 
-/* lock_release(key, owner) -> true, or false: that owner no longer held it. */
+/* lock_release(key, owner) -> true, or false if `owner` no longer held the key. */
 static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     StringValue(owner);
     VALUE object = binding_lease_new(&binding_local_kind, self, key);

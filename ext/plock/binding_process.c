@@ -1,5 +1,6 @@
-/* System calls that the command line needs and Ruby has no method for: the terminal's foreground
- * process group, the state of a child without reaping it, and the watchdog. */
+/* System calls that the command line needs, and for which Ruby has no method. They concern the
+ * terminal's foreground process group, the state of a child that must not be reaped, and the
+ * watchdog. */
 #include "binding.h"
 
 #include <errno.h>
@@ -19,16 +20,16 @@
 
 /* --- the terminal --- */
 
-/* terminal_group(fd) -> the terminal's foreground process group; nil: it is not our controlling
- * terminal. */
+/* terminal_group(fd) -> the terminal's foreground process group, or nil if this is not our
+ * controlling terminal. */
 static VALUE terminal_group(VALUE self, VALUE fd) {
     (void)self;
     const pid_t group = tcgetpgrp(NUM2INT(fd));
     return group < 0 ? Qnil : PIDT2NUM(group);
 }
 
-/* hand_terminal(fd, group) -> is the group the foreground group now? SIGTTOU is blocked, so that a
- * background process can call this without being stopped. */
+/* hand_terminal(fd, group) -> is `group` the foreground group now? A background process would be
+ * stopped by SIGTTOU here, so that signal is blocked. */
 static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
     (void)self;
     sigset_t stop, before;
@@ -42,8 +43,8 @@ static VALUE hand_terminal(VALUE self, VALUE fd, VALUE group) {
 
 /* --- children --- */
 
-/* ended?(pid) -> has this child ended? It stays a zombie, so that no other process gets its pid
- * before it is reaped. */
+/* ended?(pid) -> has this child ended? The child is not reaped, so that no other process can get
+ * its pid. */
 static VALUE child_ended(VALUE self, VALUE pid) {
     (void)self;
     siginfo_t info = {0};
@@ -52,8 +53,8 @@ static VALUE child_ended(VALUE self, VALUE pid) {
     return binding_bool(info.si_pid);
 }
 
-/* die_with_parent -> will this process be killed when its parent ends? That helps if the watchdog
- * and the process that started it are killed together. */
+/* die_with_parent -> will this process be killed when its parent ends? This helps if the watchdog
+ * is killed together with the process that started the watchdog. */
 static VALUE die_with_parent(VALUE self) {
     (void)self;
 #ifdef __linux__
@@ -63,18 +64,18 @@ static VALUE die_with_parent(VALUE self) {
 #endif
 }
 
-/* The mask from before signals_blocked, which its block's children restore. Only the command line's
- * main thread forks such children. */
+/* The signal mask before signals_blocked, which the children of the block restore. Only the command
+ * line's main thread forks such children. */
 static sigset_t mask_before;
 
 static VALUE unblock_signals(VALUE unused) {
     (void)unused;
-    (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL); /* it was valid when it was replaced */
+    (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL); /* a valid mask, so this succeeds */
     return Qnil;
 }
 
-/* signals_blocked { } -> the block's value. Signals wait until the block has ended. In a process
- * that it forks, they wait for default_signals. */
+/* signals_blocked { } -> the block's value. Signals stay pending until the block has ended. In a
+ * child that the block forks, they stay pending until default_signals. */
 static VALUE signals_blocked(VALUE self) {
     (void)self;
     sigset_t all;
@@ -84,25 +85,27 @@ static VALUE signals_blocked(VALUE self) {
     return rb_ensure(rb_yield, Qnil, unblock_signals, Qnil);
 }
 
-/* default_signals -> nil. For a child of signals_blocked that is about to call exec: from now on
- * signals have the effect that they have after exec, also those that have come since the fork. If
- * Ruby's handlers caught them, exec would lose them. */
+/* default_signals -> nil. For a child of signals_blocked that is about to call exec. From now on,
+ * signals have the effect that they will have after exec, and so do those that have come since the
+ * fork. Otherwise Ruby's handlers would catch the signals, and exec would lose them. */
 static VALUE default_signals(VALUE self) {
     (void)self;
     for (int number = 1; number < NSIG; number++) {
         struct sigaction now;
-        /* Ruby wakes its threads by SIGVTALRM */
+        /* Ruby wakes its threads with SIGVTALRM */
         if (number == SIGVTALRM || sigaction(number, NULL, &now)) continue;
         if (now.sa_handler != SIG_IGN && now.sa_handler != SIG_DFL) (void)signal(number, SIG_DFL);
     }
     return unblock_signals(Qnil);
 }
 
-/* --- the watchdog: a forked child of a process with threads, so it makes only system calls --- */
+/* --- the watchdog. It is the forked child of a process with threads, so it makes only system calls
+ * --- */
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
-/* how often to kill (for about 2 s) if the system cannot tell whether a group is dead: its zombies
- * may never be reaped */
+/* If the system cannot tell whether a group is dead, the watchdog kills the group this often, for
+ * about 2 s in all. It does not wait for longer, because the group's zombies may never be
+ * reaped. */
 enum { BLIND = 12 };
 
 static void close_range_of(long first, long last) {
@@ -125,8 +128,8 @@ static void close_all_but(int one, int other) {
 
 #ifdef __linux__
 
-/* Reads /proc/N/stat into the line. Returns the fields after the name, or NULL. The name is in
- * parentheses, and may contain parentheses. */
+/* Reads /proc/N/stat into `line`. Returns the fields after the program's name, or NULL. The name is
+ * in parentheses, and may itself contain parentheses. */
 static const char *stat_of(const char *number, char *line, size_t room) {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/%.20s/stat", number);
@@ -148,8 +151,8 @@ static bool lives_in(const char *number, pid_t group) {
            its_group == group && state != 'Z' && state != 'X';
 }
 
-/* Is a living process of the group left? Does not use opendir(3), which allocates. Returns 1, 0, or
- * -1: unknown. */
+/* Is any process of the group alive? Returns 1 (yes), 0 (no) or -1 (unknown). Does not call
+ * opendir(3), because that function allocates memory. */
 static int group_lives(pid_t group) {
     _Alignas(8) char entries[4096];
     struct entry { /* getdents64(2) */
@@ -174,8 +177,8 @@ static int group_lives(pid_t group) {
     return found ? 1 : got < 0 || !numbers ? -1 : 0;
 }
 
-/* Takes another name, so that neither ps nor pkill -f finds the command line of the guarded program
- * here. */
+/* Gives this process another name. Otherwise ps and pkill -f would find the command line of the
+ * guarded program here. */
 static void take_name(void) {
     static const char NAME[] = "lease-watchdog";
     char line[1024];
@@ -200,8 +203,8 @@ static void take_name(void) {}
 
 #endif
 
-/* Kills until no process of the group is left. A process that now belongs to another user cannot be
- * killed; this waits for its end. */
+/* Kills the group until none of its processes is left. A process that now belongs to another user
+ * cannot be killed, so this function waits for its end. */
 static void end_group(pid_t group) {
     long pause = PAUSE;
     for (int blind = 0; blind < BLIND;) {
@@ -215,7 +218,8 @@ static void end_group(pid_t group) {
     }
 }
 
-/* Returns the last group that was written to the pipe, or `group` if none was; 0: kill none. */
+/* Reads groups until the pipe ends. Returns the last group that was read, or `group` if there was
+ * none. 0 means that no group must be killed. */
 static pid_t hear(int from, pid_t group) {
     pid_t told = 0;
     for (;;) {
@@ -227,7 +231,7 @@ static pid_t hear(int from, pid_t group) {
     }
 }
 
-/* Every signal is blocked: only SIGKILL ends it early. */
+/* Runs the watchdog. All signals are blocked, so only SIGKILL ends the watchdog early. */
 static void watch(int from, int kept, pid_t first) {
     take_name();
     (void)setsid();
@@ -238,28 +242,28 @@ static void watch(int from, int kept, pid_t first) {
     _exit(0);
 }
 
-/* start_watchdog(from, kept, group) -> its pid. The process at the other end of the pipe
- * writes numbers of process groups, each as a pid_t. When the pipe ends, because its writer has
- * ended in any way, the watchdog kills the last group written, or `group` if none was; 0: none. The
- * watchdog keeps a copy of the descriptor `kept` (nil: none) open until no process of that group is
- * left. */
+/* start_watchdog(from, kept, group) -> the watchdog's pid. The writer at the other end of the pipe
+ * `from` writes process groups, each as a pid_t. The pipe ends when the writer has ended in any
+ * way. Then the watchdog kills the last group that was written, or `group` if none was written. If
+ * that is 0, it kills none. The watchdog keeps a copy of the descriptor `kept` open until no
+ * process of that group is left. `kept` may be nil. */
 static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     (void)self;
     const int reads = NUM2INT(from);
     const pid_t first = NUM2PIDT(group);
     /* The owner of the descriptor may close it in each child, so the child keeps a copy. The copy
-     * stays open in this process, too: if file locks belong to processes, closing it would release
-     * them. */
+     * stays open in this process, too, because on some systems closing it would release this
+     * process's locks on the file. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");
     sigset_t all, before;
     (void)sigfillset(&all);
-    /* signals in between must not run Ruby's handlers in the child */
+    /* a signal just after the fork must not run Ruby's handlers in the child */
     int failed = pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = failed ? -1 : fork();
     if (pid == 0) watch(reads, keeps, first);
     if (pid < 0 && !failed) failed = errno;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* it was valid when it was replaced */
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* a valid mask, so this succeeds */
     if (pid < 0) rb_syserr_fail(failed, "fork");
     return PIDT2NUM(pid);
 }

@@ -1,5 +1,5 @@
-/* Queries about locks and servers, answered with plain Arrays, which Ruby code turns into objects.
- */
+/* Queries about locks and servers. The answers are plain Arrays, which Ruby code turns into
+ * objects. */
 #include "binding.h"
 
 /* --- the locks of a store on Redis --- */
@@ -12,7 +12,7 @@ static const rb_data_type_t QUERY = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
-/* An object frees the query even if an exception is raised. */
+/* Makes a query about the key. The Ruby object frees the query, even if an exception is raised. */
 static plock_query *about(VALUE *object, VALUE store, VALUE key, bool shared) {
     plock_query *query = NULL;
     *object = TypedData_Wrap_Struct(0, &QUERY, NULL);
@@ -25,7 +25,7 @@ static plock_query *about(VALUE *object, VALUE store, VALUE key, bool shared) {
     return query;
 }
 
-/* The parts of the answer: Strings and Integers. */
+/* Runs the query. Returns the parts of the answer, which are Strings and Integers. */
 static VALUE answer(VALUE object, plock_query *query) {
     const plock_status status = binding_carry_on(plock_query_operation(query));
     if (status) binding_raise(status, plock_query_error(query));
@@ -49,13 +49,13 @@ static VALUE ask_status(VALUE self, VALUE key, bool shared, VALUE first, VALUE b
 }
 
 /* ask_status(key, first, budget) -> [value, ms left, note, number of waiters, ticket, record,
- * ticket, record …]. budget: in seconds, or nil: the store's timeouts. */
+ * ticket, record …]. budget: in seconds, or nil for the store's timeouts. */
 static VALUE store_ask_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
     return ask_status(self, key, false, first, budget);
 }
 
-/* ask_shared_status(key, first, budget) -> [number of holders, number of waiters, then of holders
- * ms left and note …, and of waiters ticket, share and record …] */
+/* ask_shared_status(key, first, budget) -> [number of holders, number of waiters, then for each
+ * holder: ms left, note, then for each waiter: ticket, share, record] */
 static VALUE store_ask_shared_status(VALUE self, VALUE key, VALUE first, VALUE budget) {
     return ask_status(self, key, true, first, budget);
 }
@@ -68,11 +68,11 @@ static VALUE store_ask_scan(VALUE self, VALUE pattern, VALUE cursor) {
     return answer(object, query);
 }
 
-/* ask_break(key, shared, fences) -> true, or false: none of them held it. fences: as
- * plock_query_break_only has them; "": all. */
+/* ask_break(key, shared, fences) -> true, or false if no lease with one of the fences held the key.
+ * fences: as in plock_query_break_only; "" means all. */
 static VALUE store_ask_break(VALUE self, VALUE key, VALUE shared, VALUE fences) {
     VALUE object;
-    VALUE only = rb_str_new_frozen(rb_String(fences)); /* stays, whatever other code does to it */
+    VALUE only = rb_str_new_frozen(rb_String(fences)); /* other code cannot change this copy */
     plock_query *query = about(&object, self, key, RTEST(shared));
     plock_query_break_only(query, RSTRING_PTR(only), (size_t)RSTRING_LEN(only));
     VALUE parts = answer(object, query);
@@ -80,7 +80,8 @@ static VALUE store_ask_break(VALUE self, VALUE key, VALUE shared, VALUE fences) 
     return binding_bool(NUM2LL(rb_ary_entry(parts, 0)));
 }
 
-/* ask_note(key, note, replace) -> the note under the key, "" if there is none (plock/query.h). */
+/* ask_note(key, note, replace) -> the note under the key, or "" if there is none
+ * (plock/query.h). */
 static VALUE store_ask_note(VALUE self, VALUE key, VALUE note, VALUE replace) {
     VALUE object;
     StringValue(note);
@@ -99,7 +100,7 @@ typedef struct local_query {
     plock_local_person *people;
     size_t room, count;
     uint32_t cursor;
-    const int64_t *only; /* fences; NULL: all */
+    const int64_t *only; /* the fences to break; NULL: all */
     size_t only_count;
     char found[PLOCK_LOCAL_KEY_MAX];
     size_t found_length;
@@ -134,7 +135,7 @@ static VALUE describe(const plock_local_person *person) {
                                 LL2NUM(person->thread), label, mode);
 }
 
-/* ask_people(key) -> the holders, and the waiters, in order. */
+/* ask_people(key) -> the holders, and then the waiters in the queue's order. */
 static VALUE local_ask_people(VALUE self, VALUE key) {
     enum { AT_FIRST = 16 };
     StringValue(key);
@@ -167,7 +168,8 @@ static VALUE local_ask_next_key(VALUE self, VALUE cursor) {
     return rb_ary_new_from_args(2, UINT2NUM(i.cursor), rb_str_new(i.found, (long)i.found_length));
 }
 
-/* ask_break(key, fences) -> true, or false: none of them held it. fences: nil: all. */
+/* ask_break(key, fences) -> true, or false if no lease with one of the fences held the key. fences:
+ * nil means all. */
 static VALUE local_ask_break(VALUE self, VALUE key, VALUE fences) {
     StringValue(key);
     local_query i = {.store = binding_local_store(self),
@@ -210,8 +212,8 @@ static plock_status converse_with(plock_admin_session **out, plock_store *store,
     return plock_admin_session_to_node(out, store, StringValueCStr(host), StringValueCStr(port));
 }
 
-/* converse(place = nil) -> an admin session with the server. place: the number of a sentinel in the
- * URL, from 0, or the [host, port] of a node of a cluster. */
+/* converse(place = nil) -> an admin session with the server, a sentinel or a node. place: the index
+ * of a sentinel in the URL, or the [host, port] of a cluster's node; nil for the server. */
 static VALUE store_converse(int argc, VALUE *argv, VALUE self) {
     VALUE place;
     rb_scan_args(argc, argv, "01", &place);
@@ -228,7 +230,7 @@ static VALUE address(const char *host, const char *port) {
     return rb_ary_new_from_args(2, rb_utf8_str_new_cstr(host), rb_utf8_str_new_cstr(port));
 }
 
-/* primaries -> [[host, port], …] of a cluster, as far as they are known; else empty */
+/* primaries -> [[host, port], …] of the known primaries of a cluster; empty without a cluster */
 static VALUE store_primaries(VALUE self) {
     VALUE list = rb_ary_new();
     const char *host, *port;
@@ -237,7 +239,8 @@ static VALUE store_primaries(VALUE self) {
     return list;
 }
 
-/* node_of(key) -> [host, port], or nil: the store is on no cluster, or knows no node for the key */
+/* node_of(key) -> [host, port], or nil if the store is not on a cluster, or knows no node for the
+ * key */
 static VALUE store_node_of(VALUE self, VALUE key) {
     const char *host, *port;
     StringValue(key);
@@ -247,12 +250,12 @@ static VALUE store_node_of(VALUE self, VALUE key) {
     return address(host, port);
 }
 
-/* replicas -> how many must confirm a lease */
+/* replicas -> how many replicas must confirm a lease */
 static VALUE store_replicas(VALUE self) {
     return UINT2NUM(plock_config_replicas(plock_store_config(binding_store(self))));
 }
 
-/* sentinels -> [[host, port], …] in the order of the URL; empty: the URL names a server */
+/* sentinels -> [[host, port], …] in the order of the URL; empty if the URL names a server */
 static VALUE store_sentinels(VALUE self) {
     const plock_config *config = plock_store_config(binding_store(self));
     VALUE list = rb_ary_new();
@@ -262,19 +265,20 @@ static VALUE store_sentinels(VALUE self) {
     return list;
 }
 
-/* primary_name -> that by which the sentinels know the primary, or nil: the URL names a server */
+/* primary_name -> the name under which the sentinels know the primary, or nil if the URL names a
+ * server */
 static VALUE store_primary_name(VALUE self) {
     const char *name = plock_config_primary_name(plock_store_config(binding_store(self)));
     return name ? rb_utf8_str_new_cstr(name) : Qnil;
 }
 
-/* sentinel_tls? -> are sentinels asked over TLS? */
+/* sentinel_tls? -> do requests to sentinels use TLS? */
 static VALUE store_sentinel_tls(VALUE self) {
     return binding_bool(plock_config_sentinel_tls(plock_store_config(binding_store(self))));
 }
 
-/* The part at *place: nil, Integer, String or Array with its elements. The engine bounds the
- * depth. */
+/* Returns the part at *place, and moves *place behind it. A part is nil, an Integer, a String, or
+ * an Array with its elements. The engine limits the depth. */
 static VALUE part(const plock_admin_session *admin_session, size_t *place) {
     const plock_part read = plock_admin_session_part(admin_session, (*place)++);
     switch (read.kind) {
@@ -288,7 +292,7 @@ static VALUE part(const plock_admin_session *admin_session, size_t *place) {
     return list;
 }
 
-/* ask(words) -> the server's answer; raises if that is an error. */
+/* ask(words) -> the server's answer. Raises if the answer is an error. */
 static VALUE admin_session_ask(VALUE self, VALUE texts) {
     plock_admin_session *admin_session = rb_check_typeddata(self, &ADMIN_SESSION);
     Check_Type(texts, T_ARRAY);
@@ -296,7 +300,7 @@ static VALUE admin_session_ask(VALUE self, VALUE texts) {
     if (count < 1 || count > PLOCK_QUESTION_WORDS)
         rb_raise(rb_eArgError, "1 to %d words are a question", PLOCK_QUESTION_WORDS);
     plock_word words[PLOCK_QUESTION_WORDS];
-    VALUE kept = rb_ary_new(); /* keeps the Strings alive, whatever other code does to texts */
+    VALUE kept = rb_ary_new(); /* keeps the Strings alive, even if other code changes `texts` */
     for (long i = 0; i < count; i++) {
         VALUE word = rb_str_new_frozen(rb_String(rb_ary_entry(texts, i)));
         rb_ary_push(kept, word);
@@ -310,7 +314,7 @@ static VALUE admin_session_ask(VALUE self, VALUE texts) {
     return part(admin_session, &place);
 }
 
-/* close -> nil. The next question opens it again. */
+/* close -> nil. The next question opens the session again. */
 static VALUE admin_session_close(VALUE self) {
     const plock_operation operation =
         plock_admin_session_operation(rb_check_typeddata(self, &ADMIN_SESSION));

@@ -23,8 +23,8 @@ static plock_status make(plock_lease **lease, VALUE store, const char *key, size
     return plock_lease_new(lease, binding_store(store), key, length);
 }
 
-/* With hold_digest, which Parse::Lock uses, the caller receives every failure, and older processes
- * poll for the same key. */
+/* Parse::Lock calls hold_digest. In such a call, the caller's callback receives every failure, and
+ * processes with an older implementation may poll for the same key. */
 static plock_status acquire_for_block(plock_lease *lease, const binding_request *request) {
     const plock_acquire_options patience = {.ttl = request->ttl,
                                             .wait = request->wait,
@@ -79,8 +79,8 @@ static VALUE set_options(VALUE argument) {
     return Qnil;
 }
 
-/* Plock::Store.connect(url, options) -> a store; no I/O yet. Options by name, as in the query of a
- * URL; Store.open in Ruby checks and documents them. */
+/* Plock::Store.connect(url, options) -> a store. It does no I/O yet. Each option has the same name
+ * as in the query of a URL. Store.open in Ruby checks and documents them. */
 static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     Check_Type(options, T_HASH);
     VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
@@ -118,7 +118,7 @@ static VALUE lease_of_owner(VALUE self, VALUE key, VALUE owner) {
     return object;
 }
 
-/* lock_acquire(key, owner, ttl) -> true, or false: it is held; ttl in seconds. */
+/* lock_acquire(key, owner, ttl) -> true, or false if the key is held. ttl: in seconds. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
@@ -126,13 +126,13 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
         lease, &(plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
     if (!status) status = binding_drive(lease);
     if (status && status != PLOCK_REFUSED) binding_raise(status, plock_lease_error(lease));
-    /* the caller knows the owner, and releases by it */
+    /* the caller knows the owner, and releases the lock by that owner */
     if (!status) status = plock_lease_leave(lease);
     RB_GC_GUARD(object);
     return binding_bool(!status);
 }
 
-/* lock_release(key, owner) -> true, or false: that owner no longer held it. */
+/* lock_release(key, owner) -> true, or false if `owner` no longer held the key. */
 static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     VALUE object = lease_of_owner(self, key, owner);
     plock_lease *lease = binding_lease(object);
@@ -143,14 +143,15 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     return binding_bool(!status);
 }
 
-/* lock_release_with(key, owner, hold) -> the same for a lock with a named owner and a lease. If the
- * server does not answer, only the release of the lease goes on in the background. */
+/* lock_release_with(key, owner, hold) -> the answers of release_all. Releases the lock of a named
+ * owner and a lease together. If the server does not answer, only the release of the lease
+ * continues in the background. */
 static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE hold) {
     VALUE named = lease_of_owner(self, key, owner);
     return binding_release_all(self, rb_ary_new_from_args(2, named, hold), INT2FIX(0), Qnil);
 }
 
-/* --- acquire, and adopt from another process --- */
+/* --- acquire, and adopt a lease from another process --- */
 
 plock_acquire_options binding_patience(VALUE ttl, VALUE renew, VALUE max_hold, VALUE watch) {
     return (plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND),
@@ -172,9 +173,9 @@ static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
     return object;
 }
 
-/* take(key, ttl, wait, renew, max_hold, label, watch, share, asking, replicas) -> a hold. If others
- * held the lock until `wait` was over: the token that it waited with, which a slow server may still
- * have in the queue. share: as in plock_lease_share, or nil. */
+/* take(key, ttl, wait, renew, max_hold, label, watch, share, asking, replicas) -> a hold. If
+ * another holder kept the lock until `wait` was over, it returns the waiter's token, because a slow
+ * server may still have that token in the queue. share: as in plock_lease_share, or nil. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE asking, VALUE replicas) {
     char encoded[PLOCK_LABEL_MAX + 1];
@@ -191,7 +192,7 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     while (status == PLOCK_TRY_FAILED);
     if (status == PLOCK_OK) return binding_hand_out(object);
     const plock_error *error = plock_lease_error(lease);
-    /* a refusal, or the last attempt's failure */
+    /* the status of the last attempt, which was refused or failed */
     if (status == PLOCK_TIMED_OUT) status = error->status;
     if (plock_status_kind(status) != PLOCK_KIND_TIMEOUT) binding_raise(status, error);
     VALUE token = binding_token(lease);
@@ -199,8 +200,9 @@ static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE rene
     return token;
 }
 
-/* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir, replicas) -> a hold, or nil:
- * that owner no longer held it. heir: the new owner in the store's encoding; nil: a fresh token. */
+/* adopt_owner(key, value, ttl, renew, max_hold, watch, share, heir, replicas) -> a hold, or nil if
+ * the owner `value` no longer held the key. heir: the new owner in the store's encoding, or nil for
+ * a fresh token. */
 static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE renew, VALUE max_hold,
                          VALUE watch, VALUE share, VALUE heir, VALUE replicas) {
     plock_acquire_options patience = binding_patience(ttl, renew, max_hold, watch);
@@ -221,9 +223,9 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE value, VALUE ttl, VALUE re
     return status ? Qnil : binding_hand_out(object);
 }
 
-/* --- the rest --- */
+/* --- other methods --- */
 
-/* The store's URL without user, password and options. */
+/* Returns the store's URL without user, password and options. */
 static VALUE store_url(VALUE self) {
     return rb_utf8_str_new_cstr(plock_config_display(plock_store_config(binding_store(self))));
 }
@@ -236,12 +238,13 @@ static VALUE store_unverified_sentinels(VALUE self) {
     return binding_bool(plock_config_unverified_sentinels(plock_store_config(binding_store(self))));
 }
 
-/* Is it TLS without verification of the certificates, those of servers or of sentinels? */
+/* Does the store use TLS without checking the certificates of servers or of sentinels? */
 static VALUE store_unverified(VALUE self) {
     return binding_bool(plock_config_unverified(plock_store_config(binding_store(self))));
 }
 
-/* selects? -> is the database another one than 0? Then the user needs the right to SELECT. */
+/* selects? -> is the database another one than 0? If so, the user needs the right to call
+ * SELECT. */
 static VALUE store_selects(VALUE self) {
     return binding_bool(plock_config_selects(plock_store_config(binding_store(self))));
 }

@@ -1,4 +1,4 @@
-/* What passes between Ruby and the engine: numbers, labels, names of keys, and errors. */
+/* Conversions between Ruby and the engine: numbers, labels, names of keys, and errors. */
 #include "binding.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 /* --- errors --- */
 
-/* By plock_kind; lib/plock/errors.rb documents each class. */
+/* The exception class for each plock_kind. lib/plock/errors.rb documents the classes. */
 static VALUE classes[PLOCK_KIND_MISUSE + 1];
 
 VALUE binding_exception(plock_status status, const char *message) {
@@ -46,7 +46,8 @@ plock_ns binding_ttl(VALUE number, plock_ns unit) {
     return (plock_ns)span;
 }
 
-/* Blanks and unprintable bytes are percent-encoded: a label is one word of the owner's record. */
+/* Blanks and unprintable bytes are percent-encoded, because a label must be one word of the owner's
+ * record. */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
     static const char DIGITS[] = "0123456789ABCDEF";
     if (NIL_P(label)) return NULL;
@@ -63,7 +64,7 @@ const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]) {
         encoded[length++] = plain ? (char)c : DIGITS[c & 15];
     }
     encoded[length] = 0;
-    if (!strcmp(encoded, "-")) (void)strcpy(encoded, "%2D"); /* a dash stands for none */
+    if (!strcmp(encoded, "-")) (void)strcpy(encoded, "%2D"); /* a dash means no label */
     return *encoded ? encoded : NULL;
 }
 
@@ -78,8 +79,9 @@ void binding_digest(VALUE message, VALUE secret, char *hex) {
     if (status) binding_raise(status, NULL);
 }
 
-/* Writes the digest after the prefix. A prefix that ends with an opening brace begins a hash tag,
- * and the first digits are its content: so a Redis Cluster computes the slot from them alone. */
+/* Writes the digest after the prefix. If the prefix ends with an opening brace, the first digits
+ * and a closing brace complete a hash tag. A Redis Cluster then computes the slot from these digits
+ * alone. */
 static size_t add_digest(char *name, size_t length, VALUE key, VALUE secret) {
     enum { TAG = 8 }; /* fewer digits would not spread evenly over the slots */
     char *const hex = name + length;
@@ -101,7 +103,7 @@ size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAM
 }
 
 /* Plock.digest(message, secret = nil) -> 64 hexadecimal digits of HMAC-SHA256(secret, message), or
- * of SHA-256(message) if secret is nil. Hashes raw bytes, whatever their encoding. */
+ * of SHA-256(message) if secret is nil. Hashes the raw bytes, whatever the encoding. */
 static VALUE digest(int argc, VALUE *argv, VALUE self) {
     (void)self;
     VALUE message, secret;

@@ -1,7 +1,7 @@
-/* How Ruby waits. Under a Fiber scheduler it waits through rb_io_wait, so that other fibers run.
- * Otherwise it waits without the GVL: for an answer in plock_await_answer, which Thread#kill,
- * Thread#raise, Timeout and signals end by Ruby's own means, as they end a read; for anything else
- * in plock_await, with a waker that they wake. */
+/* How Ruby waits. Under a Fiber scheduler, a fiber waits in rb_io_wait, so that other fibers run.
+ * Otherwise a thread waits without the GVL. It waits for an answer in plock_await_answer, which
+ * Ruby can interrupt as it interrupts a read: for Thread#kill, Thread#raise, Timeout and signals.
+ * It waits for anything else in plock_await, which Ruby interrupts through a waker. */
 #include "binding.h"
 
 #include <ruby/io.h>
@@ -14,14 +14,13 @@
 
 /* The state of one wait loop. */
 typedef struct waiting {
-    plock_waker *waker; /* taken when it is first needed; NULL: no memory for one */
-    bool deferring;     /* interrupts are left pending */
-    /* the state of rb_protect after Ruby code raised; then no Ruby code may run before rb_jump_tag
-     */
+    plock_waker *waker; /* NULL: not needed yet, or there is no memory for it */
+    bool deferring;     /* interrupts stay pending */
+    /* the state of rb_protect; if Ruby code raised, no Ruby code may run before rb_jump_tag */
     int raised;
 } waiting;
 
-/* Calls Ruby. An exception ends the wait, and finish raises it again. */
+/* Calls Ruby. An exception ends the wait, and finish() raises that exception again. */
 static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument) {
     (void)rb_protect(function, argument, &w->raised);
     return w->raised ? PLOCK_INTERRUPTED : PLOCK_OK;
@@ -31,7 +30,8 @@ static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument
 
 typedef struct region {
     const plock_interest *interest;
-    plock_waker *waker; /* NULL: Ruby interrupts the region with a signal, which it repeats */
+    plock_waker *waker; /* NULL: Ruby interrupts the region with a signal, and repeats the signal
+                         * until the region ends */
     bool interrupted;
 } region;
 
@@ -56,12 +56,13 @@ static VALUE check_interrupts(VALUE unused) {
     return unused;
 }
 
-/* RB_NOGVL_INTR_FAIL: without it, rb_nogvl itself raises, and skips our clean-up. With it, the
- * region does not run at all if an interrupt is pending.
+/* RB_NOGVL_INTR_FAIL: if an interrupt is pending, the region does not run. Without this flag,
+ * rb_nogvl itself raises, and our clean-up does not run.
  *
- * RB_NOGVL_UBF_ASYNC_SAFE: without it Ruby may start a thread at every call, to run wake(). That
- * thread inherits the caller's interrupt mask, so a release that defers interrupts would wait for
- * it forever. With it wake() may run in a signal handler, even if this is the only thread. */
+ * RB_NOGVL_UBF_ASYNC_SAFE: wake() may run in a signal handler, even if this is the only thread.
+ * Without this flag, Ruby may start a thread at every call, only to run wake(). That thread
+ * inherits the caller's interrupt mask, so a release that defers interrupts would wait for the
+ * thread forever. */
 static plock_status wait_without_gvl(waiting *w, const plock_interest *interest) {
     const int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
     region r = {.interest = interest, .interrupted = true};
@@ -126,7 +127,8 @@ static plock_status binding_wait(void *context, const plock_interest *interest) 
 
 /* --- driving --- */
 
-/* Raises the exception of Ruby code again; the worker thread cleans up on the server. */
+/* Raises the exception of Ruby code again, if there is one. The worker thread then cleans up on the
+ * server. */
 static void finish(const plock_operation *operation, waiting *w) {
     plock_waker_give(w->waker);
     w->waker = NULL;
@@ -179,7 +181,7 @@ typedef struct masked {
 
 static void drive_to_its_end(masked *m, bool deferring) {
     waiting w = {.deferring = deferring};
-    /* the process may be ending, and then Ruby ends this thread */
+    /* if the process is ending, Ruby will soon end this thread */
     m->operation.hurry(m->operation.of, binding_farewell());
     m->status = plock_carry_on(&m->operation, binding_wait, &w);
     finish(&m->operation, &w);
@@ -192,8 +194,9 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     return Qnil;
 }
 
-/* Thread.handle_interrupt(Object => :never) { … }: called only when an interrupt has come, because
- * most releases see none. Ruby raises the pending interrupt as its block ends. */
+/* The argument of Thread.handle_interrupt(Object => :never) { … }. A release makes this call only
+ * when an interrupt has come, because most releases see no interrupt. Ruby raises a pending
+ * interrupt when the block ends. */
 static VALUE never;
 
 VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
@@ -202,7 +205,7 @@ VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
 
 static VALUE mask_and_drive(VALUE argument) { return binding_masked(drive_masked, argument); }
 
-/* If the call above failed or did not finish, the worker thread goes on with the release. */
+/* If mask_and_drive did not finish the release, the worker thread finishes it. */
 static VALUE give_up(VALUE argument) {
     const masked *m = (const masked *)argument;
     if (m->status == PLOCK_INTERRUPTED) m->operation.cancel(m->operation.of);
@@ -241,8 +244,9 @@ static VALUE run(VALUE argument) {
     return Qnil;
 }
 
-/* The mask does not hold back the handler of a signal, which may raise. It may even raise before
- * the function has done anything. An Error is the function's own. */
+/* Runs the function again if a signal handler has raised. The mask does not defer signal handlers,
+ * so a handler may raise even before the function has done anything. A Plock::Error comes from the
+ * function itself, so it causes no second run. */
 static VALUE run_again(VALUE argument) {
     const completion *c = (const completion *)argument;
     if (c->done || c->runs >= RUNS_MOST) return Qnil;
@@ -251,7 +255,7 @@ static VALUE run_again(VALUE argument) {
 }
 
 VALUE binding_complete(rb_block_call_func_t function, VALUE argument) {
-    /* masks belong to threads, and not to fibers */
+    /* a mask applies to the whole thread, with all of its fibers */
     completion c = {.function = function,
                     .argument = argument,
                     .value = Qnil,
@@ -271,8 +275,9 @@ static VALUE complete(VALUE self) {
     return binding_complete(call, rb_block_proc());
 }
 
-/* Ruby checks for interrupts between two lines of an ensure clause. It does not between the end of
- * the block and this function, nor before handle_interrupt has set the mask. */
+/* Runs the clean-up of `finally`. An ensure clause in Ruby could be interrupted between two of its
+ * lines. Here, Ruby does not check for interrupts from the end of the block until handle_interrupt
+ * has set the mask. */
 static VALUE clean_up(VALUE cleanup) { return binding_complete(call, cleanup); }
 
 /* finally(cleanup) { … } -> the block's value. */

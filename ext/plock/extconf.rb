@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Configures the extension plock/plock: the binding here and the core below it in one library.
+# Configures the extension plock/plock. One library has the binding in this folder and the core in
+# core/.
 #
-#   --disable-linux-calls   without eventfd and CLOCK_BOOTTIME: compiles the portable fallbacks
-#   PLOCK_WERROR=1          warnings are errors: for the project's own checks only
+#   --disable-linux-calls   uses no eventfd and no CLOCK_BOOTTIME, but the portable fallbacks
+#   PLOCK_WERROR=1          turns warnings into errors; only for the project's own checks
 
 require "mkmf"
 
-# The names of the packages for the libraries that pkg-config looks up.
+# The names of the packages, by package manager, for pkg-config and the libraries it looks up.
 PACKAGES = {
   "pkg-config" => { apt: "pkg-config", dnf: "pkgconf-pkg-config", apk: "pkgconf", brew: "pkgconf" },
   "hiredis" => { apt: "libhiredis-dev", dnf: "hiredis-devel", apk: "hiredis-dev", brew: "hiredis" },
@@ -28,7 +29,7 @@ def missing!(reason, names)
         "#{commands.join("\n")}\n\n"
 end
 
-# Homebrew keeps OpenSSL apart from the system's, out of pkg-config's sight.
+# Homebrew installs OpenSSL in a folder of its own, in which pkg-config does not look.
 def add_homebrew_folders
   return unless find_executable0("brew")
 
@@ -55,7 +56,7 @@ def find_libraries
   broken = REQUIREMENTS.keys.reject { |name| pkg_config(name) }
   missing!("no program links with #{broken.join(" and ")} (see mkmf.log)", broken) if broken.any?
 
-  # We include <hiredis/…>: older versions' flags name only the folder of the headers.
+  # We include <hiredis/…>, but the flags of older versions name only the folder hiredis itself.
   headers = pkg_config("hiredis", "variable=includedir").delete_suffix("/hiredis")
   $INCFLAGS << " -I#{headers}" unless headers == "/usr/include"
 end
@@ -70,13 +71,13 @@ def add_sources
   $srcs = Dir["#{$srcdir}/*.c"].sort + Dir["#{$srcdir}/core/src/*/*.c"].sort
   folders = Dir["#{$srcdir}/core/src/*/"].sort.map { |folder| File.basename(folder) }
   $VPATH.concat(folders.map { |folder| "$(srcdir)/core/src/#{folder}" })
-  # Ruby's headers count as the system's, so that our warnings are about our code.
+  # Ruby's headers count as system headers, so that warnings are only about our code.
   $INCFLAGS.gsub!(/-I(?=\$\((?:arch_)?hdrdir\))/, "-isystem ")
   $INCFLAGS << " -I$(srcdir)/core/include -I$(srcdir)/core/src"
 end
 
 def add_flags
-  $warnflags = +"" # Ruby's are for one compiler, and the CFLAGS of some Rubies ignore them
+  $warnflags = +"" # Ruby's flags fit one compiler, and some Rubies ignore them
   $CFLAGS << " -std=c11 -pthread -fvisibility=hidden"
   $CFLAGS << " -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes"
   $CFLAGS << " -Werror" if ENV.key?("PLOCK_WERROR")

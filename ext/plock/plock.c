@@ -1,5 +1,4 @@
-/* The extension in its process: its start, the notices for the dispatcher thread, and the end of
- * the process. */
+/* The start of the extension, the notices for the dispatcher thread, and the end of the process. */
 #include "binding.h"
 
 #include <ruby/ractor.h>
@@ -71,7 +70,7 @@ static VALUE set_notice_events(VALUE self, VALUE wanted) {
     return wanted;
 }
 
-/* Set in the main Ractor only: leases of other Ractors emit no events. */
+/* Has a value only in the main Ractor, because leases of other Ractors emit no events. */
 static rb_ractor_local_key_t main_ractor;
 static VALUE bridge = Qnil;
 
@@ -84,7 +83,8 @@ bool binding_bridge_wants(VALUE event) {
     return !NIL_P(present) && RTEST(rb_funcallv(present, rb_intern("wants?"), 1, &event));
 }
 
-/* event_bridge = an object with wants?(name), which knows the listeners to an event; or nil. */
+/* event_bridge = an object or nil. The object's method wants?(name) tells whether an event has
+ * listeners. */
 static VALUE set_event_bridge(VALUE self, VALUE present) {
     (void)self;
     return bridge = present;
@@ -109,24 +109,24 @@ static void init_notices(void) {
 
 /* --- the end of the process --- */
 
-/* How long all releases together may delay the end of the process, and how long each further one
- * may once that time is used up. */
+/* FAREWELL: how long all releases together may delay the end of the process. MOMENT: how long each
+ * further release may delay the end after that time. */
 static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND, MOMENT = 10 * PLOCK_MILLISECOND;
 
 static atomic_bool ending;
-/* the deadline that the releases share while the process ends; 0: there were none */
+/* the deadline that the releases share while the process ends; 0: there was no release yet */
 static _Atomic plock_ns farewell;
-static VALUE main_thread; /* rb_thread_main() would be that of the Ractor */
+static VALUE main_thread; /* rb_thread_main() differs in each Ractor */
 
 /* Runs as an at_exit hook. A later hook may still run all tests, as Minitest's autorun does. So
- * this one closes nothing, and only notes that Ruby will end the other threads. */
+ * this hook closes nothing, and only notes that Ruby will end the other threads. */
 static void at_exit(VALUE unused) {
     (void)unused;
     atomic_store(&ending, true);
 }
 
-/* Returns the deadline of a release: the one that earlier releases have set, but no earlier than
- * `least` from now. */
+/* Returns the deadline of a release. That is the shared deadline, but no earlier than `least` from
+ * now. Begins a new deadline if there is none, or if the last one was long ago. */
 static plock_ns time_left(plock_ns now, plock_ns least) {
     const plock_ns hurried = atomic_load(&farewell), at_least = plock_after(now, least);
     if (!hurried || now >= plock_after(hurried, FAREWELL)) return plock_after(now, FAREWELL);
@@ -142,7 +142,7 @@ plock_ns binding_farewell(void) {
 }
 
 /* Runs after Ruby has freed all objects, even leases that were still held. Waits until the worker
- * thread has released those. */
+ * thread has released such leases. */
 static void at_vm_exit(ruby_vm_t *vm) {
     (void)vm;
     plock_drain(time_left(plock_now(), 0));

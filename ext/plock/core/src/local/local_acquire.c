@@ -1,5 +1,5 @@
-/* Acquiring a lease of a local store, step by step: asking, waiting in the queue, taking the turn.
- */
+/* The steps of acquiring a lease of a local store: asking, waiting in the queue, and taking the
+ * turn. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -20,8 +20,8 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
 
-/* Returns how long a claim of the lease may be held while its process lives. A renewed lease needs
- * no expiry: it ends with its process or at max_hold. */
+/* Returns how long a claim of the lease may be held while its process lives. A lease that is
+ * renewed needs no expiry, because it ends with its process or at max_hold. */
 static plock_ns lasts(const plock_local_lease *lease) {
     if (!lease->terms.renews) return lease->base.ttl;
     return lease->terms.max_hold ? lease->terms.max_hold : PLOCK_NEVER;
@@ -59,14 +59,13 @@ void plock__local_date(plock_local_lease *lease, plock_ns now) {
     lease->base.waited = lease->base.acquired_at - lease->began_at;
 }
 
-/* The claim was just made. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim) {
     lease->claim = claim;
     lease->serial = plock__serial(&lease->map->claims[claim]);
 }
 
 static plock_status fail(plock_local_lease *lease, plock_status status) {
-    /* the claim is in doubt, or no longer wanted */
+    /* the claim may still exist, but is no longer wanted */
     if (lease->operation == PLOCK__OP_WAITS) plock__local_let_go(lease, 0);
     plock__local_give_waker_back(lease);
     plock__local_dismiss(lease);
@@ -83,8 +82,9 @@ static plock_status holds(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* Makes a claim, in the critical section. PLOCK_OK: it holds. PLOCK_AGAIN: it waits. PLOCK_REFUSED:
- * the key is held, or others wait for it. */
+/* Makes a claim. In the critical section. Returns PLOCK_OK if the claim holds the key, PLOCK_AGAIN
+ * if the claim waits, or a failure. Returns PLOCK_REFUSED if no claim was made, because the key is
+ * held or has waiters. */
 static plock_status claim(plock_local_lease *lease, const plock__local_wait_request *wait_request,
                           bool waits, plock_ns now) {
     plock__local_map *map = lease->map;
@@ -111,8 +111,8 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
     return admitted ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* Runs in the critical section, so that no process admits the waiter before the attendant knows it.
- */
+/* Registers the new waiter, and looks for it once. Runs in the critical section, so that no process
+ * can admit the waiter before the attendant knows its lease. */
 static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
     plock__enter();
     plock__local_set_state(lease, PLOCK__LEASE_WAITING);
@@ -120,13 +120,13 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     const bool attended = lease->map->attendant;
     plock__leave();
     lease->operation = PLOCK__OP_WAITS;
-    /* another thread was beginning an attendant, and could not */
+    /* another thread tried to begin an attendant, and failed */
     if (!attended) plock__local_taken_away(lease);
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook))
         *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
 
-/* A waiter needs the attendant and its own waker. */
+/* A waiter needs the attendant and a waker of its own. */
 static plock_status prepare_to_wait(plock_local_lease *lease) {
     const plock_status status = plock__local_attend(lease->map, &lease->base.error);
     if (status || lease->waker) return status;
@@ -138,8 +138,9 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* The file, or a folder above it, may return in a moment, or this process may let go of its lost
- * leases. An acquire with time left waits up to a second for that. */
+/* Returns true if the acquire must try again in a moment. The file or a folder above it may come
+ * back, or this process may let go of its lost leases. An acquire with time left waits for up to a
+ * second. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
@@ -153,14 +154,15 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
-    /* The lease waited in a file that was harmed. Other processes may not have noticed yet. */
+    /* The lease waited in a file that was truncated or written over. Other processes may not have
+     * noticed that yet. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
     if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest))
         return PLOCK_AGAIN;
     lease->away_since = 0;
     if (!status) status = plock__local_wait_request_of(lease, &wait_request, room);
-    /* A lease that has a waker is queued at once if it is not admitted. If the file was replaced
-     * after the lease got its waker, the new file may have no attendant yet. */
+    /* If a lease that has a waker is not admitted, it is queued at once. So it needs an attendant
+     * now. If the file was replaced, the new file may have no attendant yet. */
     if (!status && (lease->watching == PLOCK__WATCHED || lease->waker))
         status = plock__local_attend(lease->map, &lease->base.error);
     if (!status && lease->watching == PLOCK__WATCHED_LATER)
@@ -181,7 +183,7 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
         if (answer == PLOCK_REFUSED) {
             if (!lease->terms.wait) return refused(lease);
             status = prepare_to_wait(lease);
-            continue; /* once more */
+            continue; /* ask again, now with a waker */
         }
         if (answer == PLOCK_AGAIN) {
             plock__local_heed(lease, &outlook);
@@ -201,8 +203,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-/* PLOCK_AGAIN: the lease waits. PLOCK_OK: the waiter was admitted, and may have lost the lease
- * since. PLOCK_DISCONNECTED: the claim was ended. */
+/* Returns PLOCK_AGAIN (the lease waits), PLOCK_OK (the waiter was admitted, but may have lost the
+ * lease since) or PLOCK_DISCONNECTED (the claim was ended). */
 static plock_status outcome(plock_local_lease *lease) {
     plock__enter();
     const enum plock__local_lease_state state = lease->state;
@@ -217,14 +219,15 @@ static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
     plock__local_take_turn(lease->map, lease->claim, now);
 }
 
-/* Ends the claim, because the wait is over. PLOCK_OK: the waiter was admitted in the meantime. */
+/* Ends the claim, because the time to wait is over. Returns PLOCK_TIMED_OUT or a failure, but
+ * PLOCK_OK if the waiter was admitted in the meantime. */
 static plock_status leave_queue(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
     plock_status status =
         plock__local_go_in(map, now, plock_after(lease->patience_ends, 20 * PLOCK_MILLISECOND),
                            interest, &lease->base.error);
-    /* the acquire timed out, and the worker thread ends the claim */
+    /* the acquire has timed out, and the worker thread will end the claim */
     if (status == PLOCK_SILENT) return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
     if (status) return status;
     const bool admitted = plock__local_admitted(lease);
@@ -237,8 +240,8 @@ static plock_status leave_queue(plock_local_lease *lease, plock_interest *intere
     return plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT);
 }
 
-/* Takes the turn, unless the worker thread has done so. PLOCK_AGAIN: another process is in the
- * critical section. */
+/* Takes the turn, unless the worker thread has taken it. Returns PLOCK_AGAIN if another process is
+ * in the critical section. */
 static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     if (!plock__local_still(lease, PLOCK__HANDED)) return PLOCK_OK;
@@ -249,8 +252,9 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest 
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* The lease's turn has come. PLOCK_OK: the lease holds. PLOCK_NOT_OWNER: the thread came too late
- * for its turn, or the file is lost. PLOCK_AGAIN or PLOCK_SILENT as plock__local_go_in. */
+/* Makes the lease hold its key when its turn has come. Returns PLOCK_OK if the lease is held.
+ * Returns PLOCK_NOT_OWNER if the thread came too late for its turn, or if the file is lost. Returns
+ * PLOCK_AGAIN and PLOCK_SILENT as plock__local_go_in does. */
 static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;
     const plock_ns now = plock_now();
@@ -268,7 +272,7 @@ static plock_status take_turn(plock_local_lease *lease, plock_interest *interest
     return PLOCK_OK;
 }
 
-/* Ends the claim, if there is one and the file is still in its place. */
+/* Ends the claim, if the lease still has one and the file is still in its place. */
 static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_interest *interest) {
     plock__local_map *map = lease->map;
     plock_status status = plock__local_check(map, now, &lease->base.error);
@@ -280,8 +284,8 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_inte
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* Starts the acquire over, with the rest of its wait. If the file is lost, the acquire starts over
- * in a new file. */
+/* Starts the acquire over, with the rest of its time to wait. If the file is lost, it uses a new
+ * file. */
 static plock_status start_over(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const plock_status status = end_claim(lease, now, interest);
@@ -306,8 +310,8 @@ static bool is_there(const void *lease) {
     return !plock__local_lost(map);
 }
 
-/* The waiter sleeps at its claim's word, unless the worker thread watches the lease from the
- * start. */
+/* Returns the claim's word, on which the waiter sleeps; NULL if the worker thread watches the lease
+ * from the start. */
 static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
     if (lease->watching == PLOCK__WATCHED) return NULL;
@@ -320,7 +324,7 @@ static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     return &lease->parking_slot;
 }
 
-/* As outcome, but read from the word of the claim. */
+/* Does the same as outcome(), but reads the claim's word. */
 static plock_status see_turn(const plock_local_lease *lease) {
     plock_error ignored;
     if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;
@@ -350,11 +354,11 @@ static plock_status wait_in_queue(plock_local_lease *lease, plock_interest *inte
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
     if (status == PLOCK_OK) return holds(lease);
     plock__local_make_readable(lease->map);
-    /* If the file is lost, the acquire starts over: it has not been refused in a new file. */
+    /* If the file is lost, the acquire starts over, because the key may be free in a new file. */
     const bool over = status == PLOCK_NOT_OWNER ||
                       plock__local_may_retry(lease->map, status, PLOCK_NEVER, interest);
     const bool ousted = status == PLOCK_DISCONNECTED && patient;
-    /* the claim still waits, but no job is left to wake the waiter */
+    /* the claim still waits, but no attendant is left to wake the waiter */
     const bool uncalled = plock__local_still(lease, PLOCK__WAITING);
     if (over || (ousted && !uncalled)) return start_over(lease, interest);
     return fail(lease, status == PLOCK_DISCONNECTED ? lost_place(lease) : status);

@@ -1,4 +1,4 @@
-/* Several keys of a local store at once: all, or nothing. */
+/* Acquires several keys of a local store at once: all of them, or none. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -29,16 +29,17 @@ static plock_status take_one(const group *p, size_t number,
     plock_local_lease *lease = p->leases[number];
     plock__local_wait_request first = *wait_request;
     uint32_t claim, key = plock__local_find(p->map, &lease->name);
-    const bool known = key != PLOCK__LOCAL_NONE; /* only silent processes wait for it */
+    const bool known = key != PLOCK__LOCAL_NONE; /* such a key has only waiters of silent
+                                                  * processes */
     plock_status status = PLOCK_OK;
-    first.at_least = 0; /* if the process dies before it has all keys, none must stay taken */
+    first.at_least = 0; /* if the process dies before it has all keys, no key must stay taken */
     if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);
     if (!status) status = plock__local_claim_key(p->map, key, &first, false, now, &claim, error);
     if (!status) plock__local_has_claim(lease, claim);
     return status;
 }
 
-/* From now on the keys stay taken for at_least, even if max_hold ends the renewal before. */
+/* From now on, the keys stay taken for at_least, even if max_hold ends the renewal earlier. */
 static void keep(const group *p, plock_ns at_least, plock_ns now) {
     const plock_ns until = plock_after(now, at_least);
     plock__local_outlives(p->map, until);
@@ -65,7 +66,8 @@ static plock_status take(const group *p, const plock__local_wait_request *wait_r
     return PLOCK_OK;
 }
 
-/* What makes room, and what gives keys back, lets waiters in. So the keys are looked at again. */
+/* If there is no room, the acquired keys are given back, and a sweep makes room. Both may admit
+ * waiters, so the keys must then be checked again. */
 static plock_status take_if_free(const group *p, const plock__local_wait_request *wait_requests,
                                  plock_ns now, size_t *refused, plock_error *error) {
     plock_status status;

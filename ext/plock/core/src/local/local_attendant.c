@@ -1,5 +1,6 @@
 /* The attendant is a job of the worker thread for the claims of this process in a local store. It
- * listens to the waker, wakes waiters whose turn has come, and looks for those that are due. */
+ * listens to the process's waker, and wakes waiters whose turn has come. It also looks for each
+ * waiter whose look is due, which means that it calls plock__local_look for the waiter's claim. */
 #include "local/local_attendant.h"
 
 #include "base/container.h"
@@ -11,10 +12,11 @@
 #include <poll.h>
 #include <string.h>
 
-/* How often a waiter looks if no descriptor reports the end of a process. */
+/* How often the attendant looks for a waiter if no descriptor can report that a process ahead of
+ * the waiter has ended. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND;
 
-enum { AT_A_TIME = 64 }; /* leases that are reviewed before other threads may take the lock */
+enum { AT_A_TIME = 64 }; /* how many leases are reviewed before other threads may take the lock */
 
 /* --- looks --- */
 
@@ -22,7 +24,7 @@ static void look_at_latest(plock_local_lease *lease, plock_ns at) {
     if (at < lease->look.at) plock__local_look_at(lease, at);
 }
 
-/* A lease that is due to look, retained, and its claim. When the attendant looks, the lease may
+/* A retained lease whose look is due, and its claim. When the attendant looks, the lease may
  * already have another claim or none. */
 typedef struct looker {
     plock_local_lease *lease; /* NULL: none is due */
@@ -30,13 +32,14 @@ typedef struct looker {
     uint64_t serial;
 } looker;
 
-/* Has the lease still that claim? With the lock held. */
+/* Does the lease still have that claim? With the lock held. */
 static bool there(const plock__local_attendant *attendant, const looker *who) {
     return who->lease->registered && who->lease->map == attendant->map &&
            who->lease->serial == who->serial;
 }
 
-/* As plock__local_heed, within the attendant's step. */
+/* Does the same as plock__local_heed, but within the attendant's step, so it also begins
+ * watches. */
 static void heed(plock__local_attendant *attendant, const looker *who,
                  const plock__local_outlook *outlook) {
     const plock_ns now = plock_now(), latest = now + PLOCK__LOCAL_IN_ANY_CASE,
@@ -55,8 +58,8 @@ static void heed(plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* The waiting thread begins no watches on processes itself: if one is missing, the attendant looks
- * at once, and begins it. Usually all exist. */
+/* Runs in the waiting thread, which begins no watches on processes itself. If a watch is missing,
+ * the attendant looks at once, and begins the watch. Usually all watches exist. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook) {
     plock__enter();
     plock__local_attendant *attendant = lease->map->attendant;
@@ -74,7 +77,8 @@ void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *out
 
 /* --- steps --- */
 
-/* Makes the leases look whose claims other processes have named. */
+/* Reads the claims that other processes have written into the waker, and makes their leases
+ * look. */
 static void hear(plock__local_attendant *attendant) {
     plock__local_map *map = attendant->map;
     uint32_t claims[PLOCK__LOCAL_HEARD_MAX];
@@ -105,7 +109,7 @@ static void review(plock__local_map *map) {
         for (unsigned i = 0; i < AT_A_TIME && left > 0 && map->registered.first; i++, left--) {
             plock__local_examine(plock__local_rotate(map));
         }
-        plock__leave(); /* other threads wait for the lock */
+        plock__leave(); /* lets other threads take the lock */
         plock__enter();
     }
     plock__leave();
@@ -122,7 +126,8 @@ static looker next_looker(plock__local_map *map, plock_ns now) {
     return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
 }
 
-/* The claim no longer waits, or, if the file is `lost`, no process will admit the waiter. */
+/* Ends a wait after a look. The claim no longer waits or, if the file is `lost`, no process will
+ * admit the waiter. */
 static void conclude(const plock__local_attendant *attendant, const looker *who, bool lost) {
     plock__enter();
     if (there(attendant, who)) {
@@ -132,8 +137,9 @@ static void conclude(const plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* A process wakes others before it makes a change, so a look that was asked for must enter the
- * critical section. Returns false if another process was inside. */
+/* Looks for a waiter. A process wakes others before it makes a change. So the look enters the
+ * critical section, which is free only after the change. Returns false if another process was
+ * inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
@@ -149,7 +155,8 @@ static bool look(plock__local_attendant *attendant, const looker *who) {
     }
     const bool lost = status && status != PLOCK_AGAIN;
     if (waits && !lost)
-        heed(attendant, who, &outlook); /* if the critical section was taken, in a moment */
+        heed(attendant, who, &outlook); /* if another process was inside, the attendant looks again
+                                         * in a moment */
     else
         conclude(attendant, who, lost);
     plock__local_lease_release(who->lease);
@@ -183,8 +190,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         const looker due = next_looker(map, now);
         plock_ns at = plock__heap_at(&map->registered.looks);
         if (map->registered.first && attendant->reviews_at < at) at = attendant->reviews_at;
-        /* An earlier deadline is kept: waiters come and go, and one needless look costs less than a
-         * wake for each of them. */
+        /* An earlier deadline stays, even if the waiter that needed it has gone. One needless step
+         * costs less than a wake for each new waiter. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *interest =
             (plock_interest){.fd = map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
@@ -221,14 +228,14 @@ static void destroy(plock_job *job) {
     PLOCK__BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
-    /* otherwise it had no leases, and the map may have another attendant by now */
+    /* otherwise this attendant had no leases, and the map may have another attendant by now */
     const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
     if (own) plock__local_end_watches(attendant);
     for (plock_local_lease *lease = last ? map->registered.first : NULL, *next; lease;
          lease = next) {
         next = lease->next;
-        plock__local_remove_waiter(lease); /* no job is left to wake it */
+        plock__local_remove_waiter(lease); /* no job is left to wake the waiter */
     }
     plock__leave();
     plock__local_release(map);
@@ -260,14 +267,14 @@ plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
     }
     plock__leave();
     for (int end = 0; end < 2; end++)
-        plock__close_descriptor(&ears[end]); /* another thread was quicker */
+        plock__close_descriptor(&ears[end]); /* another thread opened the waker first */
     if (first)
         plock__worker_submit(&made->job);
     else
         plock__free(made);
     if (status) return status;
     plock__enter();
-    const bool begun = map->attendant; /* otherwise the job was dropped */
+    const bool begun = map->attendant; /* otherwise no thread could run the job */
     plock__leave();
     if (begun) return PLOCK_OK;
     return plock__fail(error, PLOCK_DESCRIPTORS,

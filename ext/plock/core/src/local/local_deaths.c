@@ -1,4 +1,4 @@
-/* How an attendant learns that other processes have ended. */
+/* Notifies an attendant when other processes have ended. */
 #include "local/local_attendant.h"
 
 #include "base/memory.h"
@@ -9,18 +9,18 @@
 
 struct plock__local_death_watch {
     plock_job job;
-    plock__local_death_watch *next;    /* of the same place */
-    plock_local_lease *told;           /* the leases that look when the process ends */
+    plock__local_death_watch *next;    /* the next watch for the same place */
+    plock_local_lease *told;           /* the leases that must look when the process ends */
     plock__local_attendant *attendant; /* under the lock; NULL: no attendant needs this watch */
     unsigned generation;
-    uint64_t process; /* or ANY */
+    uint64_t process; /* ANY: the watch is for all processes */
     int fd;
 };
 
 /* No process has this number. */
 static const uint64_t ANY = 0;
 
-/* --- the leases that look; with the lock held --- */
+/* --- the leases that must look; with the lock held --- */
 
 void plock__local_tell_no_more(plock_local_lease *lease) {
     if (!lease->told) return;
@@ -40,7 +40,8 @@ static void forget_all(plock_local_lease **list) {
     while (*list) plock__local_tell_no_more(*list);
 }
 
-/* They are told again after their look. */
+/* Makes all leases of the list look, and empties the list. A lease that still waits after its look
+ * enters a list again. */
 static void all_look(plock_local_lease **list) {
     while (*list) {
         plock__local_look_at(*list, 0);
@@ -91,7 +92,7 @@ void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lea
         tell_by(&attendant->told_by_several, lease);
 }
 
-/* --- their jobs --- */
+/* --- the jobs of the watches --- */
 
 static plock_status hear_of_some_end(plock_job *job, plock_interest *interest) {
     plock__local_death_watch *watch = (plock__local_death_watch *)(void *)job;
@@ -115,7 +116,7 @@ static plock_status hear_of_death(plock_job *job, plock_interest *interest) {
     plock__local_attendant *attendant = watch->attendant;
     if (attendant && job->ready) {
         tell_of_end(watch);
-        unlink_watch(watch); /* so that no lease relies on it any more */
+        unlink_watch(watch); /* so that no lease relies on this watch any more */
     }
     plock__leave();
     if (!attendant || job->ready) return PLOCK_OK;
@@ -158,9 +159,9 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
     return true;
 }
 
-/* Returns true if the attendant is notified when any process ends. Returns false in the look that
- * begins the watch, because a process may have ended before. Returns false just after an end, too,
- * because the kernel frees the lock a moment later. */
+/* Returns true if the attendant is notified when any process ends. The call that begins the watch
+ * returns false, because a process may have ended before. A call just after an end also returns
+ * false, because the kernel releases the lock of the dead process a moment later. */
 bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
     plock__enter();
@@ -172,7 +173,7 @@ bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     return known && quiet;
 }
 
-/* Returns false if the attendant itself has to look for the end of the process. */
+/* Returns false if the attendant itself must check whether the process has ended. */
 bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process, plock_ns now) {
     plock__enter();
     const bool known = plock__local_watches(attendant, process);
@@ -180,7 +181,8 @@ bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t proc
     if (known) return true;
     const int fd = plock__local_death_of(attendant->map, process);
     struct pollfd over = {.fd = fd, .events = POLLIN};
-    /* a dead process still counts as alive if a child has inherited its lock */
+    /* if a child has inherited a dead process's lock, that process still counts as alive, and this
+     * descriptor cannot report when the child ends */
     const bool dead = fd >= 0 && poll(&over, 1, 0) > 0;
     if (fd >= 0 && !dead) return begin_watch(attendant, process, fd);
     if (fd >= 0) (void)close(fd);

@@ -17,12 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static plock__local_map *maps; /* of this process; under the lock */
+static plock__local_map *maps; /* all maps of this process; under the lock */
 
-/* how long to wait for another process that is making the file */
+/* how long to wait for another process that makes the file, or for a lost map to be closed */
 static const plock_ns TURN = 1 * PLOCK_SECOND;
 
-/* --- mapping it --- */
+/* --- mapping the file --- */
 
 static void close_descriptors(plock__local_map *map) {
     plock__local_close_wakers(map);
@@ -40,8 +40,9 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* A mapping keeps its open file, and the locks on that, alive in every child. So the locks are on a
- * second open file. ESTALE: the path names another file by now. */
+/* Opens the file a second time. In every child, a mapping keeps its open file alive, with the locks
+ * on that open file. So plock takes its locks on the second one. Returns -1 with errno on failure.
+ * ESTALE: the path leads to another file by now. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -106,18 +107,19 @@ static plock_status map_file(plock__local_map **out, int fd, const char *path,
     atomic_store(&map->whole_at, plock_now());
     PLOCK__BEFORE(PLOCK__TAKES_PLACE);
     const plock_status placed = plock__local_take_place(map, v->left_over, error);
-    /* the file was moved in the meantime: its path must be opened again */
+    /* the file was moved in the meantime, so its path must be opened again */
     return placed == PLOCK_DISCONNECTED && plock__local_lost(map) ? PLOCK_AGAIN : placed;
 }
 
-/* The lost maps of a file that a search for its map meets. */
+/* The lost maps that mapped() has found for a file. */
 typedef struct lost_maps {
-    const plock__local_map *in_use; /* one in which the process holds or waits for something */
-    plock__local_unneeded unneeded; /* one that the stores had */
+    const plock__local_map *in_use; /* a map in which the process holds or waits for something */
+    plock__local_unneeded unneeded; /* a map that was taken away from the stores */
 } lost_maps;
 
-/* Returns the map of this file, retained; NULL: none. With the lock held. The file may have been
- * harmed since a map of it was last used: no other process could then replace it. */
+/* Returns the map of this file, retained; NULL: there is none. With the lock held. Checks each map
+ * of the file, because the file may have been harmed since the map was last used. As long as this
+ * process has a place in such a file, no other process can replace it. */
 static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     *lost = (lost_maps){.in_use = NULL};
     for (plock__local_map *map = maps; map; map = map->next) {
@@ -139,10 +141,10 @@ static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     return NULL;
 }
 
-/* Finds the map that this process already has; *map is NULL if it has none. With POSIX locks, a
- * second map would do harm: its lock would not exclude the same process, and its close would drop
- * the first map's locks. PLOCK_OK, or the loss of a map in which the process still holds or waits
- * for something. */
+/* Sets *map to the map that this process already has, or to NULL. With POSIX locks, a process must
+ * not have a second map of a file. The second map's lock would not exclude the same process, and
+ * its close would drop the first map's locks. Returns PLOCK_OK, or the loss of a map in which the
+ * process still holds or waits for something. */
 static plock_status known(plock__local_map **map, int folder, const char *name,
                           plock_error *error) {
     struct stat found;
@@ -157,7 +159,8 @@ static plock_status known(plock__local_map **map, int folder, const char *name,
     return status;
 }
 
-/* Returns the loss of a map of this file that will be closed; PLOCK_OK: there is none. */
+/* Returns the loss of a lost map of this file that must still be closed; PLOCK_OK: there is no such
+ * map. */
 static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     plock_status status = PLOCK_OK;
     plock__enter();
@@ -168,9 +171,9 @@ static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     return status;
 }
 
-/* With POSIX locks, the close of a lost map would drop the locks of the next map of the file. So
- * there is none until then. The worker thread usually gives up the lost one in a moment. PLOCK_OK,
- * or the loss. */
+/* With POSIX locks, the close of a lost map would drop the locks of the file's next map. So this
+ * function waits until no lost map of the file is left. Usually the worker thread gives up the lost
+ * map in a moment. Returns PLOCK_OK, or the loss if a lost map stays. */
 static plock_status refuse_beside_lost(int fd, plock_error *error) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     const plock_ns deadline = plock_after(plock_now(), TURN);
@@ -182,7 +185,8 @@ static plock_status refuse_beside_lost(int fd, plock_error *error) {
     return status;
 }
 
-/* Adds the map to the list. If another thread was quicker, its map is used. */
+/* Adds the map to the list, and returns the map. If another thread has added a map of the file
+ * first, frees this map, and returns the other one. */
 static plock__local_map *enlist(plock__local_map *map) {
     lost_maps lost;
     plock__enter();
@@ -225,8 +229,8 @@ static plock_status refuse_as_strange(const char *path, plock_error *error) {
 
 static const char OTHER_ROOM[] = "it was made with room for another number of keys";
 
-/* Maps the file if it is usable and has room for this number of keys. PLOCK_AGAIN: its path names
- * another file by now. */
+/* Maps the file if it is usable and has room for this number of keys. Returns PLOCK_AGAIN if the
+ * path leads to another file by now. */
 static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v,
                         const char *path, unsigned keys, const char *remade, plock_error *error) {
     if (!v->why && (!keys || keys == v->title.keys)) {
@@ -242,7 +246,7 @@ static plock_status use(plock__local_map **map, int fd, const plock__local_verdi
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, v->why ? v->why : OTHER_ROOM, "");
 }
 
-/* Finds a map of this process. PLOCK_AGAIN: it has none. */
+/* Finds this process's map of the file. Returns PLOCK_AGAIN if there is none. */
 static plock_status find(plock__local_map **map, int folder, const char *name, const char *path,
                          unsigned keys, plock_error *error) {
     const plock_status status = known(map, folder, name, error);
@@ -253,9 +257,10 @@ static plock_status find(plock__local_map **map, int folder, const char *name, c
     return plock__local_refuse(error, PLOCK_BAD_CONFIG, path, OTHER_ROOM, "");
 }
 
-/* Runs without the lock on making the file, so that processes that start together need not wait
- * for that. Another process may replace the file before this one has a place in it, so the path is
- * checked once more. PLOCK_AGAIN: the file must be made, or perhaps replaced. */
+/* Finds or makes a map of an existing file. Runs without the lock of plock__local_lock_making, so
+ * that processes that start together need not wait for the lock. Another process may replace the
+ * file before this process has a place in it, so the path is checked again at the end. Returns
+ * PLOCK_AGAIN if the file must be made, or perhaps replaced. */
 static plock_status find_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     plock_status status = find(map, folder, name, path, keys, error);
@@ -278,7 +283,8 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
     return moved ? PLOCK_AGAIN : status;
 }
 
-/* The same with the lock on making the file; makes it if need be. */
+/* Does the same with the lock of plock__local_lock_making, and makes or replaces the file if
+ * necessary. */
 static plock_status make_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;
@@ -369,8 +375,8 @@ void plock__local_release(plock__local_map *map) {
     unmap(map);
 }
 
-/* The descriptors are shared with the parent, which would seem alive as long as this child lives.
- * The mappings stay, unused, because leases still point to them. */
+/* Closes the descriptors that a child has inherited. Otherwise the parent would seem alive as long
+ * as this child lives. The mappings stay, unused, because leases still point to them. */
 void plock__local_in_child(void) {
     for (plock__local_map *map = maps; map; map = map->next) {
         close_descriptors(map);

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* How long an operation tries to enter the critical section, unless its own wait is longer. The
- * process inside may wait for a disk: the system writes the pages of a file on disk back from time
- * to time, and delays a process that touches such a page. */
+/* How long an operation tries to enter the critical section, unless its own time to wait is longer.
+ * The process inside may be waiting for a disk. If the file is on a disk, the system writes its
+ * pages back from time to time, and delays a process that accesses such a page. */
 static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
 
 static const plock_lease_kind KIND;
@@ -63,7 +63,7 @@ static plock_status begin(plock_local_lease *lease, enum plock__local_operation 
     return PLOCK_OK;
 }
 
-/* --- its owner --- */
+/* --- the owner --- */
 
 static plock_status copy_owner(char **copy, size_t *copied, const char *owner, size_t length) {
     char *bytes = length ? plock__copy(owner, length) : NULL;
@@ -86,9 +86,9 @@ static plock_status name_owner(plock_local_lease *lease, const plock_local_acqui
     return plock_token(lease->token);
 }
 
-/* Makes the lease let go of its map. Returns false if the lease's job still needs the map. */
+/* Makes the lease let go of its map. Returns false if the lease's job still needs that map. */
 static bool put_down(plock_local_lease *lease) {
-    if (!lease->began_at) return true; /* it has never begun an operation */
+    if (!lease->began_at) return true; /* the lease has never begun an operation */
     if (own(lease)) plock__local_has_used(lease);
     plock__enter();
     const bool off = !lease->map;
@@ -96,7 +96,7 @@ static bool put_down(plock_local_lease *lease) {
     return off;
 }
 
-/* Lets go of the rest of an earlier operation, and sets the lease up for a new one. */
+/* Ends what is left of an earlier operation, and prepares the lease for a new one. */
 static plock_status begin_new(plock_local_lease *lease, const plock_local_acquire_options *terms,
                               bool (*terms_are)(const plock_local_acquire_options *)) {
     if (lease->operation || lease->base.held || !terms_are(terms) || !put_down(lease))
@@ -152,7 +152,7 @@ static bool busy(const plock_lease *base) {
     return plock__known_local_lease(base)->operation != PLOCK__OP_NONE;
 }
 
-/* Returns the rest of at_least. */
+/* Returns the rest of at_least, for which the key must stay taken. */
 static plock_ns left_to_keep(const plock_local_lease *lease) {
     const plock_ns left = plock_after(lease->base.acquired_at, lease->terms.at_least) - plock_now();
     return lease->terms.at_least && left > 0 ? left : 0;
@@ -199,7 +199,7 @@ static void hurry(plock_lease *base, plock_ns deadline) {
     if (deadline < lease->patience_ends) lease->patience_ends = deadline;
 }
 
-/* --- its end --- */
+/* --- the end of the lease --- */
 
 void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
@@ -224,14 +224,14 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     lease->kept_until = keep > 0 ? plock_after(now, keep) : keep;
     const plock_status status = plock__local_enter(map, now, &ignored);
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
-    if (status) return; /* on any other status, the claim has ended with the file */
+    if (status) return; /* after any other failure, the claim has ended with the file */
     plock__local_end_own_claim(lease, now);
-    /* a damaged file has nothing left to end */
+    /* in a damaged file, no claim is left to end */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
 }
 
 void plock__local_give_waker_back(plock_local_lease *lease) {
-    if (!lease->waker) return; /* only the program's side of a lease sets it */
+    if (!lease->waker) return; /* only the program's threads set this field */
     plock__enter();
     plock_waker *waker = lease->waker;
     lease->waker = NULL;
@@ -255,7 +255,9 @@ static void free_lease(plock_lease *base) {
     if (lease->operation) give_up(lease);
     if (lease->base.held) plock__local_let_go(lease, PLOCK_KEEP_AT_LEAST);
     plock__enter();
-    if (own(lease)) plock__later_leave(&lease->later); /* listed by an acquire that never held */
+    if (own(lease))
+        plock__later_leave(&lease->later); /* an acquire that failed may have listed
+                                            * it */
     const plock__local_unneeded unneeded = plock__local_end_use(lease);
     const bool last = --lease->references == 0;
     plock__leave();
@@ -266,7 +268,7 @@ static void free_lease(plock_lease *base) {
 void plock_local_lease_forget(plock_lease *base) {
     plock_local_lease *lease = plock__local_lease(base);
     plock__local_map *map = lease->map;
-    /* the map may still refer to a lease that is watched or has waited */
+    /* if a lease is watched or has waited, the map may still refer to it */
     if (!lease->base.held || !own(lease) || lease->watching || lease->terms.wait) return;
     plock__begin_step();
     plock__enter();
@@ -291,7 +293,7 @@ static plock_ns budget(const plock_lease *base, bool releases) {
 
 /* --- answers without an operation --- */
 
-/* Is the file of the claim still in its place? */
+/* Is the claim's file still in its place? */
 static bool stands(const plock_local_lease *lease) {
     plock_error ignored;
     return plock__local_check(lease->map, plock_now(), &ignored) == PLOCK_OK;
@@ -302,7 +304,7 @@ static bool valid(const plock_lease *base) {
     if (!stands(lease)) return false;
     plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
-    /* in this order: the claim may become another lease's in between */
+    /* in this order, because another lease may get the claim's record after the first read */
     return plock_now() < until && plock__local_still(lease, PLOCK__HELD);
 }
 

@@ -1,15 +1,16 @@
-/* While this process holds or waits for a lease in a local store, the lookout checks from time to
- * time that the store's file is in its place. Otherwise a file that is moved away and put back
- * unnoticed would revive leases that were lost. */
+/* The lookout is a job of the worker thread. While this process holds or waits for a lease in a
+ * local store, it checks from time to time that the store's file is in its place. Without these
+ * checks, a file that was moved away and put back would revive lost leases. */
 #include "local/local_lease.h"
 
 #include "base/memory.h"
 #include "base/process.h"
 
-/* A file that is away for longer than this is noticed. */
+/* How often the lookout checks. If the file is away for longer, the lookout notices that. */
 static const plock_ns LOOKS_EVERY = PLOCK_SECOND / 2;
 
-/* The next lease may come soon; until then the lookout costs only a sleeping thread. */
+/* How long the lookout stays when no lease uses the map. The next lease may come soon, and until
+ * then the lookout costs only a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 struct plock__local_lookout {
@@ -19,8 +20,8 @@ struct plock__local_lookout {
     plock_ns used_at;      /* when a lease last used the map; only the job uses this */
 };
 
-/* Returns the map, retained, if a lease holds or waits in it; otherwise NULL. *over: no lease has
- * held or waited for a while, or the map is gone. */
+/* Returns the map, retained, if a lease uses it; otherwise NULL. Sets *over to true if no lease has
+ * used the map for a while, or if the map is gone. */
 static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now, bool *over) {
     plock__enter();
     plock__local_map *map = lookout->map;
@@ -28,7 +29,7 @@ static plock__local_map *to_look_at(plock__local_lookout *lookout, plock_ns now,
     if (used) map->references++;
     if (used) lookout->used_at = now;
     *over = !used && (!map || now - lookout->used_at >= IDLE);
-    if (*over && map) map->lookout = NULL; /* the next use begins another one */
+    if (*over && map) map->lookout = NULL; /* the next lease makes another lookout */
     if (*over) lookout->map = NULL;
     plock__leave();
     return used ? map : NULL;
@@ -41,7 +42,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     bool over;
     plock__local_map *map = to_look_at(lookout, now, &over);
     if (map) {
-        /* the map records a loss */
+        /* if the file is lost, the check records that in the map */
         (void)(plock__local_check(map, now, &ignored) == PLOCK_OK);
         plock__local_release(map);
     }
@@ -61,7 +62,8 @@ static void destroy(plock_job *job) {
 void plock__local_post_lookout(plock__local_map *map) {
     plock__local_lookout *made = plock__allocate(sizeof *made);
     if (!made)
-        return; /* the next use tries again, and each query of a lease checks the file itself */
+        return; /* the next lease tries again, and each query about a lease checks the file
+                 * itself */
     *made = (plock__local_lookout){
         .job = {.step = step, .destroy = destroy, .idle = plock__job_idles, .lingers = true},
         .generation = plock__generation(),
@@ -74,7 +76,7 @@ void plock__local_post_lookout(plock__local_map *map) {
     if (first)
         plock__worker_submit(&made->job);
     else
-        plock__free(made); /* another thread was quicker */
+        plock__free(made); /* another thread made a lookout first */
 }
 
 void plock__local_dismiss_lookout(plock__local_map *map) {

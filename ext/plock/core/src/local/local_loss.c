@@ -1,4 +1,4 @@
-/* Whether the file of a local store is still whole and in its place, and what its loss means. */
+/* Checks that the file of a local store is whole and in its place, and handles its loss. */
 #include "local/local_queue.h"
 #include "local/local_map.h"
 
@@ -21,13 +21,14 @@
 #define PLOCK__RESERVE_NOTHING 0
 #endif
 
-/* Reads the state of the open file. Returns false if it has no name any more. */
+/* Reads the status of the open file. Returns false if the file no longer has a name. */
 static bool has_a_name(const plock__local_map *map, struct stat *found) {
     return fstat(map->fd, found) == 0 && found->st_nlink > 0;
 }
 
-/* Reads the state of the file. Returns false unless the path names the open file. If a folder does
- * not permit a search, the path proves nothing, and the open file is read instead. */
+/* Reads the status of the file. Returns false unless the path leads to the open file. If a folder
+ * of the path may not be searched, the path proves nothing. Then this function reads the status of
+ * the open file instead. */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
     if (lstat(map->path, found) == 0)
         return found->st_dev == map->device && found->st_ino == map->inode;
@@ -35,8 +36,8 @@ static bool in_its_place(const plock__local_map *map, struct stat *found) {
     return has_a_name(map, found);
 }
 
-/* The size is checked before anything is read: the kernel ends a process that touches a page that
- * was cut off. */
+/* Checks whether the file is whole. Checks the size first, because the kernel ends a process that
+ * reads a truncated page. */
 static enum plock__local_loss harm(const plock__local_map *map, const struct stat *found) {
     if ((uint64_t)found->st_size < map->title.size) return PLOCK__LOCAL_HARMED;
     if (memcmp(&map->header->title, &map->title, sizeof map->title)) return PLOCK__LOCAL_HARMED;
@@ -53,14 +54,15 @@ static enum plock__local_loss look_at_size(const plock__local_map *map) {
     return has_a_name(map, &found) ? harm(map, &found) : PLOCK__LOCAL_MISSING;
 }
 
-/* A check of the size alone costs a quarter of a microsecond, so it can be more frequent. */
+/* How often the file is checked (CHECKED_EVERY), its path is walked (WALKED_EVERY) and its size is
+ * checked (MEASURED_EVERY). A check of the size alone costs only a quarter of a microsecond. */
 static const plock_ns CHECKED_EVERY = 5 * PLOCK_MILLISECOND, WALKED_EVERY = PLOCK_SECOND / 4;
 static const plock_ns MEASURED_EVERY = PLOCK_MILLISECOND / 5;
-static const int64_t TICK_US = 20 * 1000; /* of a file system's clock, at most */
+static const int64_t TICK_US = 20 * 1000; /* the longest step of a file system's clock */
 
-/* The last change of the folder: its renaming, or an entry added, removed or renamed. In
- * nanoseconds of the file system's clock. 0: unknown, or so recent that another change could have
- * the same time. */
+/* Returns when the folder was last renamed, or when an entry was last added, removed or renamed.
+ * The result is in nanoseconds of the file system's clock. 0: unknown, or so recent that another
+ * change could have the same time. */
 static int64_t changed_at(int folder) {
     struct stat found;
     if (folder < 0 || fstat(folder, &found)) return 0;
@@ -69,9 +71,10 @@ static int64_t changed_at(int folder) {
     return ago > -TICK_US && ago < TICK_US ? 0 : (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* A hand-off waits for this check. To walk the path takes three times as long as to look at the
- * open file (20 against 7 microseconds with cold caches). So the path is walked only if the folder
- * has changed, and from time to time, because a change above the folder is not seen otherwise. */
+/* A waiter whose turn has come waits for this check, so it must be fast. With cold caches, a walk
+ * along the path takes 20 microseconds, and a look at the open file only 7. So the path is walked
+ * if the folder has changed. It is also walked from time to time, to notice a change above the
+ * folder. */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
     if (changed && changed == atomic_load(&map->folder_changed) &&
@@ -83,9 +86,10 @@ static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     return loss;
 }
 
-/* Replaces the file's pages with empty ones, at once. A thread that reads meanwhile sees the old
- * pages or the empty ones, and both are right. TSan takes mmap for a write to the pages, so a plain
- * system call bypasses TSan. If there is no memory for the pages, only map->loss shows the loss. */
+/* Replaces the file's pages with empty pages in one step. A thread that reads at the same time sees
+ * the old pages or the empty pages, and both are correct. TSan would report mmap as a write to the
+ * pages, so a plain system call bypasses TSan. If there is no memory for the pages, only map->loss
+ * shows the loss. */
 static void replace_pages(void *bytes, size_t size) {
     const int protection = PROT_READ | PROT_WRITE;
     const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING;
@@ -102,12 +106,12 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     replace_pages(map->bytes, (size_t)map->title.size);
     if (loss != PLOCK__LOCAL_HARMED) return;
     PLOCK__BEFORE(PLOCK__LEAVES_PLACE);
-    /* Then a new file can be made for waiters, although this process still holds leases in the old
-     * one. */
+    /* Waiters can then have a new file, although this process still holds leases in the old one. */
     plock__local_leave_place(map);
 }
 
-/* POSIX locks do not exclude their own process, and the place may be that of a newer map. */
+/* Does nothing with POSIX locks. Such locks do not exclude their own process, so a newer map may
+ * have the same place, and would lose it here. */
 void plock__local_leave_lost(const plock__local_map *map) {
     const int loss = atomic_load(&map->loss);
     const bool unused = map->users == 0 && !map->pinned;
@@ -155,7 +159,7 @@ plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error
     return status;
 }
 
-/* The time is noted after the look, because another thread relies on it. */
+/* Stores the time after the check, because another thread then relies on the result. */
 static plock_status check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     PLOCK__BEFORE(PLOCK__MEASURES);
@@ -171,5 +175,7 @@ plock_status plock__local_check_size(plock__local_map *map, plock_ns now, plock_
 
 void plock__local_make_readable(plock__local_map *map) {
     plock_error ignored;
-    (void)(check_size_now(map, plock_now(), &ignored) == PLOCK_OK); /* the map records a loss */
+    (void)(check_size_now(map, plock_now(), &ignored) == PLOCK_OK); /* if the file is lost, the
+                                                                     * check records that in the
+                                                                     * map */
 }

@@ -29,7 +29,7 @@ plock__local_plan plock__local_plan_for(uint32_t keys) {
     p.buckets = p.processes + pages(sizeof(plock__local_process) * PLOCK__LOCAL_PROCESSES);
     p.keys = p.buckets + pages(sizeof(uint32_t) * p.bucket_count);
     p.claims = p.keys + pages(sizeof(plock__local_key) * keys);
-    /* the last page has only a copy of the layout's number, and the magic */
+    /* the last page has only a copy of the layout's number and of the magic */
     p.size = p.claims + pages(sizeof(plock__local_claim) * p.claim_count) + PLOCK__LOCAL_PAGE;
     return p;
 }
@@ -69,7 +69,7 @@ static void write_title(plock__local_title *title, uint32_t keys) {
     title->keys = keys;
 }
 
-/* --- is it usable as it is? --- */
+/* --- is the file usable as it is? --- */
 
 enum { MAGIC = sizeof PLOCK__LOCAL_MAGIC - 1 };
 
@@ -82,19 +82,19 @@ static bool has_magic_at(int fd, off_t place) {
     return place >= 0 && pread(fd, bytes, MAGIC, place) == MAGIC && has_magic(bytes);
 }
 
-/* The place of a second copy of the layout's number, right before the magic at the end. The first
- * copy may have been written over. */
+/* Returns the place of the second copy of the layout's number, which is right before the magic at
+ * the end. The second copy is needed because the first may have been written over. */
 static off_t layout_at(off_t size) { return size - MAGIC - (off_t)sizeof(uint32_t); }
 
-/* Is this plock's file? It may be truncated or written over, but a file that was named by mistake
- * is refused. */
+/* Did plock make this file? A file that is truncated or written over may still be plock's. A file
+ * that the user named by mistake is refused. */
 static bool is_ours(int fd) {
     struct stat found;
     if (fstat(fd, &found)) return false;
     return found.st_size == 0 || has_magic_at(fd, 0) || has_magic_at(fd, found.st_size - MAGIC);
 }
 
-/* Why a file of one clock cannot be used by a process of the other; NULL: it can. */
+/* Returns why a process with one clock cannot use a file with the other clock; NULL: it can. */
 static const char *apart(uint64_t one, uint64_t other) {
     if (one == other) return NULL;
     return one && other
@@ -148,10 +148,10 @@ plock_status plock__local_refuse(plock_error *error, plock_status status, const 
                        why, because);
 }
 
-/* --- is it needed as it is? --- */
+/* --- is the file needed as it is? --- */
 
-/* Returns the number of keys that the file was made for, if the file is complete and has the
- * present layout; otherwise 0. */
+/* If the file is complete and has the current layout, returns the number of keys that the file was
+ * made for; otherwise 0. */
 static uint32_t keys_in(int fd) {
     uint32_t low = PLOCK_LOCAL_KEYS_MIN, high = PLOCK_LOCAL_KEYS_MAX, layout;
     struct stat found;
@@ -169,8 +169,8 @@ static uint32_t keys_in(int fd) {
     return plock__local_plan_for(low).size == (uint64_t)found.st_size ? low : 0;
 }
 
-/* Marks the file as damaged, so that no process can take a lock in it any more. Returns false if a
- * living process may still be in the critical section. */
+/* Marks the file as damaged, so that no process can acquire a lock in it any more. Returns false if
+ * a process that is alive may still be in the critical section. */
 static bool is_closed(int fd) {
     static const uint32_t DAMAGED = 1;
     uint32_t section;
@@ -184,14 +184,14 @@ static bool is_closed(int fd) {
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_used(fd, slot, 1);
 }
 
-/* Has a holder's claim ended by time? Then any process would end it. In a damaged file, its process
- * can no longer extend it. */
+/* Has a holder's claim expired? Such a claim does not count, because any process would end it. In a
+ * damaged file, the holder's process can no longer extend the claim. */
 static bool is_over(const plock__local_claim *claim, uint32_t number, plock_ns now) {
     return plock__state(claim) != PLOCK__WAITING && now >= atomic_load(&claim->until) &&
            claim->canary == (PLOCK__CLAIM_CANARY ^ number);
 }
 
-/* Does a living process have this claim, as a holder or a waiter? */
+/* Does a process that is alive have this claim, as a holder or a waiter? */
 static bool counts(int fd, const plock__local_plan *p, const plock__local_claim *claim,
                    uint32_t number, plock_ns now) {
     const unsigned state = plock__state(claim);
@@ -203,13 +203,14 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
         sizeof found)
         return true;
     const uint64_t id = atomic_load(&found.id);
-    /* otherwise another process has that place by now */
+    /* otherwise another process has taken that place */
     return id == process || id % PLOCK__LOCAL_PROCESSES != slot;
 }
 
 /* Does a process hold a lock in the file, or wait for one? A process that only has the file open
- * notices the loss at its next use. If the records are incomplete, every process that has the file
- * open counts. If the times are of another clock, or may be, each claim counts. */
+ * does not count, because it will notice the loss when it next uses the file. If the records are
+ * incomplete, each process that has the file open counts. If the times may come from another clock,
+ * even expired claims count. */
 static bool is_needed(int fd, const plock__local_verdict *v) {
     const plock_ns now = v->same_clock ? plock_now() : INT64_MIN;
     enum { AT_ONCE = 64 };
@@ -230,7 +231,7 @@ static bool is_needed(int fd, const plock__local_verdict *v) {
     return false;
 }
 
-/* Is a lock held in the file that outlives its process? */
+/* Does the file have a held lock that outlives its process? */
 static bool keeps(const plock__local_verdict *v) {
     const plock_ns now = plock_now();
     return v->readable && !v->rebooted && v->outlives_until > now &&
@@ -253,17 +254,18 @@ plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
     return PLOCK_OK;
 }
 
-/* --- making it --- */
+/* --- making the file --- */
 
-/* Does the limit of file sizes allow this? A signal ends a process that writes beyond the limit. */
+/* Does the process's limit on file sizes allow this size? A signal ends a process that writes
+ * beyond the limit. */
 static bool may_grow_to(uint64_t size) {
     struct rlimit most;
     return getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
            most.rlim_cur >= size;
 }
 
-/* Writes zeros, because not every file system can reserve room. Otherwise a full disk would end a
- * process that touches a page. */
+/* Writes zeros, because not every file system can reserve room in another way. Without reserved
+ * room, a process that accesses a page would be killed if the disk is full. */
 int plock__local_fill(int fd, uint64_t from, uint64_t until) {
     static const unsigned char ZEROS[16 * PLOCK__LOCAL_PAGE];
     errno = EFBIG;
@@ -295,8 +297,9 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* Makes the file beside its place first, so that no process sees half a file. The caller has the
- * lock on making it, so a file that is there already is left over from a process that died. */
+/* First makes the file under another name, so that no process sees half a file. If a file with that
+ * name exists, it is left over from a process that died, because the caller has the lock of
+ * plock__local_lock_making. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys,
                                int64_t fence, plock_error *error) {
     char beside[300];

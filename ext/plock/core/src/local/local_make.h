@@ -1,10 +1,10 @@
-/* A local store's file before it is mapped. */
+/* A local store's file before it is mapped: the checks of an existing file, and a new file. */
 #ifndef PLOCK__LOCAL_MAKE_H
 #define PLOCK__LOCAL_MAKE_H
 
 #include "local/local_map.h"
 
-/* Where each part of the file begins, and the size of the whole. */
+/* Where each part of the file begins, and the size of the whole file. */
 typedef struct plock__local_plan {
     uint64_t processes, buckets, keys, claims, size;
     uint32_t bucket_count, claim_count;
@@ -15,32 +15,33 @@ plock__local_plan plock__local_plan_for(uint32_t keys);
 typedef struct plock__local_verdict {
     /* ours: the file is plock's; readable: its title can be read */
     bool ours, readable, usable;
-    bool same_clock; /* the file's times are of this process's clock */
-    bool rebooted;   /* the clock shows an earlier time than the file, which proves a reboot */
-    /* rebooted, or the boot id differs, which another container may cause, too */
+    bool same_clock; /* the file's times come from the clock of this process */
+    bool rebooted;   /* the clock shows an earlier time than the file does, which proves a reboot */
+    /* `rebooted` is true, or the boot id differs, which may also be the effect of a container */
     bool left_over;
-    const char *why; /* why the file cannot be used; NULL: it can */
+    const char *why; /* why the file cannot be used; NULL: it can be used */
     plock__local_title title;
     int64_t outlives_until, fence;
 } plock__local_verdict;
 
 plock__local_verdict plock__local_judge(int fd);
 
-/* Fills in the error with these words. Returns the status. */
+/* Fills in the error. Its message says that the store at `path` cannot be used, and continues with
+ * `why` and `because`. Returns the status. */
 plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path,
                                  const char *why, const char *because);
 
-/* Should the file be replaced? It should if it is unusable, or if it may be from before a reboot
- * and holds nothing that counts. */
+/* Returns true if the file should be replaced: if it is unusable, or if it may be from before a
+ * reboot and nothing in it counts. */
 bool plock__local_is_replaceable(int fd, const plock__local_verdict *v);
 
-/* May such a file be replaced without taking a lock from its holder? Returns PLOCK_OK or
+/* Checks that no holder loses a lock if such a file is replaced. Returns PLOCK_OK or
  * PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
                                                          const char *path, plock_error *error);
 
-/* Makes a new file, and puts it in place of an existing one. Requires the lock on making the file.
- * PLOCK_OK, PLOCK_BAD_CONFIG, or as plock__local_unusable. */
+/* Makes a new file, which replaces an existing one. Requires the lock of plock__local_lock_making.
+ * Returns PLOCK_OK, PLOCK_BAD_CONFIG, or a status of plock__local_unusable. */
 PLOCK_MUST_USE plock_status plock__local_make(int folder, const char *name, const char *path,
                                               uint32_t keys, int64_t fence, plock_error *error);
 

@@ -49,8 +49,8 @@ static bool usable(const char *folder) {
            access(folder, W_OK) == 0;
 }
 
-/* Is this a folder of the user's own? After su or sudo, XDG_RUNTIME_DIR may still name that of
- * another user. */
+/* Does this folder belong to the user? After su or sudo, XDG_RUNTIME_DIR may still name another
+ * user's folder. */
 static bool own(const char *folder) {
     struct stat found;
     return usable(folder) && stat(folder, &found) == 0 && found.st_uid == geteuid() &&
@@ -76,8 +76,8 @@ plock_status plock__local_default_path(char **path, plock_error *error) {
 
 #if defined(__linux__)
 
-/* File systems that other hosts share, or on which a write to memory is not visible to other
- * processes at once. Numbers: statfs(2). */
+/* File systems that several hosts share, or on which other processes do not see a write to mapped
+ * memory at once. The numbers are those of statfs(2). */
 static const struct {
     unsigned long magic;
     const char *name;
@@ -216,7 +216,7 @@ plock_status plock__local_lock_making(int *fd, int folder, const char *name, con
         if (*fd < 0)
             return plock__local_unusable(error, path,
                                          "opening the file that is locked while it is made", errno);
-        /* the umask may have taken rights of the user's own */
+        /* the umask may have removed rights of the file's owner */
         (void)fchmod(*fd, S_IRUSR | S_IWUSR);
     }
     if (!try_lock(*fd, LOCK_EX)) return PLOCK_OK;
@@ -230,7 +230,7 @@ void plock__local_hold_folder(plock__local_map *map, int folder) {
     const bool first = map->folder < 0;
     if (first) map->folder = folder;
     plock__leave();
-    if (!first) (void)close(folder); /* another store has it already */
+    if (!first) (void)close(folder); /* the map already has the folder */
     for (int tries = 0; first && tries < 20 && try_lock(folder, LOCK_SH) && errno == EWOULDBLOCK;
          tries++)
         (void)nanosleep(&moment, NULL);

@@ -25,7 +25,7 @@
 #endif
 
 enum {
-    /* the first of the bytes that are locked; their contents do not matter */
+    /* the byte of the first place; processes lock these bytes, and their contents do not matter */
     FIRST_BYTE = 4096,
     SLOTS = PLOCK__LOCAL_PROCESSES,
     WAKERS_MAX = 256,
@@ -34,8 +34,9 @@ enum {
 
 /* --- liveness ---
  *
- * The kernel releases a lock on bytes when the last descriptor of the open file is closed, however
- * the process ends. On a system without such locks plock uses POSIX locks, which end with the
+ * A process is alive as long as it has the lock on the byte of its place. The lock belongs to the
+ * open file. The kernel releases it when the last descriptor of this open file is closed, however
+ * the process ends. On a system without such locks, plock uses POSIX locks, which end with the
  * process. */
 
 #ifdef PLOCK__OFD
@@ -53,7 +54,7 @@ static struct flock bytes(off_t first, off_t length) {
 
 static bool locked(int fd, off_t first, off_t length) {
     struct flock lock = bytes(first, length);
-    /* a process whose lock cannot be read counts as alive */
+    /* if the lock cannot be read, the process counts as alive */
     return fcntl(fd, GET, &lock) || lock.l_type != F_UNLCK;
 }
 
@@ -108,8 +109,8 @@ static uint64_t name_space_of_pids(void) {
     return stat("/proc/self/ns/pid", &found) ? 0 : (uint64_t)found.st_ino;
 }
 
-/* Returns when a process started, in clock ticks since boot; 0: unknown. In the file, the name of
- * the program stands before that number, and may have blanks and brackets. */
+/* Returns when a process started, in clock ticks since boot; 0: unknown. In /proc/PID/stat, the
+ * program's name comes before this number, and may contain blanks and parentheses. */
 static uint64_t start_of(long pid) {
     char path[64], line[512];
     (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -130,7 +131,7 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
     if (!other->started || other->pids != map->processes[map->slot].pids) return -1;
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) return -1;
-    /* The pid may belong to another process by now. */
+    /* By now, the pid may belong to another process. */
     if (atomic_load(&other->id) == process && start_of(pid) == other->started) return fd;
     (void)close(fd);
     return -1;
@@ -143,13 +144,13 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 #ifdef PLOCK__INOTIFY
-/* When a process dies, the kernel closes the descriptor with the highest number first. To close the
- * last descriptor of an inotify takes ten milliseconds, and seconds on a busy machine. Until the
- * descriptor of the file is closed, a process that has died seems alive. So the files of all stores
- * have high numbers, and each inotify has a low one. */
+/* When a process dies, the kernel closes the descriptor with the highest number first. The close of
+ * an inotify's last descriptor takes ten milliseconds, or even seconds on a busy machine. Until the
+ * descriptor of the store's file is closed, the dead process seems alive. So the files of all
+ * stores have high numbers, and each inotify has a low number. */
 enum { FILES_FROM = 512 };
 
-/* If the process may not have such a high number, or no descriptor is left, the file keeps its
+/* If the system refuses such a high number, or if no descriptor is left, the file keeps its
  * number. */
 void plock__local_number(plock__local_map *map, int fd) {
     map->before = fd;
@@ -184,7 +185,7 @@ int plock__local_ends(plock__local_map *map) {
 #endif
 
 plock_status plock__local_take_place(plock__local_map *map, bool left_over, plock_error *error) {
-    /* processes that start together begin at different places */
+    /* processes that start together begin their search at different places */
     uint32_t slot = 0, tried = 0, first = (uint32_t)getpid() % SLOTS;
     for (; tried < SLOTS; tried++) {
         slot = (first + tried) % SLOTS;
@@ -199,8 +200,8 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
                            SLOTS, map->path);
     map->slot = slot;
     const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
-    /* of a thousand processes that start together most must sleep, or the one inside gets no
-     * processor */
+    /* If a thousand processes start together, most of them must sleep. Otherwise the process inside
+     * the critical section gets no processor. */
     struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
     plock_status status;
     while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN &&
@@ -227,7 +228,7 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
     return plock__local_leave(map, error);
 }
 
-/* --- wakers: a pipe with a name for each place --- */
+/* --- wakers: each place has a named pipe --- */
 
 static void name_waker(const plock__local_map *map, uint32_t slot, char path[PATH_ROOM]) {
     (void)snprintf(path, PATH_ROOM, "%s.%u", map->path, slot);
@@ -261,7 +262,8 @@ plock_status plock__local_listen(const plock__local_map *map, int ears[2], plock
     return PLOCK_OK;
 }
 
-/* A full pipe holds at least this much, less the room that is too small for one claim. */
+/* A full pipe holds at least this many claims. It has room for PIPE_BUF bytes or more, and the last
+ * bytes may be too few for a claim. */
 const unsigned PLOCK__LOCAL_HEARD_TOO_MANY = PIPE_BUF / sizeof(uint32_t) - 1;
 
 int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]) {
@@ -272,8 +274,9 @@ int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]
     return (size_t)got % sizeof *claims ? -1 : (int)((size_t)got / sizeof *claims);
 }
 
-/* Returns the waker of the place, open for reading, too, so that a write without a listener raises
- * no SIGPIPE. *keeps: it stays open; otherwise the caller closes it. */
+/* Returns the waker of the place. It is also open for reading, so that a write without a listener
+ * raises no SIGPIPE. Sets *keeps to true if the map keeps the waker open. Otherwise the caller must
+ * close the waker. */
 static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
     int none = atomic_load(&map->wakers[slot]);
@@ -283,7 +286,7 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     const int fd = open_waker(path, O_RDWR);
     *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX &&
              atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
-    /* otherwise another thread has opened it, or too many are open */
+    /* otherwise another thread has opened this waker, or too many wakers are open */
     if (*keeps) atomic_fetch_add(&map->wakers_open, 1);
     return fd;
 }
@@ -291,10 +294,10 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
 void plock__local_wake(plock__local_map *map, uint64_t process, uint32_t claim) {
     bool keeps;
     const int fd = waker_of(map, (uint32_t)(process % SLOTS), &keeps);
-    if (fd < 0) return; /* no process has ever listened there */
+    if (fd < 0) return; /* no process with this place has ever listened */
     ssize_t written;
     do written = write(fd, &claim, sizeof claim);
-    while (written < 0 && errno == EINTR); /* EAGAIN: the pipe is full of earlier wakes */
+    while (written < 0 && errno == EINTR); /* EAGAIN: the pipe is full of earlier messages */
     if (!keeps) (void)close(fd);
 }
 

@@ -1,4 +1,4 @@
-/* Queries about the locks of a local store, and the break of a lock. */
+/* Queries about the locks of a local store, and a function that breaks a lock. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -8,13 +8,13 @@
 
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
-/* The caller repeats a call that found another process in the critical section, or the file lost.
- * `since`: when this thread first made the call that it repeats; 0: it repeats none. `asked_at`:
- * when it last made a call. A call that is not repeated soon was given up, and the next one is new.
- */
+/* If a call finds another process in the critical section, or finds that the file is lost, the
+ * caller must repeat the call. `since`: when this thread first made the call that it repeats; 0: it
+ * repeats no call. `asked_at`: when the thread last made a call. If a call is not repeated soon,
+ * the caller has given up, and the next call is a new one. */
 static _Thread_local plock_ns since, asked_at;
 
-/* Notes whether the call must be repeated. Returns the status. */
+/* Records whether the call must be repeated. Returns the status. */
 static plock_status repeated_where(plock_status status) {
     if (status != PLOCK_AGAIN)
         since = 0;
@@ -54,7 +54,8 @@ static void describe(plock_local_person *person, plock__local_map *map, plock__l
     const bool kept = plock__state(claim) == PLOCK__KEPT;
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
-    /* a claim whose process lives may last for longer than its lease, until it is renewed */
+    /* while its process is alive, the claim of a renewed lease may last longer than the lease's
+     * ttl */
     const plock_ns end = plock__local_end_of(map, claim), left = end > now ? end - now : 0,
                    most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
     person->left = person->waits ? 0 : kept || left < most ? left : most;
@@ -90,7 +91,8 @@ static plock_status examine(plock_local *store, const plock__local_name *name, l
     const uint32_t number = plock__local_find(map, name);
     t->now = plock_now();
     if (number != PLOCK__LOCAL_NONE) {
-        plock__local_tidy_whole(map, number, t->now); /* the dead are not listed */
+        plock__local_tidy_whole(map, number, t->now); /* so that waiters of dead processes are not
+                                                       * listed */
         const plock__local_key *key = plock__key(map, number);
         if (key->length) {
             list_claims(map, t, key->first_holder);
@@ -158,7 +160,7 @@ static bool chosen(const int64_t *only, size_t count, int64_t fence) {
     return false;
 }
 
-/* Returns true if it has ended a claim. */
+/* Ends the chosen holders' claims. Returns true if there were any. */
 static bool break_holders(plock__local_map *map, const plock__local_name *name, const int64_t *only,
                           size_t count, plock_ns now) {
     const uint32_t number = plock__local_find(map, name);
@@ -168,9 +170,10 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
     uint32_t steps = 0;
     bool broken = false;
-    plock__local_first_looks(map, key); /* the first waiter does not watch this process */
+    plock__local_first_looks(map, key); /* the first waiter may not watch this process */
     PLOCK__FAULT();
-    /* Each end may admit others. They come to the beginning of the list, so they are spared. */
+    /* The end of a claim may admit waiters. New holders are added at the beginning of the list, so
+     * this walk does not reach them. */
     for (uint32_t at = key->first_holder, next; at != PLOCK__LOCAL_NONE && !map->damaged;
          at = next) {
         const plock__local_claim *held = plock__claim(map, at);

@@ -26,7 +26,7 @@ static void wake(plock__local_map *map, const plock__local_claim *claim) {
     calls->to[calls->count++].claim = plock__claim_number(map, claim);
 }
 
-/* If a claim has changed in between, its process is woken for nothing at worst. */
+/* If a claim has changed in between, this wakes its process needlessly at worst. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     for (unsigned i = 0; i < calls->count; i++) {
         const uint32_t number = calls->to[i].claim;
@@ -37,8 +37,8 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     }
 }
 
-/* Asking the kernel costs a call, so it is asked once for several claims of one process in a row.
- */
+/* Is the process alive? A question to the kernel costs a system call, so the kernel is asked only
+ * once for several claims of one process in a row. */
 static bool alive(plock__local_map *map, uint64_t process) {
     if (process != map->asked_about) map->lives = plock__local_alive(map, process);
     map->asked_about = process;
@@ -60,13 +60,14 @@ static void has_to_look(plock__local_map *map, uint32_t waiter) {
     if (lease_here(map, claim)) plock__local_has_to_look(lease_here(map, claim));
 }
 
-/* A process that has died seems to live for as long as its last sign of life counts. */
+/* Is the process alive and not silent? A sign of life alone is not enough, because the process may
+ * have died since. */
 static bool is_there(plock__local_map *map, uint64_t process) {
     return plock__local_silent_in(map, process) > 0 && alive(map, process);
 }
 
-/* Returns the first waiter, from this one on, whose process is there; PLOCK__LOCAL_NONE: there is
- * none. */
+/* From this waiter on, returns the first waiter whose process is alive and not silent;
+ * PLOCK__LOCAL_NONE: there is none. */
 static uint32_t living(plock__local_map *map, uint32_t waiter) {
     uint32_t steps = 0;
     while (any(waiter) && !map->damaged) {
@@ -101,7 +102,7 @@ static plock_ns longest(const plock__local_claim *claim) {
     return claim->lasts > claim->at_least ? claim->lasts : claim->at_least;
 }
 
-/* Begins the time of a claim that holds. */
+/* Sets the expiry of a claim that holds its key from now on. */
 static void begin(plock__local_map *map, plock__local_claim *claim, plock_ns now) {
     claim->kept_until = claim->at_least ? plock_after(now, claim->at_least) : 0;
     atomic_store_explicit(&claim->until, plock_after(now, longest(claim)), memory_order_relaxed);
@@ -159,7 +160,7 @@ static void admit_waiters(plock__local_map *map, plock__local_key *key, plock_ns
         grant(map, key, first, now);
         first = living(map, next);
     }
-    /* the next waiter may not watch the new holders yet */
+    /* the next waiter may not watch the processes of the new holders yet */
     if (shared) plock__local_first_looks(map, key);
 }
 
@@ -195,7 +196,8 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
                    successor = plock__claim(map, claim)->next;
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
-    /* The next waiter watched this one, and now has to watch the one ahead of it. */
+    /* The next waiter has watched this waiter's process. Now it must watch the waiter or the
+     * holders ahead of this one. */
     if (waited) has_to_look(map, living(map, successor));
     end(map, key, claim);
     settle(map, number, key, now);
@@ -226,9 +228,9 @@ void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now) {
     settle(map, number, key, now);
 }
 
-/* Ends the claims of waiters whose process has died. From the last one on, so that a waiter that
- * has another one ahead of it now can be told before. It admits none: a claim that is admitted
- * leaves the list that this walks. */
+/* Ends the claims of waiters whose process has died. Begins with the last waiter, so that a waiter
+ * behind a dead one can be made to look before the change. Admits no waiter, because an admitted
+ * claim would leave the list during this walk. */
 static void end_dead_waiters(plock__local_map *map, plock__local_key *key) {
     uint32_t steps = 0, behind = PLOCK__LOCAL_NONE;
     for (uint32_t at = key->last_waiter, further; any(at) && !map->damaged; at = further) {
@@ -251,7 +253,7 @@ void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns no
     plock__local_tidy(map, number, now);
 }
 
-/* This takes long, so it runs rarely. */
+/* A sweep takes long, so it does nothing if the last one was a moment ago. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now) {
     static const plock_ns OFTEN = 100 * PLOCK_MILLISECOND;
     const plock__local_header *header = map->header;
@@ -335,7 +337,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
         plock__local_claim *holder = plock__claim(map, at);
         look_by(outlook, plock__local_end_of(map, holder));
         const bool handed =
-            plock__state(holder) == PLOCK__HANDED; /* once taken, the claim may end earlier */
+            plock__state(holder) == PLOCK__HANDED; /* when its turn is taken, the claim may get an
+                                                    * earlier end */
         if (handed) look_by(outlook, plock_after(now, longest(holder)));
         const uint64_t process = atomic_load(&holder->process);
         if (process && alive(map, process)) heed(outlook, map, process);
@@ -343,8 +346,8 @@ static void heed_holders(plock__local_map *map, const plock__local_key *key, plo
     }
 }
 
-/* Returns the next waiter ahead that is not silent, or PLOCK__LOCAL_NONE, and adds that waiter to
- * the outlook. Ends the claims of dead processes. */
+/* Returns the nearest waiter ahead whose process is not silent, or PLOCK__LOCAL_NONE, and adds the
+ * process to the outlook. Ends the claims of dead processes on the way. */
 static uint32_t before(plock__local_map *map, plock__local_key *key,
                        const plock__local_claim *claim, plock_ns now,
                        plock__local_outlook *outlook) {
@@ -357,7 +360,8 @@ static uint32_t before(plock__local_map *map, plock__local_key *key,
         if (!alive(map, process)) {
             end(map, key, at);
         } else if (silent_in > 0) {
-            /* That waiter does not hold yet, so its claim ends no earlier than this. */
+            /* That waiter does not hold the key yet, so its claim as a holder ends no earlier than
+             * this. */
             look_by(outlook, plock_after(now, other->ttl < HANDOVER ? other->ttl : HANDOVER));
             look_by(outlook, plock_after(now, silent_in));
             heed(outlook, map, process);

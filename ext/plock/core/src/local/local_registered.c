@@ -1,5 +1,5 @@
-/* The leases of this process that wait in a local store or are watched there: the attendant's
- * lists, and what happens to a lease when its claim changes. */
+/* The leases of this process that wait or are watched in a local store. This file has the
+ * attendant's lists of them, and applies changes of a claim to its lease. */
 #include "local/local_attendant.h"
 
 #include "base/process.h"
@@ -51,8 +51,8 @@ void plock__local_look_at(plock_local_lease *lease, plock_ns at) {
 void plock__local_register(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     if (lease->registered) return;
-    /* Another lease had the same record, and its claim ended unnoticed. If this lease is the
-     * earlier one, its job finds the loss. */
+    /* Another lease is registered for the same claim record, so the older lease's claim has ended
+     * unnoticed. If this lease is the older one, its job finds the loss. */
     plock_local_lease *earlier = map->registered.of_claim[lease->claim];
     if (earlier && earlier->serial > lease->serial) return;
     if (earlier) plock__local_remove_waiter(earlier);
@@ -67,7 +67,7 @@ void plock__local_register(plock_local_lease *lease) {
         plock__local_attend_by(map->attendant, plock_now() + PLOCK__LOCAL_IN_ANY_CASE);
 }
 
-/* A child does not touch the parent's lists. */
+/* Does not change the parent's lists if it runs in a child. */
 void plock__local_unregister(plock_local_lease *lease) {
     if (!lease->registered) return;
     plock__local_map *map = lease->map;
@@ -80,7 +80,7 @@ void plock__local_unregister(plock_local_lease *lease) {
     plock__local_tell_no_more(lease);
 }
 
-/* --- what happens to leases; with the lock held --- */
+/* --- changes of leases; with the lock held --- */
 
 static void give_turn(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_WAITING) return;
@@ -113,11 +113,12 @@ void plock__local_examine(plock_local_lease *lease) {
         give_turn(lease);
     else if (!handed && word != plock__word(lease->serial, PLOCK__WAITING))
         plock__local_remove_waiter(lease);
-    else if (handed || atomic_load(&claim->look)) /* the look takes a turn that was handed over */
+    else if (handed || atomic_load(&claim->look)) /* if the claim was handed over, the look takes
+                                                   * the turn */
         plock__local_look_at(lease, 0);
 }
 
-/* --- the same, without the lock --- */
+/* --- the same changes, without the lock --- */
 
 void plock__local_has_turn(plock_local_lease *lease) {
     plock__enter();

@@ -12,7 +12,7 @@ static bool is_claim(const plock__local_map *map, const plock__local_claim *clai
            claim->label_length <= PLOCK_LOCAL_LABEL_MAX;
 }
 
-/* Adds the waiter to the queue, by the order of arrival. */
+/* Adds the waiter to the queue, in the order of arrival. */
 static void line_up(plock__local_map *map, plock__local_key *key, uint32_t number) {
     const uint64_t serial = plock__serial(plock__claim(map, number));
     uint32_t before = PLOCK__LOCAL_NONE;

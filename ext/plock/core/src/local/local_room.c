@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-/* The number of records that get room at a time. */
+/* How many records get room at a time. */
 enum { AT_ONCE = 256 };
 
 static plock_status ready(plock__local_map *map, uint32_t made, uint32_t *ready_ones, uint32_t most,

@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 #endif
 
-/* A process leaves the critical section after some hundred instructions, unless the system runs
- * another thread. A process that finds it taken for longer checks that the process inside is
- * alive. */
+/* A process leaves the critical section after some hundred instructions, unless the system
+ * interrupts its thread. If another process has to wait for longer, it checks that the process
+ * inside is alive. */
 enum {
     SPINS = 60,
     PLACE_BITS = 11,
@@ -58,21 +58,24 @@ static bool take(_Atomic uint32_t *word, uint32_t seen, uint32_t mine) {
                                                    memory_order_relaxed);
 }
 
-/* A place may go to another process while a third one finds the earlier process dead. So the mark
- * of each process has some random bits. */
+/* Returns the mark that this process writes into `section`. The mark contains the place and some
+ * random bits, because a place may go to a new process while a third process finds the earlier one
+ * dead. */
 static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
 
-/* Is the process inside dead? If it has our place, but another mark, it must be. */
+/* Is the process inside dead? If its mark has our place, but differs from our mark, it must be
+ * dead. */
 static bool dead(const plock__local_map *map, uint32_t seen) {
     const uint32_t slot = (seen & PLACE) - 1;
     if (slot == map->slot) return (seen & ~OTHERS_WAIT) != mark_of(map);
     return slot >= PLOCK__LOCAL_PROCESSES || !plock__local_place_alive(map, slot);
 }
 
-/* Returns true if we are inside now; *orphaned: a process died inside. Returns false if another
- * process is inside, or the file was lost. */
+/* Waits for the critical section. Returns true if this process is inside now, and sets *orphaned if
+ * another process died inside. Returns false if another process is still inside, or if the file was
+ * lost. */
 static bool wait_for_it(plock__local_map *map, uint32_t mine, bool *orphaned) {
     _Atomic uint32_t *word = &map->header->section;
     for (int i = 0; i < SPINS; i++) {
@@ -115,9 +118,10 @@ plock_status plock__local_enter(plock__local_map *map, plock_ns now, plock_error
     return plock__local_loss_of(map, error);
 }
 
-/* The file was moved away while we were inside, so it has only a part of our changes. If it is put
- * back, other processes must not wait for us, because we never leave. So we write a mark that
- * reads as dead, and the next process repairs the file. */
+/* Handles a file that was lost while this process was inside. If the file was moved away, it may
+ * have only some of our changes, and still says that we are inside. If it is put back, other
+ * processes would wait for us forever. So we write a mark that counts as dead, and the next process
+ * repairs the file. */
 static void leave_to_others(const plock__local_map *map) {
     static const uint32_t NOBODY = PLACE;
     static const off_t WHERE = offsetof(plock__local_header, section);

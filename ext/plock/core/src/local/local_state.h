@@ -6,23 +6,24 @@
 #include <assert.h>
 #endif
 
-/* The life cycle of a lease. A state is what this process knows of the claim in the file.
+/* The life cycle of a lease. The state is what this process knows about the claim in the file.
  *
  * event     from                    to       what is done
  * --------  ----------------------  -------  ----------------------------------------------------
  * grant     NONE                    HELD     the claim is made, or taken over from another owner
- * queue     NONE                    WAITING  the claim is made behind others; the attendant knows
- *                                            the lease
+ * queue     NONE                    WAITING  the claim is made behind others; the attendant
+ *                                            registers the lease
  * turn      WAITING                 HELD     the waiter is woken
  * removal   WAITING                 REMOVED  the attendant forgets the lease; the waiter is woken
- * loss      HELD                    LOST     the job stops; a lease that is watched posts a notice
- * retry     any                     NONE     the acquire asks again, perhaps in a new file
+ * loss      HELD                    LOST     the job stops; if the lease is watched, a notice is
+ *                                            posted
+ * retry     any                     NONE     the acquire starts over, perhaps in a new file
  * end       HELD, WAITING, REMOVED  NONE     the lease is no longer a user of its map
  * reuse     LOST                    NONE     another acquire or adopt begins
  *
- * LOST is one state for every cause: the file is gone or damaged, another process broke the lease,
- * or it expired. Nothing leads from LOST back to HELD but a new claim. A release does not leave
- * LOST, so plock_lease_lost still answers true after it.
+ * A lease is LOST if the file is gone or damaged, if another process broke the lease, or if the
+ * lease expired. Only a new claim leads from LOST back to HELD. A release does not change LOST, so
+ * plock_lease_lost still returns true after the release.
  *
  * plock__local_set_state makes every change. It runs with the lock held, or while no other thread
  * knows the lease. */
@@ -35,8 +36,8 @@ enum plock__local_lease_state {
     PLOCK__LEASE_STATES
 };
 
-/* The job of a lease on the worker thread. It has states of its own, because the worker thread may
- * still have to stop the job of one claim while the lease waits with the next.
+/* The job of a lease on the worker thread. The job has states of its own, because the lease may
+ * already wait with a new claim while the worker thread still has to stop the old claim's job.
  *
  * event     from                to          what is done
  * --------  ------------------  ----------  -----------------------------------------------------
@@ -49,25 +50,25 @@ enum plock__local_lease_state {
  * ended     ENDS, ENDS_NEXT     STOPS       the claim has ended
  * put down  RENEWS_NEXT         RENEWS      the job is submitted again
  *           ENDS_NEXT           ENDS        the job is submitted again
- *           any but OFF         OFF         also if no thread could run it, or after a fork; the
- *                                           map and the job's reference are released
+ *           any but OFF         OFF         the map and the job's reference are released; also
+ *                                           after a fork, or if no thread could run the job
  *
- * Only local_watch.c changes it, with the lock held, through its set_job. */
+ * Only set_job in local_watch.c changes this state, with the lock held. */
 enum plock__local_job_state {
     PLOCK__JOB_OFF,
     PLOCK__JOB_RENEWS,      /* renews the lease, and reports its loss */
-    PLOCK__JOB_STOPS,       /* does nothing more, and is put down next */
-    PLOCK__JOB_RENEWS_NEXT, /* is put down, and then renews */
+    PLOCK__JOB_STOPS,       /* does nothing more, and will be put down */
+    PLOCK__JOB_RENEWS_NEXT, /* will be put down, and then renews */
     PLOCK__JOB_ENDS,        /* ends the claim as soon as it can enter the critical section */
-    PLOCK__JOB_ENDS_NEXT,   /* is put down, and then ends the claim */
+    PLOCK__JOB_ENDS_NEXT,   /* will be put down, and then ends the claim */
     PLOCK__JOB_STATES
 };
 
 #ifdef PLOCK_TESTING
 #define PLOCK__TO(state) (1U << (state))
 
-/* The tables above, by the state that a change leads from. NONE may lead to itself, and so may
- * each state of the job. */
+/* The tables above. For each state, ALLOWED has the states that may follow. In addition, NONE may
+ * follow itself, and so may each state of the job. */
 static inline void plock__local_assert_state(enum plock__local_lease_state from,
                                              enum plock__local_lease_state to) {
     static const unsigned ALLOWED[PLOCK__LEASE_STATES] = {

@@ -1,5 +1,5 @@
-/* The steps of the operations on a lease of a local store that is held, or that another owner left.
- */
+/* The steps of the operations on a held lease of a local store, and on a lease that is found by its
+ * owner. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -17,9 +17,9 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
     return finish(lease, status);
 }
 
-/* --- what is held --- */
+/* --- operations on a held lease --- */
 
-/* In the critical section: is the claim the lease's, and not expired? */
+/* Does the claim still belong to the lease, and is it not expired? In the critical section. */
 static bool ours(const plock_local_lease *lease, plock_ns now) {
     return plock__local_still(lease, PLOCK__HELD) &&
            now < atomic_load(&lease->map->claims[lease->claim].until);
@@ -48,13 +48,14 @@ static void release(plock_local_lease *lease, plock_ns now) {
     map->calls_later = false;
 }
 
-/* Ends an expired claim that no other process has ended yet. */
+/* Ends the lease's claim, which has expired, unless another process has ended it. */
 static void end_if_over(plock_local_lease *lease, plock_ns now) {
     if (plock__local_still(lease, PLOCK__HELD))
         plock__local_give_up_claim(lease->map, lease->claim, now);
 }
 
-/* at_least is cleared: if the key must stay taken for longer, kept_until already says so. */
+/* Gives the claim a new ttl and end. Clears at_least, because kept_until already records how long
+ * the key must stay taken. */
 static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
     atomic_store(&held->until, until);
     held->ttl = held->lasts = ttl;
@@ -64,7 +65,7 @@ static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
-    /* the claim of a lease that is renewed never ends earlier than before */
+    /* if the lease is renewed, an extension never moves the claim's end to an earlier time */
     const plock_ns until = lease->terms.renews && wanted < before ? before : wanted;
     if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
@@ -87,8 +88,8 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
     plock__local_tidy(lease->map, held->key, now);
 }
 
-/* From now on the claim has no process, so it needs an expiry. Not before may the worker thread
- * stop watching it: a lease that cannot be left stays this process's. */
+/* From now on, the claim belongs to no process, so it needs an expiry. The worker thread stops
+ * watching the lease only now, because a lease that could not be left would stay this process's. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_dismiss(lease);
@@ -106,9 +107,9 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     lease->base.held = false;
 }
 
-/* Runs in the critical section, and leaves it. The next waiter is woken before the file's place is
- * checked, because the check takes longer than the rest. PLOCK_OK, PLOCK_NOT_OWNER, or as
- * plock__local_leave and plock__local_check. */
+/* Makes the operation's change, and leaves the critical section. Wakes the next waiter before it
+ * checks that the file is in its place, because this check takes longer than the rest. Returns
+ * PLOCK_OK, PLOCK_NOT_OWNER, or a failure of plock__local_leave or plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = ours(lease, now);
@@ -131,7 +132,7 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
-    /* the program let go of the lease in the meantime */
+    /* the program has let go of the lease in the meantime */
     if (!lease->base.held && lease->operation != PLOCK__OP_RELEASES)
         return plock__local_finish_without(lease, PLOCK_MISUSE);
     plock__local_map *map = lease->map;
@@ -160,9 +161,10 @@ static plock_status held_step(plock_local_lease *lease, plock_interest *interest
     return lease->base.held ? finish(lease, status) : plock__local_finish_without(lease, status);
 }
 
-/* --- by owner --- */
+/* --- operations on a lease that is found by its owner --- */
 
-/* Returns the holder that has this owner, or PLOCK__LOCAL_NONE. In the critical section. */
+/* Returns the claim of the holder with this owner, or PLOCK__LOCAL_NONE. In the critical
+ * section. */
 static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;
     const uint32_t number = plock__local_find(map, &lease->name);
@@ -182,8 +184,8 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     return PLOCK__LOCAL_NONE;
 }
 
-/* Gives the claim another owner and a greater fence. The claim's process is already ours, so if we
- * die in between, the claim ends as our other claims do. */
+/* Gives the claim another owner and a greater fence. The claim already belongs to our process, so
+ * if we die in between, the claim ends like our other claims. */
 static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner,
                          bool digested) {
     held->fence = plock__local_next_fence(lease->map, plock__local_wall());
@@ -194,7 +196,8 @@ static void change_hands(plock_local_lease *lease, plock__local_claim *held, plo
     memcpy(held->owner, owner.bytes, owner.length);
 }
 
-/* An earlier at_least still binds the adopter, whose own may only lengthen it. */
+/* Applies the adopter's at_least. An earlier at_least of the claim still counts, so the adopter can
+ * only lengthen it. */
 static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns until = lease->terms.at_least ? plock_after(now, lease->terms.at_least) : 0;
     if (until <= held->kept_until) return;
@@ -202,8 +205,8 @@ static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns
     held->kept_until = until;
 }
 
-/* Returns the new ttl of the claim, which is no shorter than its key is kept; 0: the claim's end
- * stays. */
+/* Returns the claim's new ttl. The ttl is at least as long as the key must stay taken. 0: the
+ * claim's end stays. */
 static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held,
                          plock_ns now) {
     const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;
@@ -211,8 +214,8 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
     return ttl > kept ? ttl : kept;
 }
 
-/* The claim may have lasted as long as the earlier process. From now on the adopter's options
- * decide when it ends. */
+/* Sets the claim's end. Until now, the claim may have lasted as long as the earlier process. From
+ * now on, the adopter's options decide when it ends. */
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least,
                    alone = plock_after(now, most);
@@ -244,7 +247,7 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     PLOCK__FAULT();
     end_with(lease, held, now);
     PLOCK__FAULT();
-    /* the earlier lease has lost its claim */
+    /* the claim has a new serial number now, so the earlier lease has lost it */
     atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD));
     plock__local_has_claim(lease, number);
     lease->base.held = true;

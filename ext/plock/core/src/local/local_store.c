@@ -19,7 +19,7 @@ static plock_status initialize(void) {
     return status;
 }
 
-/* Otherwise the path has never led anywhere. */
+/* Does the path lead to a file or folder? If not, the user has probably passed a wrong path. */
 static bool leads_somewhere(const char *path) {
     struct stat found;
     return path && stat(path, &found) == 0;
@@ -72,9 +72,9 @@ plock__local_unneeded plock__local_retire(plock__local_map *map) {
     return unneeded;
 }
 
-/* Retains the map that the store has; *out is NULL if it has none that can be used. A lost map is
- * given up as soon as nothing in it is held or waited for. Until then, *out is the lost map, and
- * the status is that of plock__local_check; otherwise it is PLOCK_OK. */
+/* Retains the store's map. Sets *out to NULL if the store has no usable map. A lost map is given up
+ * as soon as nothing in it is held or waited for. Until then, *out is the lost map, and the
+ * function returns the loss. Otherwise it returns PLOCK_OK. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
     plock__enter();
     plock__local_map *map = *out = store->map;
@@ -101,7 +101,7 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     status = plock__local_attach(out, store->path, store->keys, error);
     if (status) return status;
     plock__enter();
-    plock__local_map *old = store->map; /* another thread was quicker */
+    plock__local_map *old = store->map; /* set if another thread has attached a map first */
     store->map = *out;
     store->map->references++;
     if (store->map->remade) store->remade = store->map->remade;
@@ -110,7 +110,7 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
-/* Returns whether the map has a lookout. With the lock held. */
+/* Makes the lease a user of the map. Returns true if the map has a lookout. With the lock held. */
 static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     lease->map = map;
     lease->uses = true;
@@ -118,7 +118,8 @@ static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     return map->lookout;
 }
 
-/* Uses the map that the store has. Returns false if there is none or it is lost, which is rare. */
+/* Makes the lease a user of the store's map. Returns false if the store has no map, or a lost one,
+ * which is rare. */
 static bool use_current(plock_local_lease *lease) {
     plock_error ignored;
     plock__enter();
@@ -161,8 +162,8 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
     return map;
 }
 
-/* A lost map is given up with its last user. Otherwise, if its file were put back, this process
- * would count as alive there. With the lock held. */
+/* When the last user of a lost map ends its use, the stores give up the map. Otherwise this process
+ * would count as alive in the file if the file were put back. With the lock held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;

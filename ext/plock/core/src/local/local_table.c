@@ -39,7 +39,8 @@ static _Atomic uint32_t *bucket(plock__local_map *map, uint64_t hash) {
     return &map->buckets[hash & map->bucket_mask];
 }
 
-/* A bucket has the number of its first key + 1, so that a file full of zeros is an empty table. */
+/* A bucket stores the number of its first key plus 1, so that a file full of zeros is an empty
+ * table. */
 static uint32_t first_in(plock__local_map *map, uint64_t hash) {
     return atomic_load_explicit(bucket(map, hash), memory_order_relaxed) - 1;
 }

@@ -1,6 +1,6 @@
 /* Keys and claims of a local store. These functions run in the critical section. They never trust a
- * number from the file: one that names no record leads to a stand-in, and the file then counts as
- * damaged. */
+ * number from the file. If no record has the number, they use a stand-in, and the file then counts
+ * as damaged. */
 #ifndef PLOCK__LOCAL_TABLE_H
 #define PLOCK__LOCAL_TABLE_H
 
@@ -18,7 +18,7 @@ typedef struct plock__local_name {
     char digest[PLOCK_DIGEST_HEX];
 } plock__local_name;
 
-/* Makes the name of a key. It refers to the key's text. Call it outside of the critical section.
+/* Makes the name of a key. The name refers to the key's text. Not in the critical section. Returns
  * PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_name_key(plock__local_name *name, plock_text key);
 
@@ -33,7 +33,8 @@ static inline plock__local_claim *plock__claim(plock__local_map *map, uint32_t n
     if (number < map->claim_count && map->claims[number].canary == (PLOCK__CLAIM_CANARY ^ number))
         return &map->claims[number];
     map->damaged = true;
-    map->no_claim.next = map->no_claim.previous = PLOCK__LOCAL_NONE; /* so that every walk ends */
+    map->no_claim.next = map->no_claim.previous = PLOCK__LOCAL_NONE; /* so that every walk through a
+                                                                      * list ends */
     return &map->no_claim;
 }
 
@@ -45,32 +46,32 @@ static inline uint32_t plock__claim_number(const plock__local_map *map,
 /* Returns the number of the key, or PLOCK__LOCAL_NONE. */
 uint32_t plock__local_find(plock__local_map *map, const plock__local_name *name);
 
-/* Adds a key. The caller adds a claim to it, or drops it. PLOCK_OK, PLOCK_STORE_FULL or
- * PLOCK_PROTOCOL. */
+/* Adds a key. The caller must then add a claim to the key, or drop the key. Returns PLOCK_OK,
+ * PLOCK_STORE_FULL or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_make_key(plock__local_map *map,
                                                   const plock__local_name *name, uint32_t *number,
                                                   plock_error *error);
 void plock__local_drop_key(plock__local_map *map, uint32_t number);
 
-/* Takes a free claim, of which only the canary is valid. PLOCK_OK, PLOCK_STORE_FULL or
+/* Takes a free claim record. Only its canary is valid yet. Returns PLOCK_OK, PLOCK_STORE_FULL or
  * PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_make_claim(plock__local_map *map, uint32_t *number,
                                                     plock_error *error);
 void plock__local_drop_claim(plock__local_map *map, uint32_t number);
 
-/* Add a claim to a list of its key, and remove it. */
+/* These functions add a claim to a list of its key, or remove the claim from the list. */
 void plock__local_link_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
 void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
-/* before: the waiter that it is added in front of; PLOCK__LOCAL_NONE: at the end */
+/* before: the new waiter is added in front of this one; PLOCK__LOCAL_NONE: at the end */
 void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint32_t number,
                               uint32_t before);
 void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, uint32_t number);
 void plock__local_link_key(plock__local_map *map, uint32_t number);
 
-/* Microseconds since 1970. */
+/* Returns the time of day in microseconds since 1970. */
 int64_t plock__local_wall(void);
 
-/* The fence of the next lease, greater than all before. */
+/* Returns the fence of the next lease, which is greater than all earlier fences. */
 int64_t plock__local_next_fence(plock__local_map *map, int64_t wall);
 
 /* Records the end of a claim that does not end with a process. */

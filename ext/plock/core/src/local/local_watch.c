@@ -1,4 +1,4 @@
-/* The job of one lease of a local store: it renews the lease, reports its loss, and ends a claim
+/* The job of one lease of a local store. It renews the lease, reports its loss, and ends a claim
  * that the program could not end. */
 #include "local/local_lease.h"
 
@@ -9,7 +9,7 @@
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
-/* Without an attendant, each lease checks this often that its file is in its place. */
+/* Without an attendant, the job of each lease checks this often that the file is in its place. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
 
 void plock__local_lease_destroy(plock_local_lease *lease) {
@@ -36,14 +36,15 @@ static void set_job(plock_local_lease *lease, enum plock__local_job_state state)
 static plock_status step(plock_job *job, plock_interest *interest);
 static void put_down(plock_job *job);
 
-/* --- what is held --- */
+/* --- watching a held lease --- */
 
 static plock_ns until_of(const plock_local_lease *lease) {
     return atomic_load(&lease->map->claims[lease->claim].until);
 }
 
-/* The claim itself lasts until its process ends, or until max_hold. So a renewal only moves the
- * end that the program sees. Returns whether the lease was renewed. With the lock held. */
+/* Renews the lease if that is due. The claim itself lasts until its process ends, or until
+ * max_hold. So a renewal only moves the expiry that the program sees. Returns true if the lease was
+ * renewed. With the lock held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
@@ -62,7 +63,7 @@ static void stop(plock_local_lease *lease) {
     if (lease->job_state) plock__worker_schedule(&lease->job);
 }
 
-/* Returns whether the loss is new. With the lock held. */
+/* Records that the lease is lost. Returns true if the loss is new. With the lock held. */
 static bool lose(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_HELD) return false;
     plock__local_set_state(lease, PLOCK__LEASE_LOST);
@@ -85,7 +86,7 @@ void plock__local_has_lost(plock_local_lease *lease, bool tells) {
 static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     plock_error ignored;
     const plock_ns now = plock_now();
-    /* if the file is lost, so is the lease */
+    /* if the file is lost, the check records that, and the code below finds the lease lost */
     (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK);
     plock__enter();
     plock__local_make_readable(lease->map);
@@ -104,14 +105,14 @@ static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     return watches ? PLOCK_AGAIN : PLOCK_OK;
 }
 
-/* --- a lease that is left alone at first --- */
+/* --- a lease that is watched later --- */
 
 static plock_local_lease *lease_of(plock_later *later) {
     return PLOCK__CONTAINER(plock_local_lease, later, later);
 }
 
-/* The job has a reference to the lease until it is off. With the lock held; the caller then
- * submits the job. */
+/* Prepares the job, which has a reference to the lease until the job is off. With the lock held.
+ * The caller must then submit the job. */
 static void take_up(plock_local_lease *lease, enum plock__local_job_state state) {
     lease->references++;
     set_job(lease, state);
@@ -121,8 +122,8 @@ static void take_up(plock_local_lease *lease, enum plock__local_job_state state)
 
 static void keep(plock_later *later) { take_up(lease_of(later), PLOCK__JOB_RENEWS); }
 
-/* Marks the claim, so that a process that ends it from now on wakes this process. If that fails,
- * the job looks from time to time. */
+/* Marks the claim. From now on, a process that ends the claim wakes this process. If the mark
+ * fails, the job checks the claim from time to time. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -131,7 +132,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     if (status) return;
     const bool held = plock__local_still(lease, PLOCK__HELD);
     if (held) map->claims[lease->claim].watched = 1;
-    /* the renewal notices a damaged file, too */
+    /* if the file is damaged, the renewal notices that */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     PLOCK__BEFORE(PLOCK__REGISTERS);
     plock__enter();
@@ -139,7 +140,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     plock__leave();
 }
 
-/* The lease has been held for longer than most. */
+/* Runs when the lease has been held for longer than most leases are. */
 static void begin_watching(plock_later *later) {
     plock_local_lease *lease = lease_of(later);
     ask_to_be_told(lease);
@@ -179,7 +180,7 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     if (!status) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_own_claim(lease, now);
-        /* a damaged file blocks no process */
+        /* a claim in a damaged file blocks no process */
         (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     }
     plock__enter();
@@ -196,7 +197,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return to_end ? end(lease, interest) : watch(lease, interest);
 }
 
-/* Called when the job is done, or no thread could be started for it. */
+/* Called when the job is done, or if no thread could be started for it. */
 static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();
@@ -219,10 +220,10 @@ static void put_down(plock_job *job) {
         plock__local_lease_release(lease);
 }
 
-/* --- what the program says --- */
+/* --- requests of the program --- */
 
-/* Sets the job's task to `state`. If the job is stopping, it is put down first, and then gets the
- * task of `after_stopping`. */
+/* Gives the job the task `state`. If the job is stopping, it must be put down first, so it gets the
+ * task `after_stopping`. */
 static void employ(plock_local_lease *lease, enum plock__local_job_state state,
                    enum plock__local_job_state after_stopping) {
     plock__enter();
@@ -265,7 +266,7 @@ bool plock__local_start_over(plock_local_lease *lease) {
         stop(lease);
     else
         plock__local_unregister(lease);
-    /* a loss has stopped the job, which the acquire needs again */
+    /* a loss has stopped the job, but the acquire needs the job again */
     if (!lost && lease->job_state == PLOCK__JOB_STOPS) set_job(lease, PLOCK__JOB_RENEWS_NEXT);
     const bool ready = !lost || lease->job_state == PLOCK__JOB_OFF;
     plock__leave();
