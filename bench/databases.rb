@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# The stores on databases and memcached and the drop-ins for databases, beside with_advisory_lock if
-# it is installed. Measures pairs of acquire and release per second, and the statements of a pair.
-# Also measures the time from one process's release to another's block (p50), and the CPU time of a
-# waiter in 5 s. Then compares with_transactional_lock with the bare SQL on the same connection, in
-# turn.
+# Compares the stores on databases and memcached, the drop-ins for databases, and
+# with_advisory_lock if it is installed. Measures pairs of acquire and release per second, and the
+# statements of a pair. Also measures the time from one process's release to another process's
+# entry (p50), and the CPU time of a waiter in 5 s. Then compares with_transactional_lock with the
+# bare SQL on the same connection, in alternate rounds.
 #
 #   ruby bench/databases.rb [NAME…]
 #
@@ -36,10 +36,10 @@ module DatabaseBench
   HANDOFFS = 200
   WAIT_S = 5.0
   ROUNDS = 301
-  ROUND = 40 # transactions
+  ROUND = 40 # transactions in a round
 
-  # A contestant: a name, how each process makes it, and how it runs a block with the key. A
-  # patience of nil: no waiting.
+  # A contestant: its name, how each process makes its lock, and how a process runs a block with
+  # the key. If the patience is nil, the process does not wait.
   Contestant = Struct.new(:name, :make, :run)
 
   module_function
@@ -87,14 +87,14 @@ module DatabaseBench
     )
   end
 
-  # Returns the value of a block, for an API that tells only whether it has run.
+  # Returns the block's value, for an API that returns only whether the block has run.
   def valued(block)
     value = nil
     yield -> (*) { value = block.call }
     value
   end
 
-  # Locker waits forever.
+  # Locker waits forever, so a short patience needs a timeout.
   def bounded(seconds, &block)
     seconds > 10 ? block.call : Timeout.timeout(seconds, &block)
   end
@@ -135,7 +135,7 @@ module DatabaseBench
     sent
   end
 
-  # Two processes take turns; each notes when it left and when it entered.
+  # Two processes take turns. Each notes when it left and when it entered.
   def handoff(contestant)
     contestant.make.call # makes the shared state before the fork
     pids = []
@@ -146,7 +146,7 @@ module DatabaseBench
         moments = Array.new(HANDOFFS / 2) do
           contestant.run.call(store, "handoff", 60) do
             came = now
-            sleep 0.02 # so that the other process waits
+            sleep 0.02 # long enough for the other process to wait
             [came, now, Process.pid]
           end.tap { sleep 0.005 } # so that the other process gets its turn
         end
@@ -168,7 +168,7 @@ module DatabaseBench
 
   def give_up(contestant, store, seconds)
     contestant.run.call(store, "cpu", seconds) { nil }
-  rescue StandardError # each contestant has its own error for a timeout
+  rescue StandardError # each contestant raises its own error for a timeout
     nil
   end
 
@@ -202,9 +202,10 @@ module DatabaseBench
     }
   }.freeze
 
-  # Transactions per second of the bare SQL and of with_transactional_lock; the median round of
-  # each. A round of ours is also compared with the adjacent one of the bare SQL, so that other load
-  # on the machine affects both; the result is the median.
+  # Returns the transactions per second of the bare SQL and of with_transactional_lock, from the
+  # median round of each. Each round of ours is also compared with the adjacent round of the bare
+  # SQL, so that other load on the machine affects both. The third value is the median of these
+  # ratios.
   def transactional(name)
     model = Support::TransactionalLocks.model(name)
     connection = model.lease_connection
@@ -246,7 +247,7 @@ module DatabaseBench
     contestants.each do |contestant|
       next if names.any? && names.none? { |name| contestant.name.include?(name) }
 
-      # first: a child pays for each page of its parent that it touches
+      # measured first, because a child pays for each page of its parent that it touches
       cpu = waiting_cpu(contestant)
       puts format(
         "%-32s %10.0f %10d %14.2f %14.1f",

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# What metrics, traces and logs cost: pairs of acquire and release of a free key, on a local store
-# and on a private Redis, by one process without contention.
+# The cost of metrics, traces and logs: pairs of acquire and release of a free key, on a local
+# store and on a private Redis, by one process without contention.
 #
 #   bundle exec ruby bench/observed.rb [ROUNDS [local|redis]]
 #
-# In each round, each way runs in a process of its own. The ways take turns, and the order changes
-# from round to round, so that a busy moment of the machine does not hit one way alone. CPU is that
-# of the process, without the server.
+# In each round, each configuration runs in its own process. The order changes from round to
+# round, so that a busy moment of the machine does not always affect the same configuration. The
+# CPU time is that of the process, without the server.
 
 %w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
 
@@ -17,7 +17,7 @@ require "tmpdir"
 
 module ObservedBench
   PAIRS = { "local" => 20_000, "redis" => 4_000 }.freeze
-  SETTLE = 1_000 # pairs before the measured ones
+  SETTLE = 1_000 # pairs before the measurement
 
   FILES = <<~RUBY
     require "opentelemetry-sdk"
@@ -27,7 +27,7 @@ module ObservedBench
     require "plock/logs"
   RUBY
 
-  # The name of a way, and what its process does before the pairs.
+  # Each configuration's name, and the code that its process runs before the pairs.
   WAYS = {
     "plock alone" => "",
     "files required, nothing started" => FILES,
@@ -63,7 +63,7 @@ module ObservedBench
     RUBY
   }.freeze
 
-  # Prints the microseconds of a pair, of the wall clock and of the processor, and the objects.
+  # Prints three numbers for each pair: wall-clock µs, CPU µs, and allocated objects.
   PROGRAM = <<~'RUBY'
     require "plock"
     ADDRESS, PAIRS, SETTLE, FOLDER = ARGV[0], Integer(ARGV[1]), Integer(ARGV[2]), ARGV[3]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compares plock with the floor and its peers, all on one private server. `ruby bench/run.rb --help`
-# lists the options.
+# Compares plock with the floor and its peers, all on one private server. The options are listed
+# by `ruby bench/run.rb --help`.
 
 require_relative "parts/pairs"
 require_relative "parts/handoff"
@@ -31,7 +31,7 @@ module Bench
       LocalLocks, Start, Growth, Ractors, Topologies
     ].to_h { |part| [part::NAME, part] }.freeze
 
-  # All contestants of these parts need async.
+  # All contestants of these parts need the async gem.
   FIBERS = [Fibers::NAME, Ractors::NAME].freeze
 
   class Run
@@ -80,7 +80,7 @@ module Bench
       report.record if @options.record
     end
 
-    # Those that can run here; the report names the others.
+    # Returns the contestants that can run on this machine. The report names the others.
     def present(contestants)
       bundle = (contestants.none?(&:peer?) && (@options.parts & FIBERS).empty?) || bundled?
       contestants.reject do |one|

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The cost of the web pages to the locks: processes that acquire and release, while a viewer has
-# the list of 10,000 locks open, or has not. Turns with and without alternate, so that both see the
-# same machine; the viewer's process stands still meanwhile.
+# The cost of the web pages for the locks: processes acquire and release, with and without a
+# viewer who has the list of 10,000 locks open. Turns with and without the viewer alternate, so
+# that both see the same machine. In turns without the viewer, its process is stopped.
 #
 #   bundle exec ruby -Ilib bench/web_pages.rb [SECONDS a turn] [TURNS]
 
@@ -16,8 +16,8 @@ require "support/written_locks"
 SECONDS = Float(ARGV.fetch(0, 6))
 TURNS = Integer(ARGV.fetch(1, 15))
 WORKERS = 2
-REFRESH_S = 5 # as the pages do by default
-WARM_UP_S = 8 # until the viewer's process has seen all locks once
+REFRESH_S = 5 # the default of the pages
+WARM_UP_S = 8 # long enough for the viewer's process to see all locks once
 
 server = Support::RedisServer.start
 store = Plock::Store.open(server.unix_url)
@@ -27,7 +27,7 @@ server.client.pipelined do |pipeline|
   1_000.times { |number| locks.wait("k#{number}", host: "web-2", pid: number + 1, since: 9) }
 end
 
-# Pairs of acquire and release per second, of all workers.
+# Returns the pairs of acquire and release per second, of all workers together.
 work = ->(seconds) do
   pipes = Array.new(WORKERS) do |number|
     reader, writer = IO.pipe
@@ -49,7 +49,7 @@ work = ->(seconds) do
   end / seconds
 end
 
-# A process with the pages, and a viewer who keeps the list open.
+# Forks a process with the pages, and with a viewer who keeps the list open.
 view = -> do
   fork do
     pages = Rack::MockRequest.new(Plock::Web.new(Plock::Store.open(server.unix_url)))

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# The stores whose growth is measured. The local store's file is in the folder of the server's
-# socket, and has room for all keys of the largest step.
+# The stores of the part `growth`. The local store's file is in the folder of the server's socket,
+# and has room for all keys of the largest step.
 module Bench
   module Stores
-    # With 64 processes on the server's core, answers take their time.
+    # With 64 processes on the server's core, answers are slow.
     PATIENT = { connect_timeout: 5, command_timeout: 10, unavailable_timeout: 20 }.freeze
     KEYS = 200_000
     HUGE_KEYS = 1_048_576 # the maximum of a local store
 
-    # The environment variable that asks for the file of `--huge`.
+    # If this environment variable is set, the local store's file has the size for `--huge`.
     HUGE = "PLOCK_BENCH_HUGE"
 
     def self.path(address) = File.join(File.dirname(address.socket), "growth", "locks")
@@ -20,7 +20,7 @@ module Bench
       "local:#{path(address)}?keys=#{ENV[HUGE] ? HUGE_KEYS : KEYS}"
     end
 
-    # The store's first call prepares the short path of the calls that follow.
+    # The store's first call prepares the shorter path of later calls.
     def self.open(name, address)
       require "plock"
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Locks with several keys or several holders, beside the plain one of the same API.
+# Locks with several keys or several holders, and the plain lock of the same API for comparison.
 module Bench
-  # What opens a pair, given the store.
+  # Each kind's label, and a callable that receives the store and returns a pair.
   KINDS_OF_PAIRS = {
     "plain" => ["one key", ->(store) { -> { store.acquire("bench:kinds") { :held } } }],
     "try" => ["try_acquire", ->(store) { -> { store.try_acquire("bench:kinds") { :held } } }],

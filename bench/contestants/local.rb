@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Locks among the processes of one host: plock's embedded store and its peers. They have their own
-# part; their files are in the folder of the server's socket.
+# Locks among the processes of one host: plock's embedded store and its peers. They have a part of
+# their own. Their files are in the folder of the server's socket.
 module Bench
   module Local
     def self.folder(server) = File.dirname(server.socket)
@@ -27,7 +27,7 @@ module Bench
         .tap { |database| database.busy_timeout = WAIT * 1000 }
     end
 
-    # The method returns the transaction's value, not the block's.
+    # transaction does not return the block's value, so this method does.
     def self.within(database)
       value = nil
       database.transaction(:immediate) { value = yield }
@@ -115,7 +115,7 @@ module Bench
     end
   end
 
-  # Both lock a file and have no other name for a lock.
+  # flock and sqlite lock a file, and have no other names for locks.
   contender "flock" do |server|
     -> do
       files =

@@ -3,8 +3,8 @@
 # Semaphores with more callers than permits.
 module Bench
   PERMITS = 3
-  # seconds: without work inside, no caller would keep a permit long enough for others to need
-  # another
+  # seconds inside; without any work there, no caller would keep a permit long enough for the
+  # others to need another one
   INSIDE = 0.0005
 end
 

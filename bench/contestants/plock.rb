@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The product as an application calls it: store resolution, argument rules, HMAC digest, token,
+# plock as an application calls it: with store resolution, argument rules, HMAC digest, token,
 # fence and owner record.
 module Bench
   module FrontDoor
@@ -23,7 +23,7 @@ end
   end
 end
 
-# One store for all threads of a process, as in an application.
+# All threads of a process share one store, as in an application.
 Bench.contender "plock-tcp" do |server|
   Bench::FrontDoor.open(server, :tcp)
   -> do

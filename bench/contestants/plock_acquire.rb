@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Plock.acquire with a block, which waits for the answer to its release, or does not.
+# Plock.acquire with a block. It either waits for the answer to its release, or releases in the
+# background.
 %i[tcp unix].each do |transport|
   { "acquire" => :wait, "background" => :background }.each do |name, release|
     Bench.contestant "#{name}-#{transport}",

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The engine below the public API: one call with a ready store key. The difference to Parse::Lock is
-# the cost of its contract.
+# The engine below the public API: one call with a ready store key. The difference from
+# Parse::Lock is the cost of that API's contract.
 %i[tcp unix].each do |transport|
   Bench.contestant "store-#{transport}",
                    label: "plock, Store#hold",

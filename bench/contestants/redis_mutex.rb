@@ -20,8 +20,8 @@ Bench.contestant "redis-mutex",
   -> { RedisMutex.with_lock("bench:redis-mutex", block: 2, expire: 10) { :held } }
 end
 
-# With its default delay of 100 ms between two polls. The threads of a process share one connection,
-# because it supports no other way.
+# Polls every 100 ms, the gem's default. All threads of a process share one connection, because
+# the gem supports no other way.
 Bench.contender "redis-mutex" do |server|
   Bench::Mutexes.connect(server)
   -> do

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Waits in BLPOP, so each thread needs its own connection. It waits forever (its timeouts do not
-# reach redis 5), and its lock has no TTL: when a holder dies, no caller can acquire it again.
+# The gem waits in BLPOP, so each thread needs its own connection. It waits forever, because its
+# timeouts do not work with redis 5. Its lock has no TTL, so a lock whose holder died stays taken.
 module Bench
   class SemaphoreLock
     def self.connect(server, **options)
@@ -14,7 +14,7 @@ module Bench
         Hash.new { |all, key| all[key] = Redis::Semaphore.new(key, redis: redis, **options) }
     end
 
-    # Its lock returns the token, not the block's value.
+    # The gem's lock returns the token, so this method returns the block's value.
     def acquire(key)
       value = nil
       @semaphores[key].lock { value = yield }

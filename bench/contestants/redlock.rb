@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# redlock on one server. Its default timeout of 0.1 s is raised, so that a late reply on a busy
-# machine does not cause a retry delay.
+# redlock on one server. The gem's default timeout of 0.1 s is raised, so that a late reply on a
+# busy machine does not cause a retry delay.
 module Bench
   module Redlocks
     def self.connect(server, driver, **options)
@@ -29,8 +29,8 @@ end
   end
 end
 
-# With its default delay of 200 to 250 ms between two polls, but more of them: the default gives up
-# after three.
+# Polls every 200 to 250 ms, the gem's default. It makes more attempts than the default, which
+# gives up after three.
 Bench.contender "redlock-hiredis" do |server|
   -> do
     manager = Bench::Redlocks.connect(server, :hiredis, retry_count: (Bench::WAIT / 0.225).round)

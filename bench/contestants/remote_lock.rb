@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The drop-in for remote_lock: it also writes the keys that processes with that gem see.
+# The drop-in for remote_lock. It also writes the keys that processes with the original gem read.
 module Bench
   def self.remote_lock(server)
     require "plock/compat/remote_lock"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The same lock on one Redis, on a node of a cluster, and on a primary that sentinels name. A
-# cluster is compared with one Redis, and sentinels with their primary by its own URL. The floor on
-# a node of the cluster shows what Redis itself loses there.
+# The same lock on one Redis, on a node of a cluster, and on a primary that sentinels name. The
+# cluster is compared with one Redis. The sentinels are compared with the same primary under its
+# own URL. The floor on a node of the cluster shows how much slower Redis itself is there.
 {
   "floor" => ["the floor on one Redis", :floor],
   "floor-cluster" => ["the floor on a node of a cluster", :peer]

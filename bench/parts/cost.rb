@@ -9,7 +9,7 @@ module Bench
     NAME = "cost"
     TITLE = "The cost of a waiter"
 
-    # seconds of the first wait, in which a process also prepares everything for later waits
+    # seconds of the first wait, in which a process also prepares for later waits
     FIRST = 0.3
     PREPARING = %w[AUTH CLIENT HELLO PSUBSCRIBE SCRIPT SELECT SUBSCRIBE].freeze
 
@@ -25,12 +25,13 @@ module Bench
     COMMANDS = 4
     CPU_MS = 2
 
-    # commands: the names of the waiter's commands at the server. connections: all at the server.
+    # commands: the names of the commands that the waiter sent. connections: all connections of
+    # the server.
     Wait = Struct.new(:commands, :connections, :cpu_ms) do
       def to_h = super.merge(commands: commands.tally)
     end
 
-    # connections: the waiter's.
+    # connections: the waiter's connections.
     Result = Struct.new(:contestant, :first, :wait, :connections) do
       def preparing = first.commands.count { |name| PREPARING.include?(name) }
 
@@ -56,14 +57,15 @@ module Bench
       end
     end
 
-    # The same process waits again.
+    # The same process waits twice. The first wait includes its preparations.
     def cost(contestant, holder, waiter, others)
       first = wait(holder, waiter, FIRST)
       second = wait(holder, waiter, @options.waiting)
       Result.new(contestant, first, second, second.connections - others)
     end
 
-    # The holder sends nothing while it holds, so what arrives then is the waiter's.
+    # The holder sends nothing while it holds the lock, so all commands in this time are the
+    # waiter's.
     def wait(holder, waiter, seconds)
       relay = Relay.new(holder, waiter, fresh_key)
       commands = connections = nil
@@ -71,7 +73,7 @@ module Bench
         relay.pass do
           sleep(seconds)
           commands = monitor.commands
-          connections = @server.connections - 1 # the monitor's
+          connections = @server.connections - 1 # without the monitor's connection
         end
       end
       relay.finish

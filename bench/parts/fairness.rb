@@ -4,15 +4,16 @@ require_relative "../support/contest"
 require_relative "../support/part"
 
 module Bench
-  # How much of a lock's speed is left if many processes want it, and does each get its share?
+  # How much of a lock's speed is left if many processes want it, and does each process get its
+  # share?
   class Fairness < Part
     NAME = "fairness"
     TITLE = "8 processes on one key"
 
     PROCESSES = 8
-    THREADS = 1 # in each
-    ALONE = 1.0   # seconds before, and again after
-    WARM_UP = 0.2 # seconds, for one alone
+    THREADS = 1 # in each process
+    ALONE = 1.0   # seconds for one process alone, before the contest and after it
+    WARM_UP = 0.2 # seconds for one process alone
 
     COLUMNS = {
       "contestant" => ->(r) { r.contestant.label },
@@ -25,12 +26,13 @@ module Bench
       "longest wait ms" => ->(r) { format("%.1f", r.shares.longest_ms) }
     }.freeze
 
-    # The targets: at least this part of one process's rate, at least this evenness, no longer wait.
+    # The targets: at least this share of one process's rate, at least this evenness, and at most
+    # this wait.
     OF_ALONE = 0.8
     EVENNESS = 0.98
     LONGEST_MS = 25
 
-    # alone: sections per second of one process without competition.
+    # alone: the sections per second of one process without competition.
     Result = Struct.new(:contestant, :alone, :shares) do
       def of_alone = shares.rate / alone
 
@@ -49,8 +51,8 @@ module Bench
       end
     end
 
-    # One process alone before and after, so that a machine that slows down or speeds up in between
-    # does not distort the result.
+    # One process runs alone before and after the contest. So a machine that becomes slower or
+    # faster in between does not distort the result.
     def contest(contestant, processes, key)
       alone = [alone(processes, key)]
       shares =

@@ -3,12 +3,12 @@
 require_relative "../support/part"
 
 module Bench
-  # How many connections does a process hold if all its fibers wait for the same key?
+  # How many connections does a process open if all its fibers wait for the same key?
   class Fibers < Part
     NAME = "fibers"
     TITLE = "Fibers waiting in one process"
 
-    WATCHED = 2.0 # seconds, counted from when all have asked
+    WATCHED = 2.0 # seconds after all fibers have asked
     LOOKS = 20
 
     COLUMNS = {
@@ -23,12 +23,12 @@ module Bench
 
     CONNECTIONS = 4
 
-    # connections: of the waiting process, look by look.
+    # connections: the number of the waiting process's connections at each look.
     Result = Struct.new(:contestant, :fibers, :connections, :entered, :gave_up, :served_s) do
       def to_h = super.merge(contestant: contestant.name)
     end
 
-    # The count does not depend on the core.
+    # The number of connections does not depend on the core.
     def everywhere? = false
 
     private

@@ -8,23 +8,23 @@ require_relative "growth/processes"
 require_relative "growth/waiters"
 
 module Bench
-  # Does a lock stay as fast when there is more of everything? A table for each thing that grows.
+  # Does a lock stay as fast when the numbers grow? There is a table for each number.
   class Growth < Part
     NAME = "growth"
     TITLE = "Growth"
     SECTIONS = [Keys, Waiters, Processes, Leases, Distance].freeze
 
-    # Each section picks its contestants by their family.
+    # Each section chooses its contestants by their family.
     def initialize(...)
       super
       ENV[Stores::HUGE] = @options.huge ? "1" : nil
       @sections = SECTIONS.map { |section| section.new(...) }
     end
 
-    # The figures are compared with one another, not with those of another placement.
+    # The figures are compared only with one another, not with those of another placement.
     def everywhere? = false
 
-    # A Finding for each section.
+    # Returns a Finding for each section.
     def run(placement, &progress)
       @sections.filter_map do |section|
         section.run(placement) { |what| progress.call("#{section.class::TITLE}: #{what}") }

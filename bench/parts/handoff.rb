@@ -4,12 +4,12 @@ require_relative "../support/part"
 require_relative "../support/relay"
 
 module Bench
-  # How long is a lock idle between one process's release and the entry of another that waits?
+  # How long is a lock free between one process's release and the entry of a waiting process?
   class Handoff < Part
     NAME = "handoff"
     TITLE = "Hand-off"
 
-    # seconds, at random: a polling waiter must not be in step with the releases
+    # seconds, chosen at random so that a polling waiter is not in step with the releases
     HOLD = (0.02..0.12).freeze
     SEED = 1                   # the same for all contestants
 
@@ -22,11 +22,11 @@ module Bench
       "hand-offs" => ->(r) { r.took_ms.size.to_s }
     }.freeze
 
-    # By placement.
+    # The most milliseconds, by placement.
     P50_MS = { "one" => 0.35, "two" => 0.45, "free" => 0.45 }.freeze
     FROM_OLDER_MS = 100
 
-    # took_ms: sorted.
+    # took_ms: the sorted times of all hand-offs.
     Result = Struct.new(:from, :to, :took_ms) do
       def p50_ms = took_ms[took_ms.size / 2]
       def p99_ms = took_ms[took_ms.size * 99 / 100]
@@ -49,7 +49,7 @@ module Bench
       same + between_older_and_newer(placement)
     end
 
-    # On one key, in both directions.
+    # Measures hand-offs on one key, in both directions.
     def between_older_and_newer(placement)
       pair = [contenders.find(&:plock?), contenders.find { |one| one.name == "older" }]
       return [] if pair.any?(&:nil?)
@@ -57,7 +57,7 @@ module Bench
       attempt("older and newer", placement) { relay(pair, @options.handoffs * 2, placement) }
     end
 
-    # A Result for each direction that there is.
+    # Returns a Result for each direction in which the lock was handed over.
     def relay(contestants, times, placement, each: 1)
       random = Random.new(SEED)
       passings = start(contestants, placement, each: each) do |processes|

@@ -17,7 +17,7 @@ module Bench
         .to_h
         .freeze
 
-    # The target: at most this multiple of one key's time.
+    # The targets: at most this multiple of the time for one key.
     TIMES = {
       "kinds-try" => 1.2, "kinds-monitor" => 1.2, "kinds-read" => 1.2, "kinds-write" => 1.2,
       "kinds-semaphore" => 1.2, "kinds-all-3" => 1.5

@@ -6,7 +6,7 @@ require_relative "../support/part"
 require_relative "../support/relay"
 
 module Bench
-  # What is the cost of a lock among the processes of one host, and how soon does the next one get
+  # What does a lock cost among the processes of one host, and how soon does the next waiter get
   # it?
   class LocalLocks < Part
     NAME = "local"
@@ -15,10 +15,10 @@ module Bench
 
     PROCESSES = 8
     WARM_UP = 0.03    # seconds, before each slice
-    DEATHS = 10       # holders killed
+    DEATHS = 10       # holders that are killed
     HOLD = 0.01..0.03 # seconds that a waiter waits
     SEED = 1
-    EMBEDDED = /\Alocal-/ # the contestants with targets
+    EMBEDDED = /\Alocal-/ # only these contestants have targets
 
     COLUMNS = {
       "contestant" => ->(r) { r.contestant.label },
@@ -35,15 +35,15 @@ module Bench
 
     PAIRS = 400_000
     P50_US = 2.5
-    HANDOFF_US = 10    # beyond that of flock
-    OF_PARSE = 0.9     # pairs of Plock.acquire, of those of Parse::Lock
+    HANDOFF_US = 10    # µs more than flock's
+    OF_PARSE = 0.9     # the pairs of Plock.acquire, as a share of Parse::Lock's
     EVENNESS = 0.98
     DEATH_MS = 10
 
     def self.middle(sorted) = sorted[sorted.size / 2]
 
-    # handoffs and deaths: sorted nanoseconds. deaths is nil if the lock of a dead process ends only
-    # at its expiry.
+    # handoffs and deaths: sorted nanoseconds. deaths is nil if a dead process's lock ends only
+    # when it expires.
     Row = Struct.new(:contestant, :result, :handoffs, :shares, :deaths) do
       def rate = result.rate
       def p50 = result.p50
@@ -100,7 +100,7 @@ module Bench
       end
     end
 
-    # From the kill until the waiter enters.
+    # Measures the times from the kill until the waiter enters.
     def deaths(one, placement)
       Array.new(DEATHS) do
         start([one], placement, each: 2) do |(holder, waiter)|

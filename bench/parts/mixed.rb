@@ -4,13 +4,13 @@ require_relative "../support/contest"
 require_relative "../support/part"
 
 module Bench
-  # Older and newer processes on one key, as during the migration of an application: does either
+  # Older and newer processes want one key, as during the migration of an application. Does either
   # side starve the other?
   class Mixed < Part
     NAME = "mixed"
     TITLE = "4 older and 4 newer processes on one key"
 
-    PROCESSES = 4 # of each
+    PROCESSES = 4 # on each side
 
     COLUMNS = {
       "contestant" => ->(r) { r.contestant.label },
@@ -21,7 +21,7 @@ module Bench
       "longest wait ms" => ->(r) { format("%.1f", r.shares.longest_ms) }
     }.freeze
 
-    # share: of all sections.
+    # share: the side's share of all sections.
     Result = Struct.new(:contestant, :share, :shares) do
       def to_h = { contestant: contestant.name, share: share, **shares.to_h }
     end

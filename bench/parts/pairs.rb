@@ -38,7 +38,7 @@ module Bench
       results.each { |result| @versions.merge!(result.versions) }
     end
 
-    # Memory does not depend on the core.
+    # A contestant's memory does not depend on the core, so it is measured in only one placement.
     def million? = @options.million && !@watched && (@watched = true)
 
     def columns(results) =

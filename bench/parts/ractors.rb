@@ -5,18 +5,18 @@ require_relative "../support/conversation"
 require_relative "../support/part"
 
 module Bench
-  # What does a lock cost, and how soon does the next one get it, among Ractors, fibers and threads
-  # of one process?
+  # What does a lock cost among Ractors, fibers and threads of one process, and how soon does the
+  # next waiter get it?
   class Ractors < Part
     NAME = "ractors"
     TITLE = "Ractors, fibers and threads of one process"
-    FAMILY = :growth # the same stores
+    FAMILY = :growth # the same stores as the part `growth`
 
     ACTORS = {
       "1 thread" => ["threads", 1], "2 threads" => ["threads", 2],
       "2 Ractors" => ["ractors", 2], "1,000 fibers" => ["fibers", 1_000]
     }.freeze
-    PAIRS = { "growth-redis" => 10_000, "growth-local" => 300_000 }.freeze # a round
+    PAIRS = { "growth-redis" => 10_000, "growth-local" => 300_000 }.freeze # pairs in a round
     ROUNDS = 5
     LONGEST = 3.0 # seconds of contention, or --contest if that is less
 
@@ -32,8 +32,8 @@ module Bench
       "most" => ->(r) { r.entered.max.to_s }
     }.freeze
 
-    # rates: sorted pairs per second of all actors together. handoffs: sorted nanoseconds. entered:
-    # how often each actor was in.
+    # rates: sorted pairs per second, of all actors together. handoffs: sorted nanoseconds.
+    # entered: the number of each actor's entries.
     Row = Struct.new(:contestant, :actors, :rates, :handoffs, :entered) do
       def rate = rates[rates.size / 2]
       def p50 = handoffs[handoffs.size / 2]&.fdiv(1_000)
@@ -48,7 +48,7 @@ module Bench
       end
     end
 
-    # The process, in the bundle of the peers, which has async.
+    # The process with the actors. It runs in the bench's bundle, because fibers need async.
     class Worker < Conversation
       LONG = 60 # seconds
 
@@ -63,7 +63,7 @@ module Bench
       def gather(kind, count) = order("gather #{kind} #{count}", LONG)
       def sections(key, seconds) = order("sections #{key} #{seconds}", seconds + LONG)
 
-      # Per second.
+      # Makes pairs, and returns the pairs per second.
       def pairs(count)
         pairs, took = order("pairs #{count}", LONG).values_at("pairs", "took_ns")
         pairs / (took / 1e9)

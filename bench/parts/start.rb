@@ -5,12 +5,12 @@ require_relative "../support/installed"
 require_relative "../support/part"
 
 module Bench
-  # How long does the installed command run?
+  # How long does the installed command take?
   class Start < Part
     NAME = "start"
     TITLE = "The command's start"
 
-    MORE_MS = 40 # more than Ruby itself
+    MORE_MS = 40 # the most milliseconds in addition to Ruby itself
 
     COLUMNS = {
       "command" => ->(r) { r.title },
@@ -19,7 +19,8 @@ module Bench
       "p50, more than Ruby" => ->(r) { format("%+.1f", r.more) }
     }.freeze
 
-    # milliseconds: sorted. ruby: those of Ruby itself; nil: this row is Ruby itself.
+    # milliseconds: the sorted times. ruby: the times of Ruby itself, or nil if this row is Ruby
+    # itself.
     Row = Struct.new(:title, :milliseconds, :ruby) do
       def p50 = milliseconds[milliseconds.size / 2]
       def least = milliseconds.first
@@ -54,7 +55,8 @@ module Bench
       }
     end
 
-    # In turn, so that other load on the machine affects all of them. The first round only warms up.
+    # The commands take turns, so that other load on the machine affects all of them. The first
+    # round only warms up.
     def times(commands, environment, placement)
       rounds =
         Array.new(@options.rounds + 1) do

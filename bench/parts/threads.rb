@@ -3,7 +3,7 @@
 require_relative "fairness"
 
 module Bench
-  # The same with eight threads in each process.
+  # The same contest as Fairness, with eight threads in each process.
   class Threads < Fairness
     NAME = "threads"
     TITLE = "64 threads in 8 processes on one key"
@@ -11,6 +11,6 @@ module Bench
     THREADS = 8
     OF_ALONE = 0.9
     EVENNESS = 0.9
-    LONGEST_MS = nil # eight times as many wait
+    LONGEST_MS = nil # no target, because there are eight times as many waiters
   end
 end

@@ -12,11 +12,12 @@ module Bench
     TITLE = "Topologies"
     FAMILY = :topologies
 
-    # What each has of the rate, or of the speed of a hand-off, of the same without the topology.
+    # The targets: the least share of the rate, and of a hand-off's speed, that is left with a
+    # topology.
     PAIRS = 0.97
     HANDOFFS = 0.9
 
-    # The hand-offs take turns, in this many rounds.
+    # The contestants take turns with their hand-offs, in this many rounds.
     ROUNDS = 5
 
     COLUMNS =
@@ -32,7 +33,7 @@ module Bench
       **Handoff::COLUMNS.slice("p50 ms", "p99 ms", "most ms", "hand-offs")
     }.freeze
 
-    # Without a count of the commands: there are several servers.
+    # Measures without counting commands, because there are several servers.
     class Uncounted < Measuring
       private
 
@@ -40,7 +41,7 @@ module Bench
         result.objects = runner.count(COUNTED)["objects"]&.fdiv(COUNTED)
     end
 
-    # The hand-offs of these contestants, in turn.
+    # Measures the hand-offs of these contestants in turn.
     class Handoffs < Handoff
       NAME = Topologies::NAME
       TITLE = "Hand-off by topology"
@@ -72,7 +73,7 @@ module Bench
       end
     end
 
-    # A Finding for the pairs, and one for the hand-offs.
+    # Returns a Finding for the pairs, and another one for the hand-offs.
     def run(placement, &progress)
       return if @contestants.empty?
 

@@ -3,14 +3,14 @@
 require_relative "bench"
 
 module Bench
-  # What each actor does: a thread, a fiber or a Ractor, with a store that is open. All three run
-  # the same code, so nothing here may belong to one Ractor.
+  # The work of each actor: a thread, a fiber or a Ractor, with an open store. All three run the
+  # same code, so no object here may belong to one Ractor.
   module Actors
-    STAY = 0.001 # seconds inside, in which the others ask
+    STAY = 0.001 # seconds inside, during which the other actors ask for the key
 
     module_function
 
-    # Nanoseconds of the start and the end of that many pairs of a free key.
+    # Makes this many pairs with a free key. Returns the start and the end in nanoseconds.
     def pairs(store, key, count)
       start = Bench.now
       left = count
@@ -21,7 +21,8 @@ module Bench
       [start, Bench.now]
     end
 
-    # Enters and leaves until the time is up. Returns when it was in: pairs of nanoseconds.
+    # Enters and leaves until the time is up. Returns the entry and exit of each section, in
+    # nanoseconds.
     def sections(store, key, finish)
       stays = []
       while Bench.now < finish
@@ -35,8 +36,8 @@ module Bench
     end
   end
 
-  # Actors of one kind. Each block gets a store and the actor's number, and must not refer to
-  # anything else.
+  # A group of actors of one kind. Each block receives a store and the actor's number, and must
+  # not refer to any other object.
   class ThreadActors
     def initialize(store, count)
       @store = store
@@ -58,7 +59,7 @@ module Bench
     end
   end
 
-  # The scheduler is that of async. The reactor has a thread of its own.
+  # Fibers under async's scheduler. Their reactor has its own thread.
   class FiberActors < ThreadActors
     private
 
@@ -73,7 +74,7 @@ module Bench
     end
   end
 
-  # Each Ractor opens its own store, and keeps it from one order to the next.
+  # Each Ractor opens its own store, and keeps it for later orders.
   class RactorActors
     def initialize(url, secret, count)
       Warning[:experimental] = false

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# A process of the part `ractors`: `actors_worker.rb NAME PORT SOCKET`. Obeys lines on its standard
-# input and answers with lines of JSON.
+# A process for the part `ractors`: `actors_worker.rb NAME PORT SOCKET`. It reads orders from its
+# standard input, and answers with lines of JSON.
 #
-#   gather KIND COUNT     makes that many threads, fibers or ractors ready for the next orders
-#   pairs COUNT           that many pairs, shared out evenly, each actor with its own key;
-#                         answers with the pairs, and the nanoseconds that they took together
-#   sections KEY SECONDS  all want one key; answers with the nanoseconds from each exit to the entry
-#                         of another actor, and with how often each was in
+#   gather KIND COUNT     prepares this many threads, fibers or Ractors for later orders
+#   pairs COUNT           makes this many pairs, divided evenly among the actors, each with its
+#                         own key; answers with the number of pairs, and the nanoseconds for all
+#   sections KEY SECONDS  all actors want one key; answers with the nanoseconds from each exit to
+#                         the next actor's entry, and with each actor's number of entries
 
 require_relative "actors"
 require_relative "answering"

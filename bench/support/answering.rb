@@ -4,14 +4,14 @@ require "json"
 require_relative "bench"
 
 module Bench
-  # A process that obeys lines on its standard input and answers with lines of JSON. The class has a
-  # contestant, and #run.
+  # A process that reads orders from its standard input, and answers with lines of JSON. The class
+  # that includes this module has a contestant and a method #run.
   module Answering
-    # Runs the worker if this file is the program.
+    # Runs the worker if its file is the program.
     def self.begin(program, worker)
       return unless $PROGRAM_NAME == program
 
-      # Ctrl-C reaches the whole group; run.rb reports it
+      # Ctrl-C reaches the whole process group, and run.rb reports it
       Signal.trap("INT", "SYSTEM_DEFAULT")
       name, port, socket = ARGV
       worker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run

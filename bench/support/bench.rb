@@ -8,23 +8,28 @@ module Bench
   GEMFILE = File.join(ROOT, "Gemfile")
   SECRET = "a secret for the bench, not for you"
 
-  # The options of contenders. No wait takes that long: the limit ends a hang.
+  # The options of contenders. A wait is never that long. The limit only ends a process that
+  # hangs.
   TTL = 10  # seconds
   WAIT = 30 # seconds
 
   class Failed < StandardError; end
 
-  # One implementation on one transport. role: :floor (the reference of its family), :plock, :engine
-  # (plock below its public API) or :peer. gems: of bench/Gemfile, none for plock and the floor.
-  # family: the group that it is compared with. :lock; :kinds and :permits, locks with several keys
-  # or holders; :local, locks without a server; :remote_lock, that drop-in; :topologies, several
-  # servers, where transport tells what is compared with what.
+  # One implementation on one transport.
   #
-  # setup: given the Address, it returns a callable that does one pair and returns :held, the value
-  # of the locked block. floor: instead, for the C program, its arguments, given the Address.
-  # contender: nil for contestants that are not measured under contention.
-  # Given the Address, once in a process, it returns a callable that makes a lock for one thread. A
-  # lock is called with a key and a Proc, and returns the Proc's value.
+  # role: :floor (the reference of its family), :plock, :engine (plock below its public API), or
+  # :peer.
+  # gems: the gems of bench/Gemfile that it needs; none for plock and the floor.
+  # family: the group in which it is compared: :lock; :kinds and :permits, locks with several keys
+  # or holders; :local, locks without a server; :remote_lock, the drop-in; :topologies, several
+  # servers. The transport tells which contestants of :topologies are compared.
+  #
+  # setup: receives the Address, and returns a callable. A call makes one pair, and returns :held,
+  # the value of the locked block.
+  # floor: for the C program, in place of setup. It receives the Address, and returns the arguments.
+  # contender: nil if the contestant is not measured under contention. It is called once in a
+  # process, with the Address, and returns a callable that makes a lock for one thread. A lock is
+  # called with a key and a Proc, and returns the Proc's value.
   Contestant =
     Struct.new(
       :name, :label, :role, :family, :transport, :gems, :floor, :setup, :contender,
@@ -60,7 +65,7 @@ module Bench
       @contestants.fetch(name).contender = open
     end
 
-    # All of them, in the order of the table.
+    # All contestants, in the order of the table.
     def contestants
       if @contestants.empty?
         %w[
@@ -83,7 +88,7 @@ module Bench
       @contestants
     end
 
-    # On the clock that all processes of a machine share; nanoseconds.
+    # The current time in nanoseconds, on the clock that all processes of a machine share.
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
   end
 end

@@ -3,14 +3,15 @@
 require_relative "conversation"
 
 module Bench
-  # One process that contends for keys (contender_worker.rb, which documents the orders). An order
-  # that waits for the lock does not wait for its answer, so that the parent can send other orders.
-  # It fetches the answer later.
+  # One process that contends for keys. contender_worker.rb documents the orders. After an order
+  # that waits for the lock, the parent does not wait for the answer, so that it can send orders
+  # to other processes. It reads the answer later.
   class Contender < Conversation
-    # So many processes start at a time. A crowd on one core would not get its answers in time.
+    # How many processes start at a time. If more started on one core, their answers would come
+    # too late.
     STARTING = 16
 
-    # Starts that many of each contestant, and yields them when all are ready.
+    # Starts `each` processes for each contestant, and yields them when all are ready.
     def self.start(contestants, address, placement, each: 1, bundle: false)
       contenders = []
       contestants.each do |one|

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# The process of one contender: `contender_worker.rb NAME PORT SOCKET`. Obeys lines on its standard
-# input and answers with lines of JSON. Times are nanoseconds on the clock that all processes share.
+# The process of one contender: `contender_worker.rb NAME PORT SOCKET`. It reads orders from its
+# standard input, and answers with lines of JSON. Times are in nanoseconds, on the clock that all
+# processes share.
 #
-#   enter KEY           acquires and stays inside; answers when it is in
-#   leave               releases; no answer, which would delay the waiters
-#   left?               answers when it left
+#   enter KEY           acquires the key and stays inside; answers when it is inside
+#   leave               releases the key; no answer, because that would delay the waiters
+#   left?               answers with the time at which it left
 #   contend KEY THREADS START FINISH
-#                       each thread enters and leaves at once, again and again until FINISH;
-#                       answers for each thread how often it was in after START, and its longest
-#                       wait
-#   fibers KEY COUNT    that many fibers enter and leave at once;
-#                       answers when all have asked, and when all are done
+#                       each thread enters and leaves again and again until FINISH; answers for each
+#                       thread with its number of entries after START, and its longest wait
+#   fibers KEY COUNT    this many fibers enter and leave, each once; answers first when all have
+#                       asked, and again when all are done
 
 require_relative "answering"
 
@@ -76,7 +76,8 @@ module Bench
         .map(&:value)
     end
 
-    # Counts sections from START to FINISH, and waits even of threads that still wait at FINISH.
+    # Counts the sections from START to FINISH. The longest wait includes a wait that has not
+    # ended at FINISH.
     def stay_at(key, lock, start, finish)
       sections = longest = entered = 0
       section = proc do
@@ -93,11 +94,12 @@ module Bench
       [sections, longest]
     end
 
-    # The reactor has its own thread, because this one reads orders.
+    # The reactor has its own thread, because this thread reads orders.
     def fibers(key, count)
       require "async"
 
-      # If each fiber holds a connection, the result must show that, not fail.
+      # If each fiber needed a connection, the result should show that. The limit must not make it
+      # fail.
       Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
       asked = Queue.new
       reactor =
@@ -110,7 +112,7 @@ module Bench
       answer("entered" => waits.compact.size, "last_ns" => Bench.now, "gave_up" => waits.count(nil))
     end
 
-    # Returns nil if the patience ended first.
+    # Returns nil if the fiber did not get the key in time.
     def enter_as_fiber(key, asked)
       entered = nil
       asked << true
@@ -120,7 +122,7 @@ module Bench
       nil
     end
 
-    # Of the whole process, its native threads included.
+    # The CPU time of the whole process, including its native threads.
     def cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
   end
 end

@@ -3,11 +3,11 @@
 require_relative "contender"
 
 module Bench
-  # Processes that all want one key, all the time.
+  # Processes that all want one key all the time.
   module Contest
-    WARM_UP = 1.0 # seconds under contention: the first wait of a process includes preparations
+    WARM_UP = 1.0 # seconds under contention, because a process's first wait includes preparations
 
-    # How often one thread was inside, and its longest wait.
+    # The number of one thread's entries, and its longest wait.
     Share = Struct.new(:contestant, :sections, :longest_ns)
 
     module_function
@@ -26,7 +26,7 @@ module Bench
     end
   end
 
-  # The shares of some threads, taken together.
+  # The shares of several threads together.
   class Shares
     attr_reader :threads
 

@@ -7,11 +7,11 @@ require_relative "bench"
 require_relative "pinning"
 
 module Bench
-  # The process of a contestant, bound to its core, and the dialog with it: orders are lines,
-  # answers are lines of JSON. It first reports its versions.
+  # A contestant's process, bound to its core, and the dialog with it. An order is a line, and an
+  # answer is a line of JSON. The process first reports its versions.
   class Conversation
-    PATIENCE = 30 # seconds for an answer, beyond what the order itself takes
-    FAREWELL = 5  # seconds to leave by itself
+    PATIENCE = 30 # seconds to wait for an answer, in addition to the order's own time
+    FAREWELL = 5  # seconds for the process to end by itself
 
     attr_reader :contestant
 
@@ -22,7 +22,7 @@ module Bench
 
     def versions = @versions ||= reply.fetch("versions")
 
-    # It ends at the end of its input; a process that hangs is killed.
+    # The process ends when its input ends. A process that hangs is killed.
     def stop
       @io.close_write
       unless left?(Process.clock_gettime(Process::CLOCK_MONOTONIC) + FAREWELL)
@@ -33,7 +33,7 @@ module Bench
 
     private
 
-    # Unread answers may come first.
+    # Returns whether the process ended before the deadline. Unread answers may precede the end.
     def left?(deadline)
       while @io.wait_readable([deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC), 0].max)
         return true if @io.read_nonblock(4096, exception: false).nil?
@@ -41,7 +41,8 @@ module Bench
       false
     end
 
-    # The peers run in their own bundle, plock in none. Neither inherits the bundle of this program.
+    # Peers run in the bench's bundle, and plock runs without a bundle. Neither inherits this
+    # program's bundle.
     def environment(bundle)
       clean = { "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil }
       bundle ? clean.merge("BUNDLE_GEMFILE" => GEMFILE) : clean

@@ -9,7 +9,7 @@ module Bench
   module Floor
     SOURCE = File.join(ROOT, "floor.c")
 
-    # Yields the path of the compiled program, which is gone afterwards.
+    # Yields the path of the compiled program, and deletes the program afterwards.
     def self.compile
       Dir.mktmpdir("plock-bench") do |folder|
         program = File.join(folder, "floor")

@@ -3,11 +3,11 @@
 require_relative "conversation"
 
 module Bench
-  # A process of the part `growth` (growth_worker.rb, which documents the orders).
+  # A process for the part `growth`. growth_worker.rb documents the orders.
   class Grower < Conversation
-    LONG = 600 # seconds for orders whose length is what is measured
+    LONG = 600 # seconds to wait for the answer to an order whose duration is measured
 
-    # Starts that many, and yields them when all are ready.
+    # Starts this many processes, and yields them when all are ready.
     def self.start(contestant, address, placement, count)
       growers = []
       count.times { growers << new(contestant, address, placement) }

@@ -1,26 +1,27 @@
 # frozen_string_literal: true
 
-# A process of the part `growth`: `growth_worker.rb NAME PORT SOCKET`. Obeys lines on its standard
-# input and answers with lines of JSON. Times are nanoseconds on the clock that all processes share.
+# A process for the part `growth`: `growth_worker.rb NAME PORT SOCKET`. It reads orders from its
+# standard input, and answers with lines of JSON. Times are in nanoseconds, on the clock that all
+# processes share.
 #
-#   hold COUNT          acquires keys until it holds that many; answers with the time per key, and
-#                       with its resident memory before the first key and now
-#   release             releases them all
-#   look SECONDS        pairs of another key for that long, then one each_lock;
-#                       answers with the median of the pairs, and the time and the number of keys
-#   enter KEY           acquires and stays inside; answers when it is in
-#   leave               releases; answers when it left
-#   wait KEY COUNT      that many threads ask for the key, and leave as soon as they are in;
+#   hold COUNT          acquires keys until it holds this many; answers with the time for each key,
+#                       and with its resident memory before the first key and now
+#   release             releases all keys
+#   look SECONDS        makes pairs with another key for this time, then calls each_lock once;
+#                       answers with the median pair, and with each_lock's time and keys
+#   enter KEY           acquires the key and stays inside; answers when it is inside
+#   leave               releases the key; answers with the time at which it left
+#   wait KEY COUNT      this many threads ask for the key, and each leaves as soon as it is inside;
 #                       answers when the threads run
-#   drained             answers when the last of these threads left
-#   queue KEY COUNT     answers when that many wait for the key
+#   drained             answers when the last of these threads has left
+#   queue KEY COUNT     answers when this many callers wait for the key
 #   idle SECONDS        answers with the CPU time that the process uses in this time
 #   visit KEY COUNT TIMES
-#                       one thread more joins the COUNT waiters and is killed, that often;
-#                       answers with the times from the kill until the thread has ended
+#                       one more thread joins the COUNT waiters and is killed, this many times;
+#                       answers with the times from each kill to the thread's end
 #   renew COUNT CPU_SECONDS EVENT_SECONDS
-#                       holds that many renewed leases; answers with the CPU time in the first
-#                       span, and with how late each renewal in the second one was
+#                       holds this many renewed leases; answers with the CPU time in the first span,
+#                       and with the lateness of each renewal in the second span
 
 require_relative "answering"
 require_relative "renewals"
@@ -29,9 +30,9 @@ module Bench
   class GrowthWorker
     include Answering
 
-    PATIENCE = 120 # seconds that a waiter waits at most
+    PATIENCE = 120 # seconds, the longest wait of a waiter
     REST = 0.05 # seconds before a waiter is killed
-    HELD_TTL = 3600 # seconds: nothing expires during a measurement
+    HELD_TTL = 3600 # seconds, so that no key expires during a measurement
     MAX_SAMPLES = 200_000
 
     def initialize(contestant, address)
@@ -77,7 +78,7 @@ module Bench
       { "key_ns" => (Bench.now - start) / added, "before" => @resident, "now" => resident }
     end
 
-    # How many were still held.
+    # Returns how many leases were still held.
     def release
       @leases.count(&:release).tap { @leases.clear }
     end
@@ -90,7 +91,8 @@ module Bench
       { "pair_ns" => pair, "each_lock_ns" => Bench.now - start, "keys" => keys }
     end
 
-    # The median. Nothing but the pair allocates between two readings of the clock.
+    # Returns the median time of a pair. Between two readings of the clock, only the pair
+    # allocates.
     def pair(seconds)
       took = Array.new(MAX_SAMPLES, 0)
       pairs = 0
@@ -128,8 +130,8 @@ module Bench
       answer("queued_ns" => Bench.now)
     end
 
-    # A look lists all waiters, so it takes longer the more there are. The pauses keep its share
-    # small.
+    # status lists all waiters, so it takes longer if there are more of them. The pauses keep its
+    # share of the time small.
     def await(key, count)
       deadline = Bench.now + (PATIENCE * 1_000_000_000)
       loop do
@@ -151,7 +153,7 @@ module Bench
       took = Array.new(times) do
         visitor = Thread.new { @store.acquire(key, ttl: TTL, wait: PATIENCE) { :held } }
         await(key, count + 1)
-        GC.start # otherwise the end of the thread waits for the garbage of the last look
+        GC.start # otherwise the thread's end would also collect the garbage of the last look
         sleep(REST)
         start = Bench.now
         visitor.kill.join
@@ -167,7 +169,7 @@ module Bench
       renewals&.release
     end
 
-    # Bytes.
+    # Returns the resident memory in bytes.
     def resident
       GC.start
       File.read("/proc/self/statm").split[1].to_i * 4096

@@ -7,9 +7,9 @@ require "tmpdir"
 require_relative "bench"
 
 module Bench
-  # Gems as a user gets them: built, and installed in their own empty folder.
+  # Gems as a user has them: built, and installed in their own empty folder.
   class Installed
-    # Clears this process's bundle.
+    # Clears the bundle of this process from a child's environment.
     CLEAN = {
       "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil
     }.freeze
@@ -22,10 +22,11 @@ module Bench
       @folder = folder
     end
 
-    # The environment for its commands.
+    # The environment for the installed commands.
     def environment = CLEAN.merge("GEM_HOME" => home, "GEM_PATH" => home)
 
-    # The path of the command of a gem whose specification is in this folder.
+    # Builds and installs the gem whose specification is in this folder. Returns the path of its
+    # command.
     def command(name, from:)
       built = File.join(@folder, "#{name}.gem")
       gem("build", "#{name}.gemspec", "--output", built, chdir: from)
@@ -33,7 +34,7 @@ module Bench
       File.join(home, "bin", name)
     end
 
-    # The command of an empty gem: the cost of RubyGems.
+    # Returns the path of an empty gem's command, which costs only the time of RubyGems.
     def empty_command
       folder = folder("empty")
       File.write(File.join(folder("empty/exe"), "empty"), "#!/usr/bin/env ruby\n")
@@ -48,7 +49,7 @@ module Bench
       command("empty", from: folder)
     end
 
-    # A folder for their output.
+    # Makes and returns a folder for the commands' output.
     def folder(name) = File.join(@folder, name).tap { |path| FileUtils.mkdir_p(path, mode: 0o700) }
 
     private

@@ -6,13 +6,13 @@ require_relative "bench"
 require_relative "pinning"
 
 module Bench
-  # A slow way to the server: a TCP relay in a process of its own, which delays the bytes in both
+  # A slow link to the server: a TCP relay in its own process, which delays the bytes in both
   # directions (link_process.rb).
   class Link
-    LEAST = 10    # PINGs
-    PINGING = 0.5 # seconds, if that many come in less
+    LEAST = 10    # PINGs at least
+    PINGING = 0.5 # seconds of PINGs at least
 
-    # core: of the relay.
+    # core: the core of the relay's process.
     def self.open(address, core)
       link = new(address, core)
       yield link
@@ -30,11 +30,11 @@ module Bench
       @own = round_trip
     end
 
-    # The server at the other end. Its Unix socket is not slowed down.
+    # The address of the server behind the relay. Its Unix socket is not slowed down.
     def address = Address.new(@port, @socket)
 
-    # Sets the round trip, the relay's own time included, which is the least that it can be.
-    # Returns what a PING takes then; milliseconds.
+    # Sets the duration of a round trip in milliseconds. It includes the relay's own time, and
+    # cannot be shorter than that.
     def round_trip=(milliseconds)
       @io.puts([((milliseconds - @own) * 1e6 / 2).to_i, 0].max)
       @io.gets

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# The process of a link: `link_process.rb UPSTREAM_PORT`. Accepts TCP connections on a port of its
-# own, connects each onward, and passes the bytes both ways, each a set time after it came in.
-# Prints the port. Then each line on its standard input sets the delay of one direction in
-# nanoseconds, and gets an empty line as its answer.
+# The process of a link: `link_process.rb UPSTREAM_PORT`. It accepts TCP connections on its own
+# port, connects each to the upstream port, and forwards the bytes in both directions after a
+# delay. It prints its port. Then each line on its standard input sets the delay of one direction
+# in nanoseconds. It answers each line with an empty line.
 
 require "socket"
 
 module Bench
   class LinkProcess
     CHUNK = 65_536
-    SPIN = 60_000 # nanoseconds: a sleep oversleeps by about that much
+    SPIN = 60_000 # nanoseconds by which a sleep may last too long
 
     def initialize(upstream)
       @upstream = upstream
@@ -38,8 +38,8 @@ module Bench
       client.close
     end
 
-    # One thread reads and one writes, so that a chunk does not wait for the delay of the one before
-    # it.
+    # One thread reads and another one writes, so that a chunk does not wait for the delay of the
+    # previous chunk.
     def pump(from, to)
       chunks = Queue.new
       Thread.new do

@@ -4,8 +4,8 @@ require_relative "bench"
 require_relative "runner"
 
 module Bench
-  # The result of one contestant in one placement. `rounds` are the answers to each measured slice;
-  # `floor` is the Result of its reference.
+  # The result of one contestant in one placement. `rounds` has the answer to each measured slice.
+  # `floor` is the Result of the reference.
   class Result
     attr_reader :contestant, :rounds, :versions
     attr_accessor :floor, :objects, :commands, :growth
@@ -51,12 +51,13 @@ module Bench
     end
   end
 
-  # Measures contestants side by side: all their processes are ready, and take short slices in turn.
+  # Measures contestants side by side. All their processes run, and take turns in short slices.
   class Measuring
     WARM_UP = 0.5      # seconds, once per process
-    SLICE_WARM_UP = 0.03 # seconds, before each slice: the others have emptied the caches
-    COUNTED = 1_000    # pairs for objects and commands
-    SETTLING = 100_000 # pairs before memory is looked at the first time
+    # seconds before each slice, because the other processes have emptied the caches
+    SLICE_WARM_UP = 0.03
+    COUNTED = 1_000    # pairs in which objects and commands are counted
+    SETTLING = 100_000 # pairs before the first look at the memory
     MILLION = 1_000_000
 
     def initialize(server, contestants, floor_program, options)
@@ -66,7 +67,7 @@ module Bench
       @options = options
     end
 
-    # Yields progress messages, returns a Result for each contestant.
+    # Yields progress messages, and returns a Result for each contestant.
     def run(placement, million: false, &progress)
       runners = []
       @contestants.each do |contestant|
@@ -90,7 +91,8 @@ module Bench
       order.each { |runner| runner.time(WARM_UP, 0.01) }
       @options.rounds.times do |round|
         yield "round #{round + 1} of #{@options.rounds}"
-        # Each round has another order, so that no contestant always follows the same one.
+        # Each round has a different order, so that a contestant does not always follow the same
+        # one.
         order
           .rotate(round)
           .each { |runner| results[runner].rounds << runner.time(SLICE_WARM_UP, @options.seconds) }

@@ -21,8 +21,8 @@ module Bench
                 :huge,
                 :record
 
-    CONTEST = (0.1..20.0).freeze # seconds; the last one served must not time out
-    WAITING = (0.1..9.0).freeze  # seconds; less than TTL
+    CONTEST = (0.1..20.0).freeze # seconds; the waiter that is served last must not time out
+    WAITING = (0.1..9.0).freeze  # seconds; must be less than TTL
 
     def initialize(arguments, parts)
       @known_parts = @parts = parts
@@ -38,7 +38,7 @@ module Bench
       parser.parse!(arguments.dup)
     end
 
-    # The requested contestants, and always their floors.
+    # The requested contestants, and their floors in any case.
     def pick(contestants)
       return contestants.values unless only
 

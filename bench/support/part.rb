@@ -5,13 +5,14 @@ require_relative "contender"
 require_relative "table"
 
 module Bench
-  # A target of plock, compared with the measurement. It only informs; no run fails because of it.
+  # Compares a target of plock with the measurement. A missed target is reported, and fails no
+  # run.
   Check = Struct.new(:what, :found, :reached) do
     def to_s = "- #{reached ? "reached" : "MISSED "}  #{what}: #{found}"
   end
 
-  # The result of a part in one placement. results: rows of the table, each with a to_h. plots: nil,
-  # or pictures as Plots draws them.
+  # The result of a part in one placement. results: the rows of the table, each with a to_h.
+  # plots: pictures in the form that Plots draws, or nil.
   Finding =
     Struct.new(
       :part, :placement, :title, :columns, :results, :checks, :versions, :plots, keyword_init: true
@@ -25,13 +26,13 @@ module Bench
         }.compact
     end
 
-  # A part of the benchmark: one question about some contestants. A subclass has a NAME and a TITLE.
-  # It measures in `measure(placement, &progress)`, and shows the results in `columns(results)` and
-  # `checks(results, placement)`.
+  # A part of the benchmark answers one question about some contestants. A subclass has a NAME and
+  # a TITLE. It measures in `measure(placement, &progress)`, and shows the results in
+  # `columns(results)` and `checks(results, placement)`.
   class Part
-    FAMILY = :lock # of the contestants
+    FAMILY = :lock # the family of the contestants
 
-    # missing: the contestants that could not be measured, with the reasons.
+    # missing: the contestants that could not be measured, and why.
     def initialize(server, contestants, options, missing)
       @server = server
       @contestants = contestants.select { |one| one.family == self.class::FAMILY }
@@ -40,7 +41,8 @@ module Bench
       @versions = {}
     end
 
-    # True: in each placement; false: only in the first, because it makes no difference.
+    # Does the part run in each placement? If not, it runs only in the first, because the
+    # placement makes no difference.
     def everywhere? = true
 
     # Returns a Finding, or nil if no contestant can take part.
@@ -60,8 +62,8 @@ module Bench
 
     def contenders = @contestants.select(&:contender)
 
-    # Returns the block's result for each. A failed contestant is named in the report and does not
-    # end the run.
+    # Returns the block's results for all contestants. If a contestant fails, the report names it,
+    # and the run continues.
     def each_of(contestants, placement)
       contestants.flat_map { |contestant| attempt(contestant.name, placement) { yield contestant } }
     end
@@ -73,10 +75,10 @@ module Bench
       []
     end
 
-    # A failure with one key must not disturb later measurements.
+    # Returns a new key, so that a failure with one key does not disturb later measurements.
     def fresh_key = "bench:#{self.class::NAME}:#{@keys = @keys.to_i + 1}"
 
-    # Processes of the contestants, ready.
+    # Starts processes of these contestants, and yields them when they are ready.
     def start(contestants, placement, **how)
       Contender.start(contestants, @server.address, placement, **how) do |processes|
         processes.each { |process| @versions.merge!(process.versions) }

@@ -3,12 +3,13 @@
 require "etc"
 
 module Bench
-  # The cores of server and client. They matter more than any code: to wake another idle core costs
-  # more than the work itself, above all on a virtual machine.
+  # The cores of the server and the client. They matter more than any code, because waking
+  # another, idle core costs more than the work itself. This is most noticeable on a virtual
+  # machine.
   Placement = Struct.new(:name, :title, :server_core, :client_core)
 
-  # Binds processes to cores with taskset(1). Without it (macOS) there is a single placement, and
-  # the table says so.
+  # Binds processes to cores with taskset(1). Without taskset, as on macOS, there is only one
+  # placement, and the table says so.
   module Pinning
     module_function
 
@@ -18,7 +19,8 @@ module Bench
         .split(File::PATH_SEPARATOR)
         .any? { |dir| File.executable?(File.join(dir, "taskset")) }
 
-    # cores: [server, client] numbers; "one" puts both on the client's.
+    # cores: the numbers of the server's core and the client's core. "one" puts both on the
+    # client's core.
     def placements(names, cores)
       return [Placement.new("free", "not pinned (no taskset here)", nil, nil)] unless available?
 
@@ -36,7 +38,7 @@ module Bench
 
     def command(core, *words) = core ? ["taskset", "-c", core.to_s, *words] : words
 
-    # Moves a running process with all its threads.
+    # Moves a running process, with all its threads, to this core.
     def move(pid, core)
       return unless core
 

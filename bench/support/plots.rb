@@ -5,15 +5,16 @@ require "rbconfig"
 require_relative "bench"
 
 module Bench
-  # Pictures of findings. plotter.rb draws them, because the gem is in the bench's bundle.
+  # Pictures of findings. plotter.rb draws them in another process, because its gem is in the
+  # bench's bundle.
   module Plots
     FOLDER = File.join(ROOT, "plots")
     PROGRAM = File.join(__dir__, "plotter.rb")
 
     module_function
 
-    # Each plot: file (its name without the ending), title, x and y (the axes, with units), series
-    # (label => pairs of numbers above zero).
+    # Draws plots. Each has these keys: file (the name without its extension), title, x and y (the
+    # axes, with units), and series (label => pairs of numbers above zero).
     def draw(plots)
       environment = { "BUNDLE_GEMFILE" => GEMFILE, "RUBYOPT" => nil, "RUBYLIB" => nil }
       command = [RbConfig.ruby, "-rbundler/setup", PROGRAM, FOLDER]
@@ -21,7 +22,7 @@ module Bench
       $?.success? or raise Failed, "the pictures cannot be drawn: is bench/Gemfile installed?"
     end
 
-    # As Markdown, for bench/README.md.
+    # Returns the pictures as Markdown, for bench/README.md.
     def links(plots) =
       plots.map { |plot| "![#{plot[:title]}: #{plot[:y]}](plots/#{plot[:file]}.svg)" }.join("\n")
   end

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Draws pictures: `plotter.rb FOLDER`, with a JSON array of plots (plots.rb) or the file of a run
-# (bench/results) on its standard input. Runs in the bench's bundle.
+# Draws pictures: `plotter.rb FOLDER`. Its standard input is a JSON array of plots (plots.rb), or
+# the file of a run (bench/results). Runs in the bench's bundle.
 
 require "fileutils"
 require "json"
 require "SVG/Graph/Plot"
 
 module Bench
-  # A plot whose axes are logarithmic. The gem has none, so this one plots the logarithms, and
+  # A plot with logarithmic axes. The gem cannot draw one, so this class plots the logarithms, and
   # labels the decades.
   class LogPlot < SVG::Graph::Plot
     LIGHT = {
@@ -35,7 +35,7 @@ module Bench
       add_data(title: label, data: pairs.flatten.map { |value| Math.log10(value) })
     end
 
-    # The browser picks the colors by the reader's theme.
+    # The browser chooses the colors according to the reader's theme.
     def get_style = "#{super}#{colors(LIGHT)}@media (prefers-color-scheme: dark) {#{colors(DARK)}}"
 
     protected
@@ -48,13 +48,13 @@ module Bench
     def min_y_range = super.floor
     def max_y_range = [super.ceil, min_y_range + 1].max
 
-    # Half of the last label is right of the graph.
+    # Adds room for the last label, because half of it is to the right of the graph.
     def calculate_right_margin
       super
       @border_right += 20
     end
 
-    # The least, the most and the step; the gem would add a margin.
+    # Returns the least value, the greatest value and the step. The gem would add a margin.
     def x_label_range
       @x_offset = 0
       [min_x_range, [max_x_range, min_x_range + 1].max, 1]
@@ -65,7 +65,7 @@ module Bench
       [min_y_range, max_y_range, 1]
     end
 
-    # The gem's has one step more than the range.
+    # The gem's list has one step more than the range.
     def get_y_values
       least, most, @y_scale_division = y_label_range
       (least..most).to_a

@@ -3,9 +3,10 @@
 require_relative "contender"
 
 module Bench
-  # Two processes that pass one lock back and forth: while one is inside, the other asks.
+  # Two processes that pass one lock back and forth. While one is inside, the other one asks for
+  # it.
   class Relay
-    # From the moment the holder begins to leave until the waiter is in.
+    # A hand-off, from the moment at which the holder begins to leave until the waiter is inside.
     Passing = Struct.new(:from, :to, :released_ns, :asked_ns, :entered_ns, :cpu_ns) do
       def took_ns = entered_ns - released_ns
       def waited? = asked_ns < released_ns
@@ -19,7 +20,7 @@ module Bench
       @holder.entered
     end
 
-    # The block decides how long the waiter waits.
+    # Hands the lock over. The block determines how long the waiter waits.
     def pass
       @waiter.enter(@key)
       yield
@@ -33,7 +34,7 @@ module Bench
       passing
     end
 
-    # Ends the last section.
+    # The last holder leaves.
     def finish
       @holder.leave
       @holder.left

@@ -11,14 +11,16 @@ module Bench
       @leases = Array.new(count) { |i| store.acquire("bench:renewed:#{i}", ttl: TTL, renew: true) }
     end
 
-    # Nanoseconds of CPU that the process uses in that time. No subscriber adds to them.
+    # Returns the CPU time that the process uses in this time, in nanoseconds. It includes no
+    # subscriber.
     def cpu(seconds)
       before = spent
       sleep(seconds)
       spent - before
     end
 
-    # How late each renewal came, counted from the one before it; sorted nanoseconds.
+    # Returns how late each renewal was, as sorted nanoseconds. A renewal is due one period after
+    # the previous one.
     def late(seconds)
       last = {}
       late = Queue.new

@@ -8,8 +8,8 @@ require_relative "bench"
 require_relative "plots"
 
 module Bench
-  # The output of a run: tables on the terminal, a JSON file, and on request the section of
-  # bench/README.md between two marks.
+  # The output of a run: tables on the terminal, a JSON file, and on request the section between
+  # the two marks of bench/README.md.
   class Report
     README = File.join(ROOT, "README.md")
     MARKS = ["<!-- results -->", "<!-- end of results -->"].freeze
@@ -28,7 +28,7 @@ module Bench
       @findings << finding
     end
 
-    # pictures: with links to those of --record.
+    # pictures: whether to include links to the pictures that --record draws.
     def to_s(pictures: false)
       [
         facts.map { |name, text| "- #{name}: #{text}" }.join("\n"),
@@ -72,7 +72,7 @@ module Bench
       }.compact
     end
 
-    # The relevant options of the parts that ran.
+    # The relevant options of the parts that have run.
     def run
       {
         "pairs" =>
@@ -94,7 +94,7 @@ module Bench
       }.slice(*@findings.map(&:part)).map { |part, text| "#{part} #{text}" }.join("; ")
     end
 
-    # Shows other load on the machine.
+    # The load of the machine before the run.
     def load = File.exist?("/proc/loadavg") ? File.read("/proc/loadavg").split.first : nil
 
     def machine

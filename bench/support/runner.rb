@@ -3,7 +3,7 @@
 require_relative "conversation"
 
 module Bench
-  # A contestant that makes pairs: worker.rb, or floor.c.
+  # A contestant's process that makes pairs: worker.rb or floor.c.
   class Runner < Conversation
     SLOWEST_PAIR = 0.001 # seconds
 
@@ -14,7 +14,7 @@ module Bench
     def time(warm, seconds) = order("time #{warm} #{seconds}", warm + seconds)
     def count(pairs) = order("count #{pairs}", pairs * SLOWEST_PAIR)
 
-    # Bytes of resident memory; nil if the system does not report them exactly.
+    # Returns the resident memory in bytes, or nil if the system does not report it exactly.
     def resident
       path = "/proc/#{@io.pid}/smaps_rollup"
       File.exist?(path) ? Integer(File.read(path)[/^Rss:\s+(\d+) kB/, 1]) * 1024 : nil

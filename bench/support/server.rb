@@ -45,7 +45,7 @@ module Bench
       valkey ? "valkey #{valkey}" : "redis #{info[/^redis_version:(\S+)/, 1]}"
     end
 
-    # Commands that clients sent while the block ran.
+    # Returns the number of commands that clients sent while the block ran.
     def count_commands
       watch do |monitor|
         yield
@@ -53,7 +53,7 @@ module Bench
       end
     end
 
-    # Yields a Monitor. It slows the server, so the block measures no time.
+    # Yields a Monitor. It slows the server down, so do not measure time in the block.
     def watch
       UNIXSocket.open(@address.socket) do |socket|
         ask(socket, "MONITOR")
@@ -61,10 +61,10 @@ module Bench
       end
     end
 
-    # Bytes that the server uses.
+    # The memory that the server uses, in bytes.
     def memory = Integer(query("INFO", "memory")[/^used_memory:(\d+)/, 1])
 
-    # The number of other client connections.
+    # The number of client connections, without this one.
     def connections
       UNIXSocket.open(@address.socket) do |socket|
         ask(socket, "CLIENT", "SETNAME", "bench")
@@ -74,8 +74,8 @@ module Bench
       end
     end
 
-    # The commands of clients. INFO commandstats and total_commands_processed also count the calls
-    # of scripts. MONITOR marks those as coming from "lua".
+    # Reads the commands of clients from MONITOR. INFO commandstats and total_commands_processed
+    # would also count the calls that scripts make. MONITOR marks those with "lua".
     class Monitor
       LINE = /\A\+[\d.]+ \[\d+ (?<from>[^\]]+)\] "(?<name>[^"]+)"/
 
@@ -84,7 +84,7 @@ module Bench
         @query = query
       end
 
-      # Names of the commands since the beginning, or since the last call.
+      # The names of the commands since the beginning, or since the previous call.
       def commands
         mark = "mark-#{Process.pid}-#{Bench.now}"
         @query.call("ECHO", mark)
@@ -131,7 +131,7 @@ module Bench
 
     def query(*words) = UNIXSocket.open(@address.socket) { |socket| ask(socket, *words) }
 
-    # The few replies needed here: a status or a bulk string.
+    # Sends a command, and reads its reply, which must be a status or a bulk string.
     def ask(socket, *words)
       socket.write("*#{words.size}\r\n", *words.map { |word| "$#{word.bytesize}\r\n#{word}\r\n" })
       head = socket.gets or raise Failed, "the server closed the connection"

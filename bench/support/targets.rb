@@ -4,16 +4,17 @@ require_relative "part"
 require_relative "table"
 
 module Bench
-  # The targets of plock without contention.
+  # plock's targets without contention.
   class Targets
-    OF_FLOOR = { "one" => 0.80, "two" => 0.90 }.freeze # by placement
-    IN_BACKGROUND = { "two" => 1.3 }.freeze # the same of a release in the background
+    # the least share of the floor's rate, by placement
+    OF_FLOOR = { "one" => 0.80, "two" => 0.90 }.freeze
+    IN_BACKGROUND = { "two" => 1.3 }.freeze # the same for a release in the background
     P99_OF_FLOOR = 2.0
     OBJECTS = 6
     COMMANDS = 2
-    GROWTH = 1024 * 1024 # bytes over a million pairs
+    GROWTH = 1024 * 1024 # bytes of growth over a million pairs
 
-    # The columns in which no peer may be ahead, and which direction is better.
+    # The columns in which no peer may be better, and the direction that is better.
     AGAINST_PEERS = {
       "pairs/s" => %i[rate max], "p50" => %i[p50 min], "p99" => %i[p99 min],
       "objects" => %i[objects min]

@@ -7,10 +7,10 @@ require_relative "../../spec/support/sentinels"
 require_relative "pinning"
 
 module Bench
-  # One Redis, a cluster of three nodes, and three sentinels with a primary and two replicas: those
-  # of the suite. The address of them all is a file with their URLs.
+  # The servers of the test suite: one Redis, a cluster of three nodes, and three sentinels with a
+  # primary and two replicas. Their common address is a file with their URLs.
   class TopologyServers
-    FLOOR_KEY = "bench:floor" # in floor.c
+    FLOOR_KEY = "bench:floor" # the key in floor.c
 
     def self.run
       servers = new
@@ -37,7 +37,7 @@ module Bench
       )
     end
 
-    # All of them on the server's core.
+    # Moves all servers to the server's core.
     def place(placement) =
       all.each { |server| Pinning.move(server.pid, placement.server_core) }
 

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# The process of one contestant written in Ruby: `worker.rb NAME PORT SOCKET`. Obeys lines on its
-# standard input, as floor.c does, and answers each with one line of JSON:
+# The process of one contestant written in Ruby: `worker.rb NAME PORT SOCKET`. Like floor.c, it
+# reads orders from its standard input, and answers each with one line of JSON:
 #
-#   time WARM SECONDS   pairs for WARM seconds unmeasured, then for SECONDS measured
-#   count PAIRS         that many pairs, untimed; also tells how many objects Ruby allocated
+#   time WARM SECONDS   makes pairs for WARM seconds unmeasured, then for SECONDS measured
+#   count PAIRS         makes this many pairs, untimed; also answers how many objects Ruby allocated
 
 require_relative "answering"
 
@@ -12,7 +12,8 @@ module Bench
   class Worker
     include Answering
 
-    # a slice ends when they are full; more would only burden the garbage collector
+    # a slice ends when the samples are full, because more of them would only burden the garbage
+    # collector
     MAX_SAMPLES = 200_000
 
     def initialize(contestant, address)
@@ -35,8 +36,8 @@ module Bench
 
     private
 
-    # The clock is read once a pair and nothing is allocated between two readings, so the loop adds
-    # the same fraction of a microsecond to every contestant.
+    # The clock is read once for each pair, and nothing is allocated between two readings. So the
+    # loop adds the same fraction of a microsecond to each contestant.
     def time(warm, seconds)
       finish = now + (warm * 1e9).to_i
       held while now < finish

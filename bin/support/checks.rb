@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The checks of bin/test: Rake tasks, each run to its end even if others fail. A check without its
-# tools is skipped by name. The output of a failed check is repeated at the end, because a reader
-# looks there first; the very last lines name what failed, for a log that was cut.
+# The checks of bin/test. Each is a Rake task, and runs to its end even if others fail. A check
+# whose tools are missing is skipped and named. The output of a failed check is repeated at the
+# end, because a reader looks there first. The very last lines name the failures, for readers of a
+# truncated log.
 
 require "stringio"
 require "terminal-table"
@@ -10,30 +11,33 @@ require "timeout"
 require_relative "toolchain"
 
 module Checks
-  TIERS = %i[quick full nightly].freeze # each runs what those before it do
+  TIERS = %i[quick full nightly].freeze # each tier also runs the checks of the tiers before it
 
-  TIME_LIMITS_S = { quick: 1200, full: 3600, nightly: 18_000 }.freeze # a check that hangs is ended
+  # a check that runs longer is killed
+  TIME_LIMITS_S = { quick: 1200, full: 3600, nightly: 18_000 }.freeze
 
-  # Of the output of a check that failed: how many of the last lines are looked at, how many are
-  # repeated, and what at most of each.
+  # The output of a failed check: how many of its last lines are searched, how many are repeated,
+  # and the longest line that is shown.
   KEPT_LINES = 1000
   LAST_LINES = 60
   LINE_WIDTH = 300
 
-  # Lines that name an example or a program that failed, how many are shown of each check, and how
-  # many that say why.
+  # Lines that name an example or a program that failed. Then the number of reasons and of names
+  # that are shown for each check.
   NAMES_FAILURE = /\A(rspec |failed: )/.freeze
   REASONS_SHOWN = 30
   NAMES_SHOWN = 8
 
   SHOWN_WITHIN_S = 2
 
-  # The :light checks take the time in which the specs beside them wait.
+  # :light checks use the time in which the specs that run in parallel wait.
   NICE = 19
 
-  # tier: the first of TIERS that runs it. A check of another tier is left out where a later one
-  # does the same at length. beside: it may run while others do: :light ones one after the other
-  # and with less priority, beside the :shared ones, which also follow one another.
+  # tier: the first of TIERS that runs the check.
+  # until_tier: the first tier that does not run it, because another check of that tier does the
+  # same more thoroughly.
+  # beside: nil, or :shared or :light for a check that may run in parallel with others. The :shared
+  # checks run one after another. So do the :light checks, at the same time and with lower priority.
   Check = Struct.new(:task, :title, :missing, :tier, :beside, :until_tier, keyword_init: true) do
     def self.all = [*quick, *full, *nightly]
 
@@ -103,7 +107,7 @@ module Checks
       ].each { |check| check.tier = :nightly }
     end
 
-    # @return [Array<Check>] those of a tier
+    # @return [Array<Check>] the checks of a tier
     def self.of(tier)
       reached = TIERS.take(TIERS.index(tier) + 1)
       all.select { |check| reached.include?(check.tier) && !reached.include?(check.until_tier) }
@@ -113,7 +117,7 @@ module Checks
       "clang-tidy #{Toolchain::CLANG_TOOLS}" unless Toolchain.clang_tidy
     end
 
-    # @param names [Array<String>] one of them suffices; the first one is the usual one
+    # @param names [Array<String>] the possible names of a program, the usual one first
     def self.without_program(*names)
       names.first if names.none? { |name| Toolchain.which(name) }
     end
@@ -139,9 +143,9 @@ module Checks
       "#{compiler} -fsanitize=#{sanitizers}"
     end
 
-    # Sets how it went and how long that took.
+    # Runs the check, and records its outcome and its duration.
     #
-    # @param output [IO, #write] takes what the check says
+    # @param output [IO, #write] receives the check's output
     def run(output)
       start = Checks.now
       @outcome = missing ? "skipped: no #{missing}" : outcome_of_task(output)
@@ -154,17 +158,17 @@ module Checks
 
     def row = [task, title, outcome, format("%.1f s", seconds)]
 
-    # @return [Array<String>] how the output ended
+    # @return [Array<String>] the last lines of the output
     def ending = @ending || []
 
-    # @return [Array<String>] the examples and programs that failed, or the outcome if the output
-    #   names none
+    # @return [Array<String>] the failed examples and programs, or the outcome if the output names
+    #   none
     def failures
       names = ending.grep(NAMES_FAILURE).uniq.last(NAMES_SHOWN)
       names.empty? ? [outcome] : names
     end
 
-    # @return [Array<String>] the beginning of RSpec's last list of failures
+    # @return [Array<String>] the first lines of RSpec's last list of failures
     def reasons
       list = ending.drop((ending.rindex("Failures:") || ending.size) + 1)
       list.take_while { |line| !line.start_with?("Finished in ") }
@@ -186,10 +190,10 @@ module Checks
       "FAILED: cut off"
     ensure
       Process.kill(:KILL, -pid) if pid && status.nil?
-      showing&.join(SHOWN_WITHIN_S) # a process that the check left behind may hold its output open
+      showing&.join(SHOWN_WITHIN_S) # a process that the check left behind may keep its output open
     end
 
-    # Shows output as it comes: even single dots must be visible early.
+    # Writes the output as it arrives, so that even single dots are visible early.
     def show(source, output)
       @ending = []
       rest = "".b
@@ -211,7 +215,8 @@ module Checks
 
   module_function
 
-  # Runs the checks of a tier, or those of any tier whose names begin so.
+  # Runs the checks of a tier. If there are prefixes, runs only the checks whose names begin with
+  # them.
   def run(tier, prefixes)
     checks = chosen(tier, prefixes)
     together, others = checks.partition(&:beside)
@@ -233,7 +238,7 @@ module Checks
     checks.empty? ? abort("no such check; there are #{Check.all.map(&:task).join(", ")}") : checks
   end
 
-  # Shows their output when they have ended, so that it does not mix.
+  # Shows each check's output after its end, so that the outputs do not mix.
   def run_together(checks)
     mutex = Mutex.new
     threads = checks.group_by(&:beside).values.map do |lane|

@@ -5,7 +5,7 @@ require_relative "demo/given_server"
 require_relative "demo/host_store"
 require_relative "demo/report"
 
-SIGNAL_STATUS = 128 # what shells add to a signal's number
+SIGNAL_STATUS = 128 # shells add this to a signal's number
 
 begin
   url = ENV.fetch("PLOCK_URL", "")

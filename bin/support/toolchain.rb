@@ -3,25 +3,25 @@
 require "open3"
 require "tmpdir"
 
-# The tools of this machine to build and check.
+# The tools of this machine for building and checking.
 module Toolchain
   NEWEST_CLANG = 21
   OLDEST_CLANG = 13
 
   module_function
 
-  # Debian may have clang only under its numbered name.
+  # On Debian, clang may only exist under a name with its version.
   def clang
     @clang ||=
       first_of("clang", *NEWEST_CLANG.downto(OLDEST_CLANG).map { |version| "clang-#{version}" })
   end
 
-  # On macOS gcc is another name of clang: then the second check is redundant, but not wrong.
+  # On macOS, gcc is another name for clang. Then the second check is redundant, but not wrong.
   def gcc = @gcc ||= first_of("gcc", "cc")
 
   def compiler(name) = public_send(name)
 
-  # Another version of clang-format breaks some lines in other places.
+  # Other versions of clang-format break some lines at other places.
   CLANG_TOOLS = 14
 
   def clang_format = @clang_format ||= clang_tool("clang-format")
@@ -44,7 +44,7 @@ module Toolchain
       .find { |path| File.file?(path) && File.executable?(path) }
   end
 
-  # Some compilers come without the libraries of their sanitizers: only a link tells.
+  # Some compilers lack the libraries of their sanitizers, and only linking a program shows that.
   def sanitizes?(compiler, sanitizers)
     Dir.mktmpdir do |folder|
       source = File.join(folder, "probe.c")

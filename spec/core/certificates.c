@@ -37,7 +37,8 @@ static void add_extension(X509 *certificate, X509 *issuer, int kind, const char 
     X509_EXTENSION_free(extension);
 }
 
-/* Signed by the authority, or by itself where that is NULL: then it is one. */
+/* Makes a certificate that the authority signs. If authority is NULL, makes an authority, which
+ * signs its own certificate. */
 static identity make(const char *common_name, const char *names, const identity *authority,
                      long from, long to) {
     static long serial = 1;

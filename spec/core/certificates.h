@@ -11,15 +11,15 @@ typedef struct certificates {
     char other_ca[64];  /* of an authority that signed none of these */
     char named[64];     /* localhost, *.store.example */
     char addressed[64]; /* 127.0.0.1, ::1 */
-    char expired[64];   /* localhost, until yesterday */
-    char unborn[64];    /* localhost, from tomorrow */
+    char expired[64];   /* localhost, expired yesterday */
+    char unborn[64];    /* localhost, valid from tomorrow */
     char client[64];    /* for a client */
     char stranger[64];  /* for a client, signed by the other authority */
-    char locked[64];    /* the client's, its key behind a passphrase */
-    char garbage[64];   /* no PEM at all */
+    char locked[64];    /* the client's certificate, with a key that needs a passphrase */
+    char garbage[64];   /* not a PEM file */
 } certificates;
 
-/* False if they could not be made. */
+/* Returns false if the certificates could not be made. */
 bool certificates_make(certificates *made);
 void certificates_remove(const certificates *made);
 

@@ -42,7 +42,7 @@ plock_status fake_wait(void *context, const plock_interest *interest) {
     return PLOCK_OK;
 }
 
-/* --- the peers; all with the mutex held, because the worker thread talks to them, too --- */
+/* --- the peers: the caller holds the mutex, because the worker thread uses them, too --- */
 
 const char FAKE_SILENCE[] = "", FAKE_CLOSES[] = "";
 
@@ -52,7 +52,7 @@ static unsigned connections;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void wake(const fake_peer *peer) {
-    if (peer->waker >= 0) (void)!write(peer->waker, "x", 1); /* full: it is waking */
+    if (peer->waker >= 0) (void)!write(peer->waker, "x", 1); /* a full pipe is already readable */
 }
 
 static void clear(const fake_peer *peer) {
@@ -97,7 +97,7 @@ static void answer(fake_peer *peer, const char *command) {
         add_input(peer, next, strlen(next));
 }
 
-/* "SUBSCRIBE name" */
+/* The command is "SUBSCRIBE name". */
 static void confirm(fake_peer *peer, const char *command) {
     const char *name = command + sizeof "SUBSCRIBE",
                *said = fake_redis.subscribed < FAKE_ANSWERS
@@ -118,7 +118,7 @@ static bool is_greeting(const char *command) {
     return is(command, "AUTH ") || is(command, "SELECT ") || is(command, "CLIENT ");
 }
 
-/* Is it the SHA-1 or the text of the script, for one server or for a cluster? */
+/* Returns whether the word is the script's SHA-1 or text, for one server or for a cluster. */
 static bool is_script(const char *word, size_t length, plock_script_id id) {
     for (int clustered = 0; clustered < 2; clustered++) {
         const plock_script *script = plock__script_for(id, clustered);
@@ -161,7 +161,7 @@ static void add_word(char *command, const char *word, size_t length) {
                    word);
 }
 
-/* "<mark><number>\r\n" at *from; -1 while it is not whole. */
+/* Reads "<mark><number>\r\n" at *from. Returns -1 if the line is incomplete. */
 static long number(const fake_peer *peer, size_t *from, char mark) {
     const char *start = peer->out + *from, *end = memchr(start, '\n', peer->out_length - *from);
     if (!end) return -1;
@@ -170,7 +170,7 @@ static long number(const fake_peer *peer, size_t *from, char mark) {
     return strtol(start + 1, NULL, 10);
 }
 
-/* Takes the first command out of what was written, if it is whole. */
+/* Moves the first command out of the written bytes. Returns false if it is incomplete. */
 static bool take_command(fake_peer *peer, char command[FAKE_COMMAND_ROOM]) {
     size_t at = 0;
     *command = 0;
@@ -190,7 +190,7 @@ static bool take_command(fake_peer *peer, char command[FAKE_COMMAND_ROOM]) {
 static void take_commands(fake_peer *peer) {
     char command[FAKE_COMMAND_ROOM];
     while (take_command(peer, command)) {
-        if (is(command, "HELLO ")) { /* counted, and not among the commands */
+        if (is(command, "HELLO ")) { /* a HELLO is only counted */
             peer->hellos++;
             if (peer->silent_greeting)
                 answer(peer, command);
@@ -263,7 +263,8 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     memcpy(buffer, peer->in + peer->in_read, n);
     peer->in_read += n;
     if (peer->hoards && n > 0) peer->hoarded = peer->in_length;
-    const bool closing = peer->closing; /* which can be read, too */
+    /* the end of the connection keeps the descriptor readable */
+    const bool closing = peer->closing;
     if ((peer->in_read == peer->in_length || peer->hoards) && !closing) clear(peer);
     pthread_mutex_unlock(&mutex);
     *got = n;

@@ -1,9 +1,9 @@
 /* A clock that the test moves, and a store whose server the test plays.
  *
- * The n-th connection that the store makes talks to fake_peers[n]. A peer answers the greeting by
- * itself. It answers each later command with the next of its answers, as soon as the command is
- * complete. A peer without answers is silent. It confirms a SUBSCRIBE by itself. For commands of
- * the worker thread, the whole server, fake_server, can give the answers. */
+ * The n-th connection that the store makes leads to fake_peers[n]. A peer answers the greeting and
+ * SUBSCRIBE by itself. It answers each other command with the next of its answers, as soon as the
+ * command is complete. A peer without answers is silent. A test with the worker thread can set
+ * fake_redis.says, which answers for all peers. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -14,12 +14,12 @@
 
 /* --- the clock --- */
 
-void fake_clock_start(void); /* stands still, soon after the machine was started */
+void fake_clock_start(void); /* the clock stands still, soon after the machine was started */
 void fake_clock_pass(plock_ns span);
 void fake_clock_stop(void);
 
-/* A wait for plock_drive that takes no time: if nothing is ready, the clock jumps to the deadline.
- */
+/* A wait for plock_drive that takes no real time. If nothing is ready, the clock jumps to the
+ * deadline. */
 plock_status fake_wait(void *context, const plock_interest *interest);
 
 /* Returns the descriptor and events that an event loop would poll. */
@@ -37,8 +37,8 @@ enum {
 };
 
 /* Answers that are not bytes. */
-extern const char FAKE_SILENCE[]; /* none */
-extern const char FAKE_CLOSES[];  /* the connection ends */
+extern const char FAKE_SILENCE[]; /* the peer sends nothing */
+extern const char FAKE_CLOSES[];  /* the peer closes the connection */
 
 #define FAKE_REFUSED                         "*2\r\n:0\r\n:5000\r\n"
 #define FAKE_TICKET                          "1700000000000100"
@@ -58,35 +58,35 @@ extern const char FAKE_CLOSES[];  /* the connection ends */
 typedef struct fake_peer {
     /* Set by the test. */
     const char *answers[FAKE_ANSWERS];
-    /* without answers, it grants and confirms every command */
+    /* a peer that has no answers left grants and confirms every command */
     bool obliging;
-    bool silent_greeting;   /* the greeting takes from answers, too */
+    bool silent_greeting;   /* the greeting is answered from answers, too */
     unsigned connect_again; /* how many times connect returns AGAIN */
     plock_status connect_failure;
-    size_t read_chunk; /* the most bytes of one read; 0: all */
-    /* the first read empties the descriptor, as TLS does; the rest is pending */
+    size_t read_chunk; /* the most bytes of one read; 0: no limit */
+    /* The first read empties the descriptor, as TLS does. The other bytes stay in the transport. */
     bool hoards;
-    bool read_dribbles;        /* AGAIN follows each read with bytes */
-    plock_status read_failure; /* after all bytes; PLOCK_OK: AGAIN */
-    size_t write_chunk;        /* the most bytes of one write; 0: all */
-    size_t write_room;         /* the bytes it takes before AGAIN; 0: no limit */
+    bool read_dribbles;        /* each read that returns bytes is followed by AGAIN */
+    plock_status read_failure; /* returned after all bytes; PLOCK_OK: AGAIN is returned instead */
+    size_t write_chunk;        /* the most bytes of one write; 0: no limit */
+    size_t write_room;         /* how many bytes the peer accepts before AGAIN; 0: no limit */
     plock_status write_failure;
     bool looks_dead; /* alive() returns false */
-    int fd;          /* for the interest; -1 unless the test sets another */
+    int fd;          /* the descriptor in the interest; -1 unless the test sets another one */
 
-    /* Read by the test. A command is its words, with blanks between. The name of a script stands
+    /* Read by the test. A command is its words, separated by blanks. The name of a script stands
      * for its SHA-1. */
     char commands[FAKE_COMMANDS][FAKE_COMMAND_ROOM];
     unsigned command_count;
-    unsigned hellos; /* HELLO is not among the commands */
+    unsigned hellos; /* HELLO commands, which are not in commands */
     bool connected, abandoned, destroyed;
-    unsigned looks, reads; /* calls of alive() and read() */
+    unsigned looks, reads; /* how often alive() and read() were called */
 
     /* Used by the fake only. */
     char in[FAKE_IN], out[FAKE_OUT]; /* to plock, from plock */
-    unsigned orders[FAKE_COMMANDS];  /* the number of each among all the server's */
-    int waker;                       /* the other end of fd; -1: the fake has none */
-    /* hoarded: how many bytes of `out` have left the descriptor */
+    unsigned orders[FAKE_COMMANDS];  /* each command's number among all commands to the server */
+    int waker;                       /* the other end of fd; -1 if the fake did not make fd */
+    /* hoarded: how many bytes of `in` have left the descriptor */
     size_t in_length, in_read, out_length, written, hoarded;
     unsigned answered;
     bool paused, closing;
@@ -99,14 +99,17 @@ typedef struct fake_server {
     /* Set by the test. */
     const char *(*says)(
         const char *command,
-        unsigned nth); /* to the n-th of its kind ("EVALSHA acquire", from 0), before any peer's
-                        * own answers; NULL: nothing to say. With the fake's mutex held */
-    const char *subscriptions[FAKE_ANSWERS]; /* to the n-th SUBSCRIBE; NULL: it is confirmed */
-    /* Each connection has a descriptor, readable when there are bytes, for the worker thread. */
+        unsigned nth); /* Returns the answer to the n-th command of its kind ("EVALSHA acquire"),
+                          from 0, with the fake's mutex held. It precedes the peer's own answers.
+                          NULL: the peer answers. */
+    /* the answer to the n-th SUBSCRIBE; NULL: a confirmation */
+    const char *subscriptions[FAKE_ANSWERS];
+    /* If true, each connection has a descriptor that is readable when there are bytes. The worker
+     * thread needs it. */
     bool descriptors;
-    /* The fake's own. */
+    /* Used by the fake only. */
     unsigned acquires, subscribed, order;
-    fake_peer *channel; /* the newest that is subscribed */
+    fake_peer *channel; /* the peer with the newest subscription */
 } fake_server;
 
 extern fake_server fake_redis;
@@ -114,60 +117,61 @@ extern fake_server fake_redis;
 /* Connections made since the last fake_store or fake_reset. */
 unsigned fake_connections(void);
 
-/* Ends a test. It returns to the real clock, by which every deadline of the fake one has passed, so
- * background work ends soon. Then it frees everything, and checks that. NULLs are allowed. */
+/* Ends a test. It returns to the real clock, by which all deadlines on the fake clock have passed,
+ * so background work ends soon. Then it frees everything, and checks that nothing is left. NULLs
+ * are allowed. */
 void fake_end(plock_lease *lease, plock_store *store);
 
 /* Frees the notices that a test does not look at. */
 void fake_drop_notices(void);
 
-/* Waits until detached threads have freed everything, and checks that. */
+/* Waits until detached threads have freed their memory, and checks that none is left. */
 void fake_settle(void);
 
-/* Makes a store at this URL with the fake behind it, and resets all peers. NULL if there is no
- * memory. */
+/* Makes a store at this URL whose server is the fake, and resets all peers. Returns NULL if there
+ * is no memory. */
 plock_store *fake_store(const char *url);
 void fake_reset(void);
 
-/* Puts the fake behind any store. */
+/* Makes the fake the server of an existing store. */
 void fake_transport_for(plock_store *store);
 
-/* The peer sends bytes without a command. */
+/* The peer sends bytes that answer no command. */
 void fake_say(fake_peer *peer, const char *bytes, size_t length);
 
-/* As PUBLISH on the channel of this process. Returns false if there is no subscriber. */
+/* Acts as PUBLISH on this process's channel. Returns false if there is no subscriber. */
 bool fake_publish(const char *message);
-bool fake_publish_within(const char *message); /* from says */
+bool fake_publish_within(const char *message); /* the same, called from says */
 /* Sends bytes on the channel. Returns false if it is not open. */
 bool fake_say_on_channel(const char *bytes, size_t length);
 bool fake_channel_is_open(void);
-/* The server confirms the SUBSCRIBE that it has not answered. */
+/* The server confirms the SUBSCRIBE that is still unanswered. */
 void fake_confirm(void);
 /* The server ends the connection of the channel. */
 void fake_cut_channel(void);
 
-/* A lease of the key "k". */
+/* Makes a lease on the key "k". */
 plock_lease *fake_lease(plock_store *store);
 
-/* Runs an operation that has begun to its end, with the fake's clock. It counts each TRY_FAILED,
- * and continues. */
+/* Drives an operation to its end on the fake clock. It counts each TRY_FAILED, and continues. */
 plock_status fake_finish(plock_lease *lease);
 extern _Thread_local unsigned fake_failed_tries;
 
-/* Acquires for 3 s, with one attempt or patience. */
+/* Acquires for 3 s. With wait 0, it makes one attempt. */
 plock_status fake_acquire(plock_lease *lease, plock_ns wait);
 plock_status fake_release(plock_lease *lease);
 
-/* Leaves the lease to another owner that knows its value. Does nothing if it is not held. */
+/* Leaves the lease to another owner that knows its token. Does nothing if the lease is not held. */
 void fake_leave(plock_lease *lease);
 
-/* Returns the number of commands with this beginning that all peers received. */
+/* Returns how many received commands begin with these words, on all peers together. */
 unsigned fake_commands_like(const char *beginning);
 
-/* Copies the n-th of them, from 0, in the order of their arrival. Returns "" if there is none. */
+/* Copies the n-th of those commands, from 0, in the order of their arrival. Returns "" if there are
+ * fewer. */
 const char *fake_command(const char *beginning, unsigned nth, char command[FAKE_COMMAND_ROOM]);
 
-/* Copies the word at this place of a command, from 0. Returns "" if there is none. */
+/* Copies the command's word at this place, from 0. Returns "" if there is none. */
 const char *fake_word(const char *command, unsigned place, char word[FAKE_COMMAND_ROOM]);
 
 #endif

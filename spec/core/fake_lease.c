@@ -1,4 +1,5 @@
-/* Leases and stores of the tests: how they are used, and that nothing is left of them. */
+/* The fake's functions for leases and stores: running operations, reading commands, and ending a
+ * test. */
 #include "fake.h"
 
 #include "base/memory.h"

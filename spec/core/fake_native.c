@@ -35,7 +35,7 @@ const char *fake_refuses_untold(const char *command, unsigned nth) {
     return answer && fake_queues(command) ? FAKE_PLACE(5000, 0, FAKE_TICKET, 0) : answer;
 }
 
-/* --- waiting for the thread --- */
+/* --- waiting for the worker thread --- */
 
 void fake_await(const char *beginning, unsigned count) {
     for (unsigned rounds = 0; fake_commands_like(beginning) < count && test_patient(&rounds);)
@@ -98,7 +98,8 @@ static void nudge_ends(plock_job *job) {
     atomic_fetch_add(&nudges, 1);
 }
 
-/* Three rounds: one sees the time, one has a waiter look, and one reads the answer. */
+/* It takes three rounds: the worker thread sees the time, has a waiter look, and reads the answer.
+ */
 void fake_nudge(void) {
     static plock_job job;
     for (int i = 0; i < 3; i++) {
@@ -116,7 +117,7 @@ void fake_native_pass(plock_ns span) {
     fake_nudge();
 }
 
-/* --- what the server got, and says --- */
+/* --- the commands to the server, and its messages --- */
 
 const char *fake_value(unsigned nth, char value[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];

@@ -1,4 +1,4 @@
-/* Leases that the worker thread watches, on the fake's server, and the notices about them. */
+/* Leases that the worker thread watches on the fake server, and the notices about them. */
 #ifndef FAKE_WATCH_H
 #define FAKE_WATCH_H
 
@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* The server's answer to every later command of this kind; NULL: success. */
+/* The server's answer to every later command of this kind. NULL: the command succeeds. */
 extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check,
     *_Atomic fake_to_adopt;
 
@@ -16,17 +16,17 @@ plock_store *fake_watching_store(void);
 /* Acquires the lease without letting time pass. */
 plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The same for the first lease of a store. The channel has just opened, so the lease is checked
- * once. */
+/* The same as fake_hold, for the first lease of a store. The channel has just opened, so the lease
+ * is checked once. */
 void fake_watch(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The server answers the n-th command with this beginning, from 0, after a silence. */
+/* The server, which has been silent, answers the n-th command with this beginning, from 0. */
 void fake_answer(const char *beginning, unsigned nth, const char *answer);
 
-/* Until when a lease is valid whose request left at this time. */
+/* Returns the end of a lease's validity if its request left at asked_at. */
 plock_ns fake_reliable(plock_ns asked_at, plock_ns ttl);
 
-/* Waits for a notice and checks that it is this one. */
+/* Waits for the next notice, and checks its kind and its lease. */
 void fake_await_notice(plock_notice_kind kind, const plock_lease *lease);
 
 /* Checks that there is no notice after the worker thread has done all that is due. */

@@ -16,11 +16,11 @@ void local_begin(void) {
     (void)snprintf(path, sizeof path, "%s/locks", folder);
 }
 
-/* TSan takes a thread that has ended and was not joined for leaked: at the process's end, and in a
- * child that was forked since. And a thread that ends or begins is in ASan's allocator (test.h),
- * outside the steps that a fork waits for. */
+/* TSan reports an ended thread that was not joined as a leak, in this process and in children that
+ * are forked later. And a thread that begins or ends uses ASan's allocator (test.h) outside a step,
+ * so a fork does not wait for it. */
 static void join_thread(void) {
-    enum { ROUNDS = 3 }; /* a job that is submitted while a thread ends starts another thread */
+    enum { ROUNDS = 3 }; /* each job that is submitted while a thread ends starts another thread */
     for (int i = 0; i < ROUNDS && (TEST_TSAN || TEST_ASAN); i++)
         plock_drain(plock_now() + PLOCK_SECOND);
 }

@@ -7,21 +7,22 @@
 
 enum { LOOPBACK_PORT_ROOM = 6 };
 
-/* A listener on a free port of this address ("127.0.0.1", "::1"). Writes the port to port. -1 if
- * the machine has no such address. */
+/* Listens on a free port of this address ("127.0.0.1", "::1"), and writes the port to port. Returns
+ * -1 if the machine has no such address. */
 int loopback_listen(const char *address, int backlog, char port[LOOPBACK_PORT_ROOM]);
 int loopback_listen_unix(const char *path, int backlog);
 
-/* A port without a listener. */
+/* Finds a port on which no server listens. */
 void loopback_free_port(char port[LOOPBACK_PORT_ROOM]);
 
-/* The next connection, blocking or not; waits for it. -1 after 10 s. */
+/* Waits for the next connection, and returns its descriptor, blocking or not. Returns -1 after 10
+ * s. */
 int loopback_accept(int listener, bool blocking);
 
-/* Closes with a reset instead of an end. */
+/* Closes the connection with a reset. */
 void loopback_reset(int fd);
 
-/* Returns true if the descriptor has something to read, or its end, within 10 s. */
+/* Returns true if the descriptor has bytes to read, or has reached its end, within 10 s. */
 bool loopback_readable(int fd);
 
 #endif

@@ -21,7 +21,7 @@ static inline void end(void) {
     fake_end(lease, store);
 }
 
-/* Waits for that many renewals in all. */
+/* Waits until this many renewals have been sent since the test began. */
 static inline void renewals(unsigned count) { fake_await("EVALSHA extend", count); }
 
 /* Lets time pass in small steps, so that the worker thread can act after each. */
@@ -29,8 +29,8 @@ static inline void pass(plock_ns span, plock_ns by) {
     for (plock_ns passed = 0; passed < span; passed += by) fake_native_pass(by);
 }
 
-/* The lease waits in the queue behind another one. It is granted when that one is released, before
- * its own thread sees it. */
+/* The lease waits in the queue behind the first one. When the first one is released, the lease is
+ * granted, but its own thread has not seen the grant yet. */
 static inline void grant_unseen(plock_lease *first, const plock_acquire_options *patience) {
     atomic_store(&fake_to_acquire, FAKE_QUEUED);
     CHECK_STATUS(plock_lease_acquire(lease, patience), PLOCK_OK);

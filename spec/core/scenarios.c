@@ -20,7 +20,7 @@ static plock_status acquire_and_release(plock_store *store, plock_lease *lease) 
     return status ? status : fake_release(lease);
 }
 
-/* --- what is made before anything is sent --- */
+/* --- memory that is allocated before the first request --- */
 
 static plock_status make_config(plock_store *store, plock_lease *lease) {
     static const char *const OPTIONS[][2] = {
@@ -36,9 +36,9 @@ static plock_status make_config(plock_store *store, plock_lease *lease) {
     for (unsigned i = 0; !status && i < sizeof OPTIONS / sizeof *OPTIONS; i++)
         status = plock_config_set(config, OPTIONS[i][0], OPTIONS[i][1], &error);
     CHECK_STATUS(error.status, status);
-    CHECK_LACKS(error.message, "se"); /* neither of the passwords */
+    CHECK_LACKS(error.message, "se"); /* so that the message shows neither password */
     if (config) {
-        /* can be printed even after a failure */
+        /* it can be printed even after a failure */
         CHECK_HAS(plock_config_display(config), "rediss://[::1]:7001");
         plock_config_free(config);
     } else
@@ -54,7 +54,7 @@ static plock_status open_store(plock_store *unused, plock_lease *lease) {
     (void)unused, (void)lease;
     plock_status status = plock_config_new(&config, "redis://h", &error);
     if (status) return status;
-    /* takes the config over, also where it fails */
+    /* plock_store_open owns the config from here on, even if it fails */
     status = plock_store_open(&store, config, &error);
     if (status) return status;
     status = plock_lease_new(&made, store, "key", 3);
@@ -82,7 +82,7 @@ static void replica_confirms(void) {
     fake_peers[0].answers[2] = FAKE_DONE;
 }
 
-static atomic_bool released; /* the lock that is waited for */
+static atomic_bool released; /* whether the lock that the waiter wants is free */
 
 static const char *refuse_until_released(const char *command, unsigned nth) {
     return atomic_load(&released) ? NULL : fake_refuses(command, nth);
@@ -96,8 +96,8 @@ static void lock_is_held_for_a_while(void) {
 
 static unsigned newest_acquire(void) { return fake_commands_like("EVALSHA acquire") - 1; }
 
-/* When a waiter queues, the lock is released, and each waiter that queues later is told. A waiter
- * may return after a failure. */
+/* When the waiter queues, the lock is released. From then on the test sends a waiter its turn each
+ * time it queues, because a failure may make it queue again. */
 static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_interest interest;
@@ -159,7 +159,7 @@ static plock_status extend(plock_store *store, plock_lease *lease) {
     return status ? status : fake_release(lease);
 }
 
-/* The background release needs a thread. If there is none, the lease expires. */
+/* The background release needs a worker thread. If none can be started, the lease expires. */
 static const char *oblige_groups(const char *command, unsigned nth) {
     (void)nth;
     if (!strncmp(command, "EVALSHA acquire_all", 19)) return "*2\r\n" FAKE_HELD FAKE_HELD;
@@ -168,7 +168,7 @@ static const char *oblige_groups(const char *command, unsigned nth) {
 
 static void groups_are_obliged(void) { fake_redis.says = oblige_groups; }
 
-/* With a second lease beside the one that is given. */
+/* Acquires the given lease and a second one as a group. */
 static plock_status acquire_a_group(plock_store *store, plock_lease *lease) {
     plock_lease *both[2] = {lease, NULL};
     plock_group *group = NULL;
@@ -206,7 +206,7 @@ static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease
     status = plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND});
     CHECK_STATUS(status, PLOCK_OK);
     status = plock_lease_step(other, &interest);
-    /* it has the only connection; the waiter is woken when there is room */
+    /* the other lease has the only connection, and the waiter is woken when it comes back */
     if (status == PLOCK_AGAIN) {
         CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                      PLOCK_OK);
@@ -238,7 +238,7 @@ static plock_status look_up_and_connect(plock_store *unused, plock_lease *lease)
     (void)snprintf(url, sizeof url, "redis://store.example:%s?attempt_timeout=5&connect_timeout=5",
                    port);
     plock__replace_name_service(everything_is_here);
-    fake_clock_stop(); /* the thread of the lookup takes real time */
+    fake_clock_stop(); /* the lookup's thread takes real time */
     plock_status status = plock_config_new(&config, url, &error);
     if (!status) status = plock_store_open(&store, config, &error);
     if (status) return status;
@@ -280,19 +280,20 @@ const scenario SCENARIOS[] = {
 };
 const unsigned SCENARIO_COUNT = sizeof SCENARIOS / sizeof *SCENARIOS;
 
-/* By the real clock all deadlines of the fake one have passed. */
+/* On the real clock, all deadlines of the fake clock have passed. */
 static void end_background(void) {
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* As if nothing had been; an owner that was brought has one attempt. */
+/* Acquires as if nothing had failed. An owner that the caller brought has only one attempt. */
 static plock_status acquire_again(plock_lease *lease) {
     const plock_status status = fake_acquire(lease, WAIT);
     return status == PLOCK_MISUSE ? fake_acquire(lease, 0) : status;
 }
 
-/* The n-th time. False when nothing was left to fail. */
+/* Runs the scenario with the n-th allocation failing. Returns false if there were fewer
+ * allocations. */
 static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
     enum { TEXT = 128 };
     char what[TEXT];
@@ -313,8 +314,8 @@ static bool starve_once(const scenario *s, scenario_arm *arm, unsigned long n) {
     fake_clock_start();
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     fake_redis.says = NULL;
-    /* If the worker thread read the real clock meanwhile, a lease that is renewed has expired, and
-     * it has told so. */
+    /* If the worker thread read the real clock meanwhile, a renewed lease has expired, and its loss
+     * has been reported. */
     if (plock_lease_held(lease) && plock_lease_lost(lease)) (void)fake_release(lease);
     if (!plock_lease_valid(lease)) CHECK_STATUS(acquire_again(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));

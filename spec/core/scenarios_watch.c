@@ -14,7 +14,8 @@ static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched 
 
 /* --- the server --- */
 
-static atomic_bool held, broken; /* held by another owner, and then free */
+/* held: another owner holds the lock, until the test sets it to false */
+static atomic_bool held, broken;
 
 static bool is(const char *command, const char *beginning) {
     return !strncmp(command, beginning, strlen(beginning));
@@ -42,7 +43,7 @@ static void lock_is_held(void) {
 
 /* --- what happens in the background --- */
 
-/* Whatever was missing: a lease that is held is renewed as long as that is wanted. */
+/* Checks that a held lease is still renewed, whichever allocation failed. */
 static void check_renewed(plock_lease *lease) {
     const plock_ns until = plock_lease_valid_until(lease) + TTL;
     for (unsigned rounds = 0; plock_lease_valid_until(lease) < until && plock_lease_valid(lease) &&
@@ -51,8 +52,7 @@ static void check_renewed(plock_lease *lease) {
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
 }
 
-/* And one that is broken is found to be, as soon as that can be said, long before its time is over.
- */
+/* Checks that a broken lease is found lost soon after the break, long before it expires. */
 static void check_found_lost(plock_lease *lease) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     const plock_ns began = plock_now();
@@ -60,7 +60,8 @@ static void check_found_lost(plock_lease *lease) {
                    fake_value(fake_commands_like("EVALSHA acquire") - 1, value));
     atomic_store(&broken, true);
     for (unsigned rounds = 0; !plock_lease_lost(lease) && test_patient(&rounds);) {
-        (void)fake_publish(message); /* the channel may have to be opened again */
+        /* published again and again, because the channel may have to reopen */
+        (void)fake_publish(message);
         fake_native_pass(20 * PLOCK_MILLISECOND);
     }
     CHECK(plock_lease_lost(lease));
@@ -104,12 +105,13 @@ static plock_status adopt(plock_store *store, plock_lease *unused) {
     status = plock_lease_adopt(lease, "me", 2, &RENEWED);
     if (!status) status = fake_await_end(lease);
     if (!status) check_renewed(lease);
-    plock_lease_abandon(lease); /* it is still held: that is told, if there is memory for it */
+    /* the lease is still held, so a notice reports that, if there is memory for one */
+    plock_lease_abandon(lease);
     fake_drop_notices();
     return status;
 }
 
-/* Each time that the waiter has queued, the server tells it that it is its turn. */
+/* Each time the waiter has queued, the server publishes its turn. */
 static plock_status wait_and_renew(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM];
     plock_interest interest;

@@ -5,7 +5,7 @@
 #include "net/transport.h"
 
 typedef struct socket_pair {
-    int listener, peer; /* peer -1: the test has closed it */
+    int listener, peer; /* peer is -1 after the test has closed it */
     plock_config *config;
     plock_resolver resolver;
     plock_transport *transport;

@@ -25,11 +25,11 @@
 #define CHECK_STATUS(actual, expected)                                                             \
     test_status((actual), (expected), #actual, __FILE__, __LINE__)
 
-/* Check that the text contains the part, or does not. */
+/* Check that the text contains the part, or that it does not. */
 #define CHECK_HAS(actual, part)   test_has((actual), (part), true, #actual, __FILE__, __LINE__)
 #define CHECK_LACKS(actual, part) test_has((actual), (part), false, #actual, __FILE__, __LINE__)
 
-/* All of these return whether the check held. */
+/* Each of these functions returns whether the check held. */
 bool test_check(bool held, const char *what, const char *file, int line);
 bool test_int(long long actual, long long expected, const char *what, const char *file, int line);
 bool test_text(const char *actual, const char *expected, const char *what, const char *file,
@@ -42,10 +42,10 @@ bool test_has(const char *actual, const char *part, bool wanted, const char *wha
 void test_begin(const char *test);
 int test_end(const char *subject);
 
-/* Reports which part of the subject cannot be tested here, and why. */
+/* Reports the part of the subject that cannot be tested on this machine, and the reason. */
 void test_skip(const char *what, const char *why);
 
-/* TSan ends a child that starts a thread where its parent had one. */
+/* TSan ends a forked child that starts a thread if its parent had threads. */
 #if defined(__SANITIZE_THREAD__)
 #define TEST_TSAN 1
 #elif defined(__has_feature)
@@ -57,8 +57,8 @@ void test_skip(const char *what, const char *why);
 #define TEST_TSAN 0
 #endif
 
-/* ASan's allocator does not survive a fork beside a thread that is just in it: another thread of
- * the child may wait for that one for good. */
+/* If a thread is inside ASan's allocator during a fork, the allocator stays locked in the child. A
+ * thread of the child may then wait for it forever. */
 #if defined(__SANITIZE_ADDRESS__)
 #define TEST_ASAN 1
 #elif defined(__has_feature)
@@ -70,13 +70,14 @@ void test_skip(const char *what, const char *why);
 #define TEST_ASAN 0
 #endif
 
-/* Runs the body in a forked child, and waits for it. A check that fails there fails here. */
+/* Runs the body in a forked child, and waits for it. A failed check in the child also fails in this
+ * process. */
 void test_in_child(void (*body)(void *), void *context);
 
-/* Descriptors of this process that are open. */
+/* Returns the number of open descriptors of this process. */
 int test_open_descriptors(void);
 
-/* Sleeps for a moment in a loop that polls a condition. Returns false after 10 s. */
+/* For loops that poll a condition: sleeps for a moment. Returns false after 10 s in all. */
 bool test_patient(unsigned *rounds);
 
 #endif

@@ -43,7 +43,7 @@ static void check_text(size_t place, const char *expected) {
     CHECK(part.length == strlen(expected) && !memcmp(part.text, expected, part.length));
 }
 
-/* --- questions and answers --- */
+/* --- requests and answers --- */
 
 static void it_asks_on_a_connection_of_its_own_with_our_name(void) {
     begin("redis://ali:sesame@h/3?pool_size=1");
@@ -54,7 +54,7 @@ static void it_asks_on_a_connection_of_its_own_with_our_name(void) {
     CHECK_STATUS(ask(2, INFO), PLOCK_OK);
     check_text(0, "hello");
     CHECK_INT(fake_connections(), 1);
-    CHECK_INT(store->node.pool.open, 0); /* the pool's one place is free */
+    CHECK_INT(store->node.pool.open, 0); /* the session's connection takes no place in the pool */
     CHECK_TEXT(fake_peers[0].commands[0], "AUTH ali sesame");
     CHECK_TEXT(fake_peers[0].commands[1], "SELECT 3");
     CHECK_TEXT(fake_peers[0].commands[3], "PING");
@@ -81,7 +81,7 @@ static void an_answer_has_its_parts_in_the_order_in_which_they_are_read(void) {
     end();
 }
 
-/* The map of a cluster, for example. */
+/* One such answer is the map of a cluster. */
 static void a_node_of_a_cluster_may_give_a_long_answer(void) {
     enum { NUMBERS = 5000 };
     static char answer[16 + NUMBERS * 4];
@@ -115,7 +115,7 @@ static void what_the_server_calls_an_error_is_one_and_the_connection_stays(void)
     end();
 }
 
-/* --- what fails --- */
+/* --- failures --- */
 
 static void one_that_is_silent_or_gone_is_not_asked_again_on_the_same_connection(void) {
     static const char *const ANSWERS[] = {FAKE_SILENCE, FAKE_CLOSES, "?\r\n", "*300\r\n"};
@@ -181,7 +181,7 @@ static void questions_that_cannot_be_are_refused(void) {
     CHECK_STATUS(plock_admin_session_ask(admin_session, 0, words), PLOCK_MISUSE);
     CHECK_STATUS(plock_admin_session_ask(admin_session, PLOCK_QUESTION_WORDS + 1, words),
                  PLOCK_MISUSE);
-    /* nothing was asked */
+    /* no request has been made */
     CHECK_STATUS(plock_admin_session_step(admin_session, &interest), PLOCK_MISUSE);
     CHECK_INT(fake_connections(), 0);
     end();

@@ -1,4 +1,4 @@
-/* A wait for an answer looks for it for a moment before it sleeps, if that is worth it. */
+/* A thread that waits for an answer polls for a moment before it sleeps, if that is worthwhile. */
 #include "test.h"
 
 #include "runtime/busy_poll.h"
@@ -9,7 +9,8 @@
 
 static plock__answers answers;
 static plock_ns moment, at_each_look;
-static unsigned looks, comes_at; /* the look that finds the answer; 0: none */
+/* comes_at: the look that finds the answer, from 1; 0: none finds it */
+static unsigned looks, comes_at;
 
 static plock_ns time_of_test(void) { return moment; }
 
@@ -19,7 +20,7 @@ static bool look(void *context) {
     return ++looks == comes_at;
 }
 
-/* Returns how often it looked. */
+/* Returns how often the function looked. */
 static unsigned wait_for_answer(unsigned comes, bool finds) {
     looks = 0;
     comes_at = comes;
@@ -71,7 +72,7 @@ static void once_it_helps_all_waits_poll_again(void) {
     CHECK_INT(wait_for_answer(1, true), 1);
 }
 
-/* The thread did not have its processor meanwhile. */
+/* A late answer means that the thread did not have its processor meanwhile. */
 static void an_answer_that_was_found_late_is_no_reason_to_poll_again(void) {
     begin(1);
     at_each_look = PLOCK_MILLISECOND;
@@ -109,7 +110,7 @@ static void the_threads_are_counted_on_linux(void) {
     char text[128] = "";
     const bool told = file && fgets(text, sizeof text, file) && !strstr(text, " 0/");
     if (file) CHECK(fclose(file) == 0);
-    if (told) CHECK(plock__running_threads() >= 1); /* this one */
+    if (told) CHECK(plock__running_threads() >= 1); /* at least this thread is running */
 #else
     CHECK_INT(plock__running_threads(), 0);
 #endif

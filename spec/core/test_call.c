@@ -1,5 +1,5 @@
-/* Calls: each runs one script once, on a connection of the pool or a new one, and loads the script
- * if the server does not know it. */
+/* A call runs one script once, on a pooled or a new connection. It loads the script if the server
+ * does not know it. */
 #include "fake.h"
 #include "test.h"
 
@@ -37,7 +37,7 @@ static void start(const plock_request *request) {
 
 static plock_status step(void) { return plock__call_step(&call, &value, &interest, &error); }
 
-/* A whole call that succeeds. */
+/* Makes a call that succeeds. */
 static void call_once(void) {
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_OK);
@@ -68,7 +68,8 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     start(&RELEASE);
-    fake_peers[0].read_chunk = 1; /* so that loading and calling leave together */
+    /* the loading and the call were sent together, so AGAIN separates their answers */
+    fake_peers[0].read_chunk = 1;
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK_INT(fake_peers[0].command_count, 4);
     CHECK_TEXT(fake_peers[0].commands[2], "SCRIPT LOAD release");
@@ -83,7 +84,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     end();
 }
 
-/* However quickly: nothing has failed. */
+/* Loading is quick and expected, so no failure is reported. */
 static void a_script_loaded_meanwhile_is_no_failure(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
@@ -106,7 +107,7 @@ static void it_is_loaded_only_once(void) {
     CHECK_STATUS(step(), PLOCK_NOSCRIPT);
     CHECK_INT(fake_peers[0].command_count, 4);
     CHECK_INT(call.state, PLOCK__CALL_NONE);
-    CHECK(!fake_peers[0].destroyed); /* all was answered */
+    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
     end();
 }
 
@@ -118,7 +119,7 @@ static void loading_may_be_refused(void) {
     fake_peers[0].answers[2] = FAKE_NOSCRIPT;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_NOPERM);
-    CHECK(!fake_peers[0].destroyed); /* all was answered */
+    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
     end();
 }
 
@@ -173,11 +174,11 @@ static void make_two_idle(void) {
     plock__call_begin(&other, &store->node, &RELEASE, plock_now() + PLOCK_SECOND);
     CHECK_STATUS(plock__call_step(&other, &value, &interest, &error), PLOCK_OK);
     plock__call_finish(&other);
-    plock__call_finish(&call); /* peer 0 is the next to be used */
+    plock__call_finish(&call); /* now peer 0 is the next to be used */
     CHECK_INT(fake_connections(), 2);
 }
 
-/* The address may point elsewhere by now, and what is idle still leads to the old place. */
+/* The name may lead to another address now, and idle connections still lead to the old one. */
 static void a_replicas_answer_makes_all_connections_new(void) {
     begin("redis://h");
     make_two_idle();
@@ -228,7 +229,7 @@ static void a_silent_server_is_waited_for_until_the_deadline(void) {
     fake_clock_pass(1);
     CHECK_STATUS(step(), PLOCK_SILENT);
     CHECK_HAS(error.message, "the server did not answer in time");
-    CHECK(!fake_peers[0].destroyed); /* the caller may want to undo */
+    CHECK(!fake_peers[0].destroyed); /* it stays open, because the caller may want to undo */
     plock__call_cancel(&call, NULL);
     CHECK(fake_peers[0].destroyed);
     end();
@@ -268,7 +269,7 @@ static void a_greeting_without_answer_is_part_of_connecting(void) {
     CHECK_STATUS(step(), PLOCK_SILENT);
     CHECK(!plock__call_left(&call));
     plock__call_cancel(&call, &RELEASE);
-    CHECK_INT(fake_peers[0].command_count, 2); /* the greeting and no undo */
+    CHECK_INT(fake_peers[0].command_count, 2); /* the greeting only, and no undo */
     end();
 }
 
@@ -291,22 +292,22 @@ static void giving_up_sends_the_undo_after_the_request(void) {
     CHECK_STATUS(step(), PLOCK_AGAIN);
     plock__call_cancel(&call, &RELEASE);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 1 k me 3000 host 1 2 - - 3000 0 5");
-    /* with its text: no answer will be read */
+    /* sent with its text, because no answer will be read */
     CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 1 k me");
     CHECK(fake_peers[0].destroyed);
     end();
 }
 
-/* What follows half a command would be taken for its other half. */
+/* The server would take bytes behind half a command for its other half. */
 static void no_undo_follows_a_request_that_has_not_left_whole(void) {
     begin("redis://h");
     fake_peers[0].connect_again = 1;
     start(&ACQUIRE);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    plock__call_cancel(&call, &RELEASE); /* not even connected */
+    plock__call_cancel(&call, &RELEASE); /* the call has not even connected */
     CHECK_INT(fake_peers[0].command_count, 0);
     start(&ACQUIRE);
-    fake_peers[1].write_room = 82; /* the greeting and some bytes */
+    fake_peers[1].write_room = 82; /* room for the greeting and some bytes of the request */
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK(plock__call_left(&call));
     fake_peers[1].write_room = 0;
@@ -321,7 +322,7 @@ static void a_claim_gets_its_connection_before_a_new_acquire(void) {
     begin("redis://h?pool_size=1");
     plock_turn turn = {0};
     plock_connection *connection = NULL;
-    /* the room for it */
+    /* takes the pool's only room, without a connection */
     CHECK_STATUS(plock__pool_take(&store->node.pool, &connection, &turn, &interest), PLOCK_OK);
     plock_request claim = ACQUIRE;
     claim.irreplaceable = true;

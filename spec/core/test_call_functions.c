@@ -88,7 +88,7 @@ static void a_library_that_cannot_be_loaded_ends_the_call(void) {
     start();
     CHECK_STATUS(step(), PLOCK_NOPERM);
     CHECK_HAS(error.message, "function|load");
-    CHECK(!fake_peers[0].destroyed); /* all was answered */
+    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
     end();
 }
 
@@ -104,7 +104,8 @@ static void an_undo_is_a_function_too(void) {
     end();
 }
 
-/* A permission that the script itself lacks is another matter. */
+/* Here the user lacks a permission that a command in the script needs, so calling functions instead
+ * would not help. */
 static void a_refusal_inside_of_a_script_changes_nothing(void) {
     begin();
     answer(0, "-ERR The user executing the script can't run this command or subcommand script: "

@@ -90,13 +90,13 @@ static void a_refusal_asks_no_replica(void) {
     end();
 }
 
-/* The limit of WAIT ends before the call, even if the server is 100 ms late with it. */
+/* The timeout of WAIT ends before the call's deadline, even if the server answers 100 ms late. */
 static void wait_ends_before_the_call(void) {
     static const struct {
         plock_ns budget;
         const char *wait;
     } TIMES[] = {{400 * PLOCK_MILLISECOND, "WAIT 2 290"},
-                 {PLOCK_SECOND, "WAIT 2 390"}, /* command_timeout */
+                 {PLOCK_SECOND, "WAIT 2 390"}, /* command_timeout is the limit */
                  {30 * PLOCK_MILLISECOND, "WAIT 2 15"},
                  {PLOCK_MILLISECOND, "WAIT 2 1"}};
     for (size_t i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
@@ -118,7 +118,7 @@ static void silence_means_too_few_and_closes_the_connection(void) {
     fake_clock_pass(PLOCK_SECOND / 5);
     CHECK_STATUS(step(), PLOCK_UNREPLICATED);
     CHECK_HAS(error.message, "fewer than 2 replicas confirmed the lease in time");
-    CHECK(fake_peers[0].destroyed); /* its answer may still come */
+    CHECK(fake_peers[0].destroyed); /* an answer may still arrive on it */
     end();
 }
 
@@ -138,7 +138,7 @@ static void any_other_answer_ends_the_call(void) {
         {FAKE_CLOSES, PLOCK_DISCONNECTED}};
     for (size_t i = 0; i < sizeof ANSWERS / sizeof *ANSWERS; i++) {
         CHECK_STATUS(ends_with(FAKE_HELD, ANSWERS[i].answer), ANSWERS[i].status);
-        /* the script has been carried out, whatever the answer to WAIT says */
+        /* the script was executed, whatever the answer to WAIT is */
         CHECK(plock_status_leaves_doubt(ANSWERS[i].status));
         CHECK(fake_peers[0].destroyed == (ANSWERS[i].status != PLOCK_NOPERM));
         CHECK_INT(call.state, PLOCK__CALL_NONE);
@@ -146,7 +146,7 @@ static void any_other_answer_ends_the_call(void) {
     }
 }
 
-/* A blocked connection would not execute what follows WAIT. */
+/* The server does not execute commands behind WAIT while WAIT blocks the connection. */
 static void a_cancel_sends_no_undo_behind_wait(void) {
     begin(PLOCK_SECOND / 5);
     answers(FAKE_HELD, FAKE_SILENCE);

@@ -55,7 +55,7 @@ static void check_text(plock_text text, const char *expected) {
 
 static void say(const char *bytes) { CHECK(fake_say_on_channel(bytes, strlen(bytes))); }
 
-/* The message after it is read, so this one has been skipped. */
+/* Checks that the channel reads the next message, so it has skipped the previous one. */
 static void check_still_hearing(void) {
     CHECK(fake_publish("= last k"));
     CHECK_STATUS(step(), PLOCK_OK);
@@ -71,7 +71,7 @@ static void it_subscribes_to_its_own_name_and_is_open_when_that_is_confirmed(voi
     (void)snprintf(expected, sizeof expected, "SUBSCRIBE plock:1:wake:%.16s", channel.name);
     CHECK_TEXT(fake_peers[0].commands[1], expected);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    CHECK_INT(interest.deadline, PLOCK_NEVER); /* it may be silent forever */
+    CHECK_INT(interest.deadline, PLOCK_NEVER); /* a channel may be silent forever */
     end();
 }
 
@@ -107,7 +107,7 @@ static void it_also_subscribes_with_its_tag(void) {
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK_INT(message.kind, '=');
     check_text(message.key, "k");
-    /* the slot has moved to another node */
+    /* sent when the slot moves to another node */
     say("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n");
     check_still_hearing();
     say("-ERR x\r\n");
@@ -115,7 +115,7 @@ static void it_also_subscribes_with_its_tag(void) {
     end();
 }
 
-/* An older server, a user who may not, or a slot that has moved meanwhile. */
+/* The server may be older, may refuse the command to this user, or may have given the slot away. */
 static void it_is_open_without_the_tag_if_the_server_refuses_that(void) {
     open_with_tag("-ERR unknown command 'SSUBSCRIBE'\r\n");
     check_still_hearing();
@@ -149,7 +149,7 @@ static void a_tag_that_comes_later_is_used_at_once_if_it_is_open(void) {
 
 /* --- its connection --- */
 
-/* It takes no connection from callers that acquire. */
+/* The channel takes no connection from callers that acquire. */
 static void its_connection_is_beside_the_pool(void) {
     open_channel("redis://ali:sesame@h/3?pool_size=1");
     CHECK_TEXT(fake_peers[0].commands[0], "AUTH ali sesame");
@@ -184,7 +184,7 @@ static void a_failure_to_open_is_reported_and_closes_it(void) {
         {"*2147483647\r\n", PLOCK_PROTOCOL},
         {"$2147483647\r\n", PLOCK_PROTOCOL},
         {"*3\r\n$9\r\nsubscr", PLOCK_SILENT},
-        {"+OK\r\n", PLOCK_SILENT}, /* no confirmation */
+        {"+OK\r\n", PLOCK_SILENT}, /* not a confirmation */
         {":1\r\n", PLOCK_SILENT},
         {"*0\r\n", PLOCK_SILENT},
         {"*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n", PLOCK_SILENT},
@@ -203,7 +203,7 @@ static void a_failure_to_open_is_reported_and_closes_it(void) {
         CHECK_STATUS(error.status, WAYS[i].status);
         CHECK_INT(channel.state, PLOCK__CHANNEL_CLOSED);
         CHECK(fake_peers[0].destroyed);
-        CHECK_STATUS(step(), PLOCK_OK); /* and the next attempt works */
+        CHECK_STATUS(step(), PLOCK_OK); /* the next attempt works */
         CHECK_INT(fake_connections(), 2);
         end();
     }
@@ -234,7 +234,7 @@ static void messages_of_each_kind_are_understood(void) {
         {"= token key", '=', 0, "token", "key"},
         {"! token key", '!', 0, "token", "key"},
         {"!5 token key", '!', 0, "token", "key"},
-        /* of a holder, which may have brought any value */
+        /* a caller's own token may contain any characters */
         {"!9 two words a key", '!', 0, "two words", "a key"},
         {"!3 two words a key", '!', 0, "two", "words a key"},
         {"~1000 token key", '~', 1000, "token", "key"},
@@ -255,7 +255,7 @@ static void messages_of_each_kind_are_understood(void) {
     end();
 }
 
-/* A Marshal-encoded value has bytes of all kinds; a key may, too. */
+/* A Marshal-encoded token has bytes of all kinds, and so may a key. */
 static void values_and_keys_may_hold_any_byte(void) {
     static const char TEXT[] =
         "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$13\r\n= \4\bI\"\r\n k\0\r\xff\r\n";
@@ -282,7 +282,7 @@ static void several_that_came_together_are_heard_one_by_one_without_another_read
     end();
 }
 
-/* TLS takes a whole record off the socket, which may be more than one read gives. */
+/* TLS reads a whole record from the socket, which may be more than one read returns. */
 static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_for(void) {
     enum { MESSAGES = 30, KEY = 300 }; /* more than two reads */
     char text[KEY + 16];
@@ -291,7 +291,8 @@ static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_fo
     plock__begin_step();
     plock__channel_close(&channel, &store->node);
     plock__end_step();
-    CHECK_STATUS(step(), PLOCK_OK); /* subscribed again, on a connection with a descriptor */
+    /* the channel subscribes again, on a connection with a descriptor */
+    CHECK_STATUS(step(), PLOCK_OK);
     fake_peers[1].hoards = true;
     for (int i = 0; i < MESSAGES; i++) {
         (void)snprintf(text, sizeof text, "= t %0*d", KEY, i);
@@ -327,7 +328,7 @@ static void a_message_may_come_in_pieces(void) {
     end();
 }
 
-/* Any client may publish. */
+/* Any client may publish on the channel, so its messages may be nonsense. */
 static void nonsense_is_skipped(void) {
     static const char *const MESSAGES[] = {
         "",        " ",     "=",   "= ",     "= t",     "= t ",
@@ -384,7 +385,7 @@ static void the_cause_of_its_end_is_reported(void) {
     CHECK_STATUS(step(), PLOCK_DISCONNECTED);
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK_INT(channel.state, PLOCK__CHANNEL_OPEN);
-    /* the same name: it stands in records on the server */
+    /* the name stays the same, because records on the server contain it */
     CHECK_TEXT(fake_peers[1].commands[1], fake_peers[0].commands[1]);
     check_still_hearing();
     end();

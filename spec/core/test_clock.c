@@ -1,4 +1,4 @@
-/* Time: the real clock, the one of the tests, and the arithmetic of deadlines. */
+/* Time: the real clock, the test clock, and the arithmetic of deadlines. */
 #include "fake.h"
 #include "test.h"
 
@@ -37,8 +37,8 @@ static void a_moment_after_the_end_of_time_is_never(void) {
     CHECK_INT(plock_after(PLOCK_SECOND, -PLOCK_MILLISECOND), PLOCK_SECOND - PLOCK_MILLISECOND);
 }
 
-/* Rounded down, poll would wake before the deadline, and the loop would spin for up to a
- * millisecond. */
+/* If the timeout were rounded down, poll would return before the deadline. Then the loop would spin
+ * for up to a millisecond. */
 static void the_timeout_for_poll_is_rounded_up(void) {
     fake_clock_start();
     const plock_ns now = plock_now();

@@ -223,7 +223,8 @@ static void another_database_than_0_is_selected(void) {
     }
 }
 
-/* verify=none on a plain connection weakens nothing, so there is nothing to warn of. */
+/* A plain connection verifies nothing anyway, so verify=none weakens nothing, and no warning is
+ * needed. */
 static void only_tls_can_be_unverified(void) {
     plock_config *config = read_url("redis://localhost?verify=none");
     CHECK(!plock_config_unverified(config));

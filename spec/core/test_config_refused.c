@@ -1,4 +1,4 @@
-/* URLs that are refused: the error names the part that is wrong, and never repeats what may be a
+/* URLs that are refused. The error names the wrong part, and never repeats text that may be a
  * secret. */
 #include "test.h"
 
@@ -26,7 +26,7 @@ static void check_refused(const char *url, const char *part) {
     CHECK_HAS(error.message, part);
     CHECK_LACKS(error.message, CANARY);
     CHECK_LACKS(error.message, "hunter");
-    CHECK(strlen(error.message) < sizeof error.message - 1); /* not cut off */
+    CHECK(strlen(error.message) < sizeof error.message - 1); /* the message is not cut off */
 }
 
 static void the_part_that_is_wrong_is_named(void) {
@@ -113,8 +113,8 @@ static void the_part_that_is_wrong_is_named(void) {
         check_refused(REFUSED[i].url, REFUSED[i].part);
 }
 
-/* The commonest mistake: a password with a character that ends it, so that its rest is taken for
- * something else. */
+/* The most common mistake is a password with an unescaped character that ends it. The rest of the
+ * password is then read as another part of the URL. */
 static void an_unescaped_password_is_never_printed(void) {
     static const char *const URLS[] = {
         "redis://:" CANARY "@" CANARY "@localhost",
@@ -207,7 +207,8 @@ static void the_printed_form_has_no_secret(void) {
     }
 }
 
-/* Secrets or not: a text without end is refused, and nothing is cut off in silence. */
+/* A text that is too long is refused, whether it is a secret or not. It is never silently cut off.
+ */
 static void too_long_values_are_refused(void) {
     enum { LENGTH = 5000 };
     char *url = malloc(LENGTH + 1);

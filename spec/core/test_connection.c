@@ -16,7 +16,7 @@ static plock_connection *connection;
 static plock_error error;
 static plock_interest interest;
 
-/* A connection to fake_peers[0]; the test sets that up before it opens the connection. */
+/* Makes a connection to fake_peers[0] without opening it, so that the test can prepare the peer. */
 static void begin(const char *url) {
     store = fake_store(url);
     connection = plock__connection_new(store->config, store->node.make_transport(&store->node));
@@ -172,7 +172,7 @@ static void connecting_may_take_several_steps(void) {
     for (int reply = 0; reply < 4; reply++) {
         CHECK_STATUS(open_it(), PLOCK_AGAIN);
         CHECK_INT(fake_peers[0].command_count, 3);
-        CHECK_INT(fake_peers[0].hellos, 1); /* all in one go */
+        CHECK_INT(fake_peers[0].hellos, 1); /* all commands were sent together */
         CHECK_INT(interest.fd, 7);
         fake_say(&fake_peers[0], "+OK\r\n", 5);
     }
@@ -218,9 +218,9 @@ static void what_the_socket_does_not_take_is_sent_later(void) {
     fake_peers[0].answers[0] = "+PONG\r\n";
     CHECK_STATUS(send_word("PING"), PLOCK_OK);
     CHECK(!plock__connection_flushed(connection));
-    interest.deadline = 12345; /* the caller's */
+    interest.deadline = 12345; /* a deadline that the caller has set */
     CHECK_STATUS(plock__connection_receive(connection, &value, &interest, &error), PLOCK_AGAIN);
-    CHECK_INT(interest.events, POLLOUT); /* no reply comes before the command is out */
+    CHECK_INT(interest.events, POLLOUT); /* no reply comes before the whole command is sent */
     CHECK_INT(interest.deadline, 12345);
     fake_peers[0].write_room = 0;
     CHECK_STATUS(receive(&value), PLOCK_OK);
@@ -276,7 +276,7 @@ static void replies_come_in_the_order_of_the_commands(void) {
     CHECK_INT(connection->awaited, 2);
     CHECK_STATUS(receive(&value), PLOCK_OK);
     CHECK(value->type == PLOCK__INTEGER && value->integer == 1);
-    CHECK_STATUS(receive(&value), PLOCK_OK); /* an error reply is a reply like others */
+    CHECK_STATUS(receive(&value), PLOCK_OK); /* an error reply is returned like any other reply */
     CHECK(value->type == PLOCK__ERROR);
     CHECK_INT(connection->awaited, 0);
     end();

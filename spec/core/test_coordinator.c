@@ -1,5 +1,5 @@
-/* The coordinator: the worker thread serves all waiters of a process. Covers its one channel, the
- * one waiter that looks, the order, and when the coordinator ends. */
+/* The coordinator: the worker thread serves all waiters of a process. The tests cover the channel,
+ * the waiter that looks, the order of waiters, and the coordinator's end. */
 #include "fake_native.h"
 #include "fake_watch.h"
 #include "test.h"
@@ -32,8 +32,8 @@ static void end(void) {
     fake_end(leases[0], store);
 }
 
-/* Has this many waiters queue, each with a ticket. The server has then received one more acquire
- * than that. */
+/* Makes this many waiters queue, each with a ticket. The server has then received count + 1
+ * acquires. */
 static void get_in_queue(unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         fake_await_turn(leases[i], 100 * PLOCK_SECOND);
@@ -53,7 +53,7 @@ static void await_end_of_coordinator(void) {
     CHECK(!coordinator_is_there());
 }
 
-/* Each waiter in turn gets a ticket. */
+/* Gives each waiter a ticket, in the order of their requests. */
 static const char *number_tickets(const char *command, unsigned nth) {
     static const char *const PLACES[] = {
         FAKE_PLACE(5000, 0, "1700000000000101", 1), FAKE_PLACE(5000, 1, "1700000000000102", 1),
@@ -76,7 +76,8 @@ static void many_wait_on_one_channel(void) {
     end();
 }
 
-/* No waiter queues before the channel is open. Then all queue in the order in which they came. */
+/* No waiter queues before the channel is open. Then all waiters queue in the order in which they
+ * came. */
 static void the_order_of_threads_is_kept_while_the_channel_is_being_opened(void) {
     char value[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -84,7 +85,7 @@ static void the_order_of_threads_is_kept_while_the_channel_is_being_opened(void)
     fake_await_turn(leases[0], 100 * PLOCK_SECOND);
     fake_await("SUBSCRIBE", 1);
     for (unsigned i = 1; i < LEASES; i++) fake_await_turn(leases[i], 100 * PLOCK_SECOND);
-    fake_await("EVALSHA acquire", 1); /* no other waiter of this process overtakes the first */
+    fake_await("EVALSHA acquire", 1); /* only the first waiter of the process has asked */
     fake_confirm();
     fake_await("EVALSHA acquire", 1 + LEASES);
     for (unsigned i = 0; i < LEASES; i++) {
@@ -102,7 +103,7 @@ static void two_locks_are_two_queues(void) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     get_in_queue(1);
-    /* a key may have blanks: it stands last in a message */
+    /* a key may contain blanks, because it is the last word of a message */
     CHECK_STATUS(plock_lease_new(&other, store, "other key", 9), PLOCK_OK);
     fake_await_turn(other, PLOCK_SECOND);
     fake_await("EVALSHA acquire", 3);
@@ -124,7 +125,7 @@ static void two_locks_are_two_queues(void) {
 static void only_the_first_looks_and_once_a_second(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
-    get_in_queue(LEASES); /* the holder has 5 s left, and notifies waiters */
+    get_in_queue(LEASES); /* the holder's lease still lasts 5 s, and the holder notifies waiters */
     (void)fake_value(1, first);
     for (unsigned i = 0; i < 3; i++) {
         fake_native_pass(999 * PLOCK_MILLISECOND);
@@ -137,7 +138,7 @@ static void only_the_first_looks_and_once_a_second(void) {
     end();
 }
 
-/* New waiters that are refused do not prevent that. */
+/* New waiters that are refused do not delay the first waiter's look. */
 static void newcomers_do_not_put_that_off(void) {
     char first[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
     begin(number_tickets);
@@ -154,8 +155,8 @@ static void newcomers_do_not_put_that_off(void) {
     end();
 }
 
-/* From the sixth acquire on, the queue is empty. The server puts back each waiter that asks, by its
- * ticket. */
+/* From the sixth acquire on, the server has lost the queue. It puts back each waiter that asks with
+ * its ticket. */
 static const char *lose_the_queue(const char *command, unsigned nth) {
     static const char *const PLACES[] = {FAKE_PLACE_AGAIN(5000, 0, "1700000000000101", 1, 1),
                                          FAKE_PLACE_AGAIN(5000, 1, "1700000000000102", 1, 1),
@@ -173,8 +174,8 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
     begin(lose_the_queue);
     get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
-    for (unsigned i = 0; i < LEASES; i++) fake_nudge(); /* one after the other */
-    /* each once, though each has lost its place */
+    for (unsigned i = 0; i < LEASES; i++) fake_nudge(); /* the waiters ask one after another */
+    /* each waiter asks once, although each has lost its place */
     fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     for (unsigned i = 0; i < LEASES; i++) {
         (void)fake_value(1 + i, value);
@@ -183,12 +184,13 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
         CHECK(strcmp(word, "0") != 0);
     }
     fake_native_pass(PLOCK_SECOND);
-    fake_await("EVALSHA acquire", 2 + 2 * LEASES); /* and then one in a second again */
+    /* from then on, one waiter asks each second, as before */
+    fake_await("EVALSHA acquire", 2 + 2 * LEASES);
     end();
 }
 
-/* The lock may be lost with the queue. The first waiter then finds it free, and the next one does
- * not wait for another second. */
+/* The lock may be lost together with the queue. Then the first waiter finds it free, and the next
+ * waiter does not wait for another second. */
 static const char *grant_who_looks(const char *command, unsigned nth) {
     return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15)
                ? FAKE_HELD
@@ -200,7 +202,8 @@ static void if_a_waiter_gets_the_lock_without_being_called_the_next_looks_at_onc
     get_in_queue(LEASES);
     fake_native_pass(PLOCK_SECOND);
     for (unsigned i = 0; i < LEASES; i++) fake_nudge();
-    fake_await("EVALSHA acquire", 1 + 2 * LEASES); /* and since its place is lost, all ask */
+    /* the first waiter's place was lost, so all waiters ask */
+    fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     CHECK_STATUS(fake_await_end(leases[0]), PLOCK_OK);
     end();
 }
@@ -242,14 +245,14 @@ static void a_waiter_that_is_told_to_looks_sooner(void) {
     fake_await("EVALSHA acquire", 2);
     fake_native_pass(PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 3);
-    fake_call("~9000", 1); /* but not later */
+    fake_call("~9000", 1); /* a message with a later moment does not delay the look */
     fake_nudge();
     fake_native_pass(5001 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 4);
     end();
 }
 
-/* The message may be quicker than the answer to a request that was made before it. */
+/* A message may arrive before the answer to an earlier request. */
 static const char *third_is_silent(const char *command, unsigned nth) {
     if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
     return fake_refuses(command, nth);
@@ -291,7 +294,8 @@ static void a_turn_without_a_waiter_here_is_passed_on(void) {
     CHECK(fake_publish("= stranger some key"));
     fake_await("EVALSHA leave", 1);
     CHECK_TEXT(fake_command("EVALSHA leave", 0, command), "EVALSHA leave 1 some key stranger 0");
-    CHECK(fake_publish("~10 stranger k")); /* these ask for nothing */
+    /* messages of these kinds for a stranger need no request */
+    CHECK(fake_publish("~10 stranger k"));
     CHECK(fake_publish("! stranger k"));
     CHECK(fake_publish("= another k"));
     fake_await("EVALSHA leave", 2);
@@ -312,15 +316,15 @@ static void when_the_channel_is_back_all_ask_again_with_their_tickets(void) {
         fake_native_pass(PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 1 + 2 * LEASES);
     for (unsigned i = 0; i < LEASES; i++) CHECK_TEXT(fake_ticket(1 + LEASES + i, word), TICKETS[i]);
-    /* the channel that their records name */
+    /* the channel's name is the same, because the waiters' records contain it */
     CHECK_TEXT(fake_command("SUBSCRIBE", 1, second), fake_command("SUBSCRIBE", 0, first));
     for (unsigned i = 0; i < LEASES; i++)
         CHECK_STATUS(plock_lease_step(leases[i], &(plock_interest){0}), PLOCK_AGAIN);
     end();
 }
 
-/* A waiter whose refusal is on its way when the channel is back may have missed its turn before
- * that. So it asks again, too. */
+/* If a waiter's refusal is still in flight when the channel is back, its turn may have been
+ * published before that. So this waiter asks again, too. */
 static const char *second_is_silent(const char *command, unsigned nth) {
     if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
     return fake_refuses(command, nth);
@@ -376,14 +380,15 @@ static void while_it_is_away_the_first_looks_without_queueing(void) {
     fake_await("EVALSHA acquire", 2);
     fake_native_pass(began + 301 * PLOCK_MILLISECOND - plock_now());
     fake_await("EVALSHA acquire", 3);
-    CHECK_TEXT(fake_ticket(2, word), ""); /* no message could reach the waiter */
+    /* the waiter does not queue, because no message could reach it */
+    CHECK_TEXT(fake_ticket(2, word), "");
     fake_confirm();
     fake_await("EVALSHA acquire", 4);
-    CHECK_TEXT(fake_ticket(3, word), FAKE_TICKET); /* but the waiter keeps its place */
+    CHECK_TEXT(fake_ticket(3, word), FAKE_TICKET); /* the waiter keeps its ticket */
     end();
 }
 
-/* What passes by itself, and what does not. */
+/* Some of these failures pass by themselves, and some do not. */
 static void waiters_learn_that_the_channel_cannot_open(void) {
     static const struct {
         const char *said;
@@ -406,7 +411,7 @@ static void waiters_learn_that_the_channel_cannot_open(void) {
         fake_await("EVALSHA acquire", 1);
         fake_await("EVALSHA leave", 0); /* the waiter never queued */
         for (unsigned tenth = 0; tenth < 10; tenth++) fake_native_pass(PLOCK_SECOND / 10);
-        fake_await("SUBSCRIBE", 1); /* without waiters it is not tried again */
+        fake_await("SUBSCRIBE", 1); /* without waiters, the channel is not opened again */
         fake_await_turn(leases[1], 100 * PLOCK_SECOND);
         fake_await("SUBSCRIBE", 2);
         fake_await("EVALSHA acquire", 3);
@@ -420,8 +425,8 @@ static unsigned await_subscriptions(unsigned count, plock_ns span) {
     return fake_commands_like("SUBSCRIBE");
 }
 
-/* Nothing has left that the server may carry out late, so a waiter needs no other token. Its place
- * in the queue stays where it was, too, for a message that comes as soon as the server is back. */
+/* The server has no request that it could still execute, so a waiter keeps its token. It also keeps
+ * its place in the queue, for a message that arrives as soon as the server is back. */
 static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) {
     enum { CLOSES, IS_SILENT, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -456,8 +461,8 @@ static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) 
     }
 }
 
-/* When the channel is back, a request is still on its way. The waiter may have lost its place, and
- * the answer may be older than that: the newcomer waits until the waiter has asked once more. */
+/* When the channel is back, a waiter's request is still in flight. Its answer may be older than the
+ * loss of its place. So the newcomer waits until the waiter has asked once more. */
 static const char *two_are_silent(const char *command, unsigned nth) {
     const bool silent_to = !strncmp(command, "EVALSHA acquire", 15) && (nth == 2 || nth == 3);
     return silent_to ? FAKE_SILENCE : fake_refuses(command, nth);
@@ -483,7 +488,7 @@ static void a_newcomer_does_not_overtake_one_that_asks_then(void) {
     }
 }
 
-/* No connection can be made any more. */
+/* From now on, no connection can be made. */
 static void refuse_connections(void) {
     plock__pool_distrust(&store->node.pool);
     for (unsigned i = fake_connections(); i < FAKE_PEERS; i++)
@@ -496,7 +501,7 @@ static void take_the_server_away(void) {
 }
 
 static void after_unavailable_timeout_they_give_up_and_say_why(void) {
-    begin(soon_over); /* so the waiter soon looks, too */
+    begin(soon_over); /* the holder's lease ends soon, so the waiter looks soon */
     get_in_queue(1);
     take_the_server_away();
     const plock_ns cut_at = plock_now();
@@ -514,8 +519,8 @@ static void after_unavailable_timeout_they_give_up_and_say_why(void) {
     end();
 }
 
-/* A server that is stopped closes no connection. One waiter of the process asks once a second, and
- * learns of it for all of them. */
+/* A stopped server closes no connection. One waiter of the process asks once a second, and finds
+ * the outage for all waiters. */
 static atomic_bool silent;
 
 static const char *silent_later(const char *command, unsigned nth) {
@@ -524,7 +529,8 @@ static const char *silent_later(const char *command, unsigned nth) {
 
 enum { WAITERS = 3 };
 
-/* They give up together: after the look that finds the outage, and unavailable_timeout. */
+/* Checks that all waiters give up together, unavailable_timeout after the look that found the
+ * outage. */
 static void await_the_end_of_all(plock_status expected) {
     const plock_ns since = plock_now();
     plock_status status[WAITERS] = {PLOCK_AGAIN, PLOCK_AGAIN, PLOCK_AGAIN};
@@ -556,7 +562,8 @@ static void silence_to_one_of_them_is_silence_to_all(void) {
     end();
 }
 
-/* The channel stays open: for example, the server has reached its limit of clients. */
+/* The channel stays open, but new connections fail. For example, the server has reached its limit
+ * of clients. */
 static void what_refuses_one_of_them_a_connection_counts_for_all(void) {
     begin(number_tickets);
     get_in_queue(WAITERS);
@@ -565,7 +572,7 @@ static void what_refuses_one_of_them_a_connection_counts_for_all(void) {
     end();
 }
 
-/* A caller that endures an outage is told of each failure to reach the server. */
+/* A caller that tolerates an outage is notified of each failure to reach the server. */
 static void a_caller_that_endures_it_hears_of_each_failure(void) {
     begin(fake_refuses);
     CHECK_STATUS(plock_lease_acquire(leases[0], &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND,
@@ -584,15 +591,16 @@ static void a_caller_that_endures_it_hears_of_each_failure(void) {
         if (status != PLOCK_TRY_FAILED) continue;
         told++;
         CHECK_STATUS(plock_lease_error(leases[0])->status, PLOCK_CONNECT);
-        CHECK_STATUS(plock_lease_step(leases[0], &interest), PLOCK_AGAIN); /* and not twice */
+        /* each failure is reported once */
+        CHECK_STATUS(plock_lease_step(leases[0], &interest), PLOCK_AGAIN);
     }
     CHECK_INT(told, 5);
     CHECK_INT(fake_commands_like("EVALSHA leave"), 0);
     end();
 }
 
-/* A waiter with a request that cannot be sent goes on, and its next one has the same token. The
- * others have been told, so they ask for their places, too. */
+/* If a waiter's request cannot be sent, the waiter continues, and its next request has the same
+ * token. The other waiters have been notified, so they ask for their places, too. */
 static void a_request_that_cannot_be_sent_costs_nothing(void) {
     enum { BY_ITSELF, BY_THE_THREAD, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -625,7 +633,7 @@ static void a_request_that_cannot_be_sent_costs_nothing(void) {
     }
 }
 
-/* --- how long it stays --- */
+/* --- how long the coordinator stays --- */
 
 static void it_ends_after_a_while_without_waiters(void) {
     enum { CANCELLED, SERVED, WAYS };
@@ -642,7 +650,7 @@ static void it_ends_after_a_while_without_waiters(void) {
         }
         fake_native_pass(4990 * PLOCK_MILLISECOND);
         CHECK(coordinator_is_there());
-        /* it is not told, and comes round every 5 s */
+        /* the coordinator is not notified, and looks only every 5 s */
         for (unsigned i = 0; i < 6; i++) fake_native_pass(PLOCK_SECOND);
         await_end_of_coordinator();
         for (unsigned rounds = 0; fake_channel_is_open() && test_patient(&rounds);) continue;

@@ -1,4 +1,5 @@
-/* Where waiting is ended from outside: the end of the process, a store that is closed, a fork. */
+/* Ends of waiting that come from outside: the process ends, a store is closed, the process forks.
+ */
 #include "fake_native.h"
 #include "test.h"
 
@@ -38,7 +39,7 @@ static void end(void) {
     fake_end(lease, store);
 }
 
-/* The ways to wait; each ends in the state that its name says. */
+/* The states in which a lease may wait. */
 enum {
     CHANNEL_OPENS,
     OWN_THREAD_ASKS,
@@ -82,7 +83,7 @@ static void wait_in(int state) {
     }
 }
 
-/* By itself: no time passes. */
+/* The channel must close by itself, without time passing. */
 static void await_end_of_channel(void) {
     for (unsigned rounds = 0; fake_channel_is_open() && rounds < 2000 && test_patient(&rounds);)
         continue;
@@ -91,7 +92,8 @@ static void await_end_of_channel(void) {
 
 /* --- the end of the process --- */
 
-/* The drain was not the end, so a waiter that continues after it returns with its ticket. */
+/* The process did not end with the drain. So a waiter that continues afterwards returns to the
+ * queue with its ticket. */
 static void draining_fails_waiters_and_they_can_go_on(void) {
     for (int state = 0; state < STATES; state++) {
         begin();
@@ -113,7 +115,7 @@ static void draining_fails_waiters_and_they_can_go_on(void) {
         const unsigned asked = fake_commands_like("EVALSHA acquire");
         granted_from = asked;
         char word[FAKE_COMMAND_ROOM];
-        fake_native_pass(PLOCK_SECOND / 2); /* the pause after a failure */
+        fake_native_pass(PLOCK_SECOND / 2); /* a failure is followed by a pause */
         CHECK_STATUS(fake_await_end(waits), PLOCK_OK);
         CHECK_TEXT(fake_ticket(asked, word), state == CHANNEL_OPENS ? "" : FAKE_TICKET);
         CHECK_STATUS(fake_release(waits), PLOCK_OK);
@@ -136,7 +138,7 @@ static void draining_an_idle_coordinator_takes_no_time(void) {
     end();
 }
 
-/* What waits in the background to leave is carried out. */
+/* Requests to leave that wait in the background are carried out. */
 static void draining_lets_waiters_leave_that_gave_up(void) {
     begin();
     wait_in(RESTS);
@@ -157,7 +159,7 @@ static void a_closed_store_is_freed_without_waiters(void) {
     await_end_of_channel();
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
-    fake_settle(); /* and nothing of it is left */
+    fake_settle(); /* nothing is left of it */
 }
 
 static void so_is_the_channel_of_a_disconnected_store(void) {
@@ -165,17 +167,17 @@ static void so_is_the_channel_of_a_disconnected_store(void) {
     wait_in(RESTS);
     plock_store_disconnect(store);
     fake_nudge();
-    CHECK(fake_channel_is_open()); /* there is a waiter */
+    CHECK(fake_channel_is_open()); /* a waiter still uses the channel */
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
     await_end_of_channel();
     CHECK_INT(store->node.pool.open, 0);
-    fake_await_turn(lease, 100 * PLOCK_SECOND); /* a use opens it again */
+    fake_await_turn(lease, 100 * PLOCK_SECOND); /* the next use opens the store again */
     fake_await("SUBSCRIBE", 2);
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 2);
     CHECK(fake_channel_is_open());
-    plock_store_disconnect(store); /* there are no waiters left */
+    plock_store_disconnect(store); /* no waiter uses the channel any more */
     await_end_of_channel();
     end();
 }
@@ -188,10 +190,11 @@ static void look_in_child(void *context) {
     plock_lease *waits = state == OWN_THREAD_ASKS ? other : lease;
     CHECK(!plock__coordinator_of(&store->node));
     CHECK_STATUS(plock_lease_step(waits, &interest), PLOCK_FORKED);
-    CHECK_INT(fake_commands_like(""), commands); /* not a word of the parent's */
+    /* the child has sent nothing on the parent's connections */
+    CHECK_INT(fake_commands_like(""), commands);
     granted_from = fake_redis.acquires;
     silent_at = 1000;
-    plock_lease *own = fake_lease(store); /* and it works here at once */
+    plock_lease *own = fake_lease(store); /* the store works in the child at once */
     CHECK_STATUS(fake_acquire(own, 0), PLOCK_OK);
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);
@@ -205,7 +208,7 @@ static void a_child_has_no_waiters_of_its_parent(void) {
         wait_in(state);
         test_in_child(look_in_child, &state);
         const bool cut = state == CHANNEL_OPENS || state == CHANNEL_AWAY;
-        if (!cut) CHECK(fake_publish("~9000 x k")); /* the parent's goes on */
+        if (!cut) CHECK(fake_publish("~9000 x k")); /* the parent's channel still works */
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         end();
     }
@@ -254,7 +257,8 @@ static void a_child_that_does_nothing_leaks_nothing(void) {
     }
 }
 
-/* As that of a store of sentinels, which only follows failovers: the worker thread may park. */
+/* A coordinator for a store with sentinels may only follow failovers. While it is idle, the worker
+ * thread may park. */
 static void one_that_never_listened_is_idle_while_nothing_needs_it(void) {
     begin();
     plock_coordinator *coordinator, *start;

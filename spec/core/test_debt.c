@@ -21,7 +21,7 @@ typedef struct owed {
 static plock_store *store;
 static atomic_uint asked, settled, last_asked;
 static atomic_int last_status;
-static atomic_bool dark; /* the server is loading */
+static atomic_bool dark; /* true: the server answers that it is still loading */
 
 static const char *say(const char *command, unsigned nth) {
     (void)nth;
@@ -91,7 +91,7 @@ static unsigned collectors(void) {
     return count;
 }
 
-/* --- done, or not to be done --- */
+/* --- debts that are settled, and debts that are given up --- */
 
 static void it_is_settled_by_the_answer(void) {
     begin(false);
@@ -100,7 +100,8 @@ static void it_is_settled_by_the_answer(void) {
     CHECK_STATUS((plock_status)atomic_load(&last_status), PLOCK_OK);
     CHECK_INT(atomic_load(&asked), 1);
     fake_await_settled(store);
-    CHECK_INT(store->node.pool.open, 1); /* in the pool's bound */
+    /* the collector's connection counts towards the pool's bound */
+    CHECK_INT(store->node.pool.open, 1);
     end();
 }
 
@@ -144,7 +145,8 @@ static void it_is_tried_again_after_growing_pauses_until_its_end(void) {
     end();
 }
 
-/* A step of the clock would cut off a try under way. */
+/* Waits until the collector pauses, because moving the clock earlier would cut off a try in
+ * progress. */
 static void await_pause(void) {
     bool pauses = false;
     for (unsigned rounds = 0; !pauses && test_patient(&rounds);) {
@@ -163,7 +165,7 @@ static void many_wait_for_one_that_tries_and_are_done_soon_when_it_succeeds(void
         fake_native_pass(PLOCK_SECOND / 2);
     }
     CHECK_INT(atomic_load(&settled), 0);
-    CHECK(atomic_load(&asked) < 20); /* one try stands for all */
+    CHECK(atomic_load(&asked) < 20); /* one try stands for all debts */
     CHECK_INT(collectors(), 1);
     await_pause();
     atomic_store(&dark, false);
@@ -199,7 +201,8 @@ static void there_are_never_too_many(void) {
     begin(true);
     for (unsigned i = 0; i < TOO_MANY + 1; i++) submit(i, 3600 * PLOCK_SECOND);
     for (unsigned rounds = 0; atomic_load(&asked) == 0 && test_patient(&rounds);) continue;
-    submit(TOO_MANY + 1, 3600 * PLOCK_SECOND); /* one may have been in hand */
+    /* the collector may have taken one debt out of the list */
+    submit(TOO_MANY + 1, 3600 * PLOCK_SECOND);
     submit(TOO_MANY + 2, 3600 * PLOCK_SECOND);
     CHECK(atomic_load(&settled) >= 2 && atomic_load(&settled) <= 3);
     CHECK_STATUS((plock_status)atomic_load(&last_status), PLOCK_STORE_FULL);
@@ -220,12 +223,12 @@ static void a_connection_found_closed_is_no_failure(void) {
     end();
 }
 
-/* --- one that comes while the last collector ends --- */
+/* --- a debt that comes while the last collector ends --- */
 
 static void (*destroy_collector)(plock_job *);
 static atomic_bool destroyed;
 
-/* A thread has noted its debt, found no collector, and is about to start one. */
+/* A thread has recorded its debt, found no collector, and is about to start one. */
 static void destroy_late(plock_job *job) {
     owed *made = owe(2, PLOCK_SECOND);
     plock__enter();
@@ -258,7 +261,7 @@ static void one_that_comes_while_the_last_collector_ends_is_for_the_next(void) {
     end();
 }
 
-/* --- the end of the process, and its children --- */
+/* --- the end of the process, and child processes --- */
 
 static void a_drain_waits_for_no_pause(void) {
     begin(true);
@@ -266,7 +269,8 @@ static void a_drain_waits_for_no_pause(void) {
     for (int i = 0; i < 10; i++) fake_native_pass(PLOCK_SECOND / 2);
     const unsigned before = atomic_load(&asked);
     atomic_store(&dark, false);
-    plock_drain(plock_now() + 60 * PLOCK_SECOND); /* the clock stands still */
+    /* the drain cannot wait for a pause, because the fake clock stands still */
+    plock_drain(plock_now() + 60 * PLOCK_SECOND);
     CHECK_INT(atomic_load(&settled), MANY);
     CHECK(atomic_load(&asked) >= before + MANY);
     CHECK_STATUS((plock_status)atomic_load(&last_status), PLOCK_OK);
@@ -281,7 +285,7 @@ static void a_drain_that_is_over_lets_go_of_what_is_left(void) {
     CHECK_INT(atomic_load(&settled), MANY);
     CHECK_INT(collectors(), 0);
     atomic_store(&dark, false);
-    submit(1, PLOCK_SECOND); /* the next one has a thread again */
+    submit(1, PLOCK_SECOND); /* a worker thread runs again for the next debt */
     await_settled(MANY + 1);
     end();
 }
@@ -291,8 +295,8 @@ static void settle_own(void *context) {
     const unsigned before = atomic_load(&asked);
     atomic_store(&dark, false);
     submit(1, PLOCK_SECOND);
-    await_settled(MANY + 1);                    /* the parent's are freed … */
-    CHECK_INT(atomic_load(&asked), before + 1); /* … and that is all */
+    await_settled(MANY + 1);                    /* the child frees the parent's debts … */
+    CHECK_INT(atomic_load(&asked), before + 1); /* … but sends none of their releases */
     end();
 }
 
@@ -309,7 +313,7 @@ static void a_child_settles_nothing_of_its_parents(void) {
     end();
 }
 
-/* --- want of memory --- */
+/* --- lack of memory --- */
 
 static void each_allocation_may_fail(void) {
     for (unsigned long n = 1; n < 12; n++) {

@@ -11,7 +11,7 @@ static void check_digest(const void *message, size_t length, const void *secret,
     char hex[PLOCK_DIGEST_HEX + 1];
     memset(hex, '!', sizeof hex);
     CHECK_STATUS(plock_digest(message, length, secret, secret_length, hex), PLOCK_OK);
-    CHECK(hex[PLOCK_DIGEST_HEX] == '!'); /* no terminator is written */
+    CHECK(hex[PLOCK_DIGEST_HEX] == '!'); /* no terminating zero is written */
     hex[PLOCK_DIGEST_HEX] = 0;
     CHECK_TEXT(hex, expected);
 }
@@ -44,7 +44,7 @@ static void a_million_letters_are_digested(void) {
     free(letters);
 }
 
-/* A secret of one byte repeated, as most of the RFC's are. */
+/* The secret is one byte repeated, as in most examples of the RFC. */
 static void check_repeated(int secret_byte, size_t secret_length, const void *message,
                            size_t length, const char *expected) {
     char secret[256];
@@ -96,7 +96,7 @@ static void bytes_of_value_zero_count(void) {
                  "8c18c35eec555433aca6c25beff4ab0085afc6084012a0d923fb48f4251062fa");
 }
 
-/* The rest of one call in the thread's context must not affect the next one. */
+/* The thread's context keeps state after a call, which must not affect the next call. */
 static void one_secret_leaves_nothing_for_the_next(void) {
     for (int i = 0; i < 3; i++) {
         check_keyed("what do ya want for nothing?", "Jefe",

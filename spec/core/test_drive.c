@@ -1,4 +1,5 @@
-/* The one loop that waits, and the plain poll(2) for programs without an event loop. */
+/* The one loop that waits, and plock_wait_poll, its plain poll(2) for programs without an event
+ * loop. */
 #include "fake.h"
 #include "test.h"
 
@@ -20,7 +21,7 @@ static void begin(void) {
 static void end(void) { fake_end(lease, store); }
 
 typedef struct script {
-    unsigned calls, interrupt_at; /* the call that is interrupted, from 1; 0: none */
+    unsigned calls, interrupt_at; /* interrupt_at: the call that is interrupted, from 1; 0: none */
     plock_interest last;
 } script;
 
@@ -65,7 +66,7 @@ static void without_an_operation_there_is_nothing_to_drive(void) {
     end();
 }
 
-/* After an interruption the caller may go on as if nothing had been. */
+/* After an interruption, the caller can continue the operation. */
 static void an_interrupted_operation_can_be_carried_on(void) {
     begin();
     fake_peers[0].obliging = true;
@@ -79,7 +80,7 @@ static void an_interrupted_operation_can_be_carried_on(void) {
     }
     script s = {0};
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_OK);
-    CHECK_INT(fake_commands_like("EVALSHA acquire"), 1); /* nothing was done twice */
+    CHECK_INT(fake_commands_like("EVALSHA acquire"), 1); /* the request was sent only once */
     CHECK_INT(fake_connections(), 1);
     end();
 }
@@ -90,11 +91,12 @@ static void an_interrupted_operation_can_be_given_up(void) {
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
-    CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_INTERRUPTED); /* the request has left */
+    /* the request has been sent */
+    CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_INTERRUPTED);
     plock_lease_cancel(lease);
     CHECK(!plock_lease_valid(lease));
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_MISUSE);
-    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* and the lease can be used again */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* the lease can be used again */
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
 }
@@ -111,7 +113,7 @@ static void a_failed_attempt_comes_back_to_the_caller_in_between(void) {
     CHECK_INT(s.calls, 0);
     CHECK_STATUS(plock_drive(lease, scripted, &s), PLOCK_OK);
     CHECK(s.calls > 0);
-    CHECK_INT(s.last.fd, -1); /* a pause, without a descriptor */
+    CHECK_INT(s.last.fd, -1); /* the last wait was a pause, without a descriptor */
     end();
 }
 
@@ -136,7 +138,7 @@ static void poll_ends_at_the_deadline(void) {
     static const plock_ns SPAN = 20 * PLOCK_MILLISECOND;
     int ends[2];
     CHECK(pipe(ends) == 0);
-    /* with nothing to wait for but time, and with a descriptor that stays silent */
+    /* once without a descriptor, and once with a descriptor that stays silent */
     const int descriptors[] = {-1, ends[0]};
     for (int i = 0; i < 2; i++) {
         const plock_ns deadline = plock_now() + SPAN;
@@ -168,7 +170,7 @@ static void *signal_until_heard(void *argument) {
     return NULL;
 }
 
-/* For the host program's handlers: they run at once, and its loop comes around. */
+/* The wait returns, so that the host program's handlers can run at once. */
 static void poll_ends_for_a_signal(void) {
     int ends[2];
     pthread_t self = pthread_self(), thread;

@@ -1,5 +1,5 @@
-/* Followers: a thread that waits for the worker thread's work does it itself, and hands it back
- * when it leaves. */
+/* Followers: a thread that waits for the worker thread's work does that work itself. It hands the
+ * work back when it leaves. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that never ends, idle as long as it is told to be; each byte in its pipe is one thing to
- * do. */
+/* A job that never ends. It is idle while idle_span tells it so. Each byte in its pipe is one thing
+ * to do. */
 typedef struct endless_job {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that a pointer to the job points to this struct, too */
     int ends[2];
 } endless_job;
 
@@ -25,7 +25,7 @@ static atomic_bool is_idle;
 static _Atomic plock_ns idle_span = PLOCK_SECOND;
 static atomic_int done, destroyed;
 static _Atomic pthread_t done_by;
-static plock_waker *woken_by_job; /* at each thing done; NULL: none */
+static plock_waker *woken_by_job; /* the job wakes this waker after each byte; NULL: none */
 
 static plock_status step(plock_job *job, plock_interest *interest) {
     endless_job *endless = (endless_job *)(void *)job;
@@ -90,8 +90,8 @@ static void check_done(int expected) {
     CHECK_INT(atomic_load(&done), expected);
 }
 
-/* Until a follower gets to drive, which the worker thread lets it as soon as it has nothing else to
- * do. */
+/* Waits until this thread drives as a follower. The worker thread allows that as soon as it has
+ * nothing else to do. */
 static bool drive_once(plock_status *status) {
     for (unsigned rounds = 0; test_patient(&rounds);) {
         const int before = atomic_load(&done);
@@ -131,7 +131,8 @@ static void after_a_follower_the_worker_thread_goes_on(void) {
     begin(true);
     if (CHECK(drive_once(&status))) {
         atomic_store(&is_idle, false);
-        CHECK(drive_once(&status)); /* it leaves something behind, and says so */
+        /* the follower leaves work behind, and wakes the worker thread */
+        CHECK(drive_once(&status));
         const int before = atomic_load(&done);
         something_to_do();
         check_done(before + 1);
@@ -146,7 +147,7 @@ static void a_thread_that_waits_in_another_way_is_served(void) {
     CHECK(drive_once(&status));
     const int before = atomic_load(&done);
     something_to_do();
-    atomic_store(&is_idle, false); /* a thread waits now, but does not drive */
+    atomic_store(&is_idle, false); /* from now on, a thread waits but does not drive */
     plock_have_led();
     check_done(before + 1);
     CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
@@ -157,17 +158,17 @@ static void without_a_follower_the_worker_thread_listens(void) {
     plock_status status;
     begin(true);
     CHECK(drive_once(&status));
-    /* once where it waits for a follower, once where it has given that up */
+    /* once while the worker thread waits for a follower, and once after it has stopped waiting */
     for (int i = 0; i < 2; i++) {
         const int before = atomic_load(&done);
         something_to_do();
         check_done(before + 1);
     }
-    CHECK(drive_once(&status)); /* and it invites again */
+    CHECK(drive_once(&status)); /* later the worker thread lets a follower drive again */
     end();
 }
 
-/* One of three times, because the machine may stand still. */
+/* One of three attempts must be quick enough, because the machine may be busy during the others. */
 static void the_worker_thread_looks_as_often_as_a_job_needs(void) {
     plock_status status;
     plock_ns took = PLOCK_SECOND;

@@ -1,5 +1,5 @@
-/* Threads of one process that want the same lock at the same time: one asks, and the others queue
- * behind it. */
+/* Several threads of one process want the same lock at the same time. One asks the server, and the
+ * others queue behind it. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -16,8 +16,8 @@ static const char *first_is_silent(const char *command, unsigned nth) {
     return fake_refuses(command, nth);
 }
 
-/* The first has asked and has no answer yet; the others have come, and the channel is being opened
- * for them. */
+/* The first waiter has asked, and has no answer yet. The other waiters have come, and the channel
+ * is being opened for them. */
 static void begin(void) {
     fake_clock_start();
     store = fake_native_store(first_is_silent);
@@ -35,7 +35,8 @@ static void end(void) {
 
 static void answer_first(const char *answer) { fake_say(&fake_peers[0], answer, strlen(answer)); }
 
-/* The acquires from this one on are of these, in this order, and queue. */
+/* Checks that the acquires from number `from` on queue, and that they belong to these waiters, in
+ * this order. */
 static void check_queued(unsigned from, unsigned first, unsigned count) {
     char word[FAKE_COMMAND_ROOM], owner[64];
     fake_await("EVALSHA acquire", from + count);
@@ -124,7 +125,7 @@ static void follow_in_child(void *context) {
     (void)context;
     plock_lease *own = fake_lease(store);
     fake_redis.says = NULL;
-    /* the parent's request is not one that it could follow */
+    /* the child's lease must not wait for the parent's request */
     CHECK_STATUS(fake_acquire(own, PLOCK_SECOND), PLOCK_OK);
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);

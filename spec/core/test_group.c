@@ -76,12 +76,13 @@ static void one_request_gets_all(void) {
     begin();
     fake_peers[0].answers[0] = HELD;
     CHECK_STATUS(acquire(), PLOCK_OK);
-    CHECK_INT(fake_peers[0].command_count, 2); /* with the greeting */
+    CHECK_INT(fake_peers[0].command_count, 2); /* the greeting and one request */
     const char *command = fake_peers[0].commands[1];
     CHECK_HAS(command, "EVALSHA acquire_all 3 a b c ");
     CHECK_TEXT(fake_word(command, 6, word), "3000");
-    CHECK_TEXT(fake_word(command, 7, word), "3603000"); /* the leases, and an hour */
-    CHECK_TEXT(fake_word(command, 15, word), "-");      /* one signature of five words for all */
+    CHECK_TEXT(fake_word(command, 7, word), "3603000"); /* the lease's time plus an hour */
+    /* all leases share one signature of five words */
+    CHECK_TEXT(fake_word(command, 15, word), "-");
     CHECK_TEXT(fake_word(command, 16, word), "");
     for (unsigned i = 0; i < LEASES; i++) {
         CHECK_TEXT(fake_word(command, 8 + i, word), value_of(i, value));
@@ -90,9 +91,10 @@ static void one_request_gets_all(void) {
         CHECK_INT(plock_lease_valid_until(leases[i]),
                   plock_now() + 3 * PLOCK_SECOND - 32 * PLOCK_MILLISECOND);
     }
-    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE); /* they are held */
+    /* the leases are already held */
+    CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
     end();
-    /* each by itself, because the group did not release them */
+    /* each lease is released by itself, because the group did not release them */
     CHECK_INT(fake_commands_like("EVALSHA release "), 3);
 }
 
@@ -103,7 +105,7 @@ static void refused_it_has_none(void) {
     CHECK_INT(plock_group_free_ones(group), 2);
     CHECK_INT(held(), 0);
     CHECK(!plock_lease_contended(leases[1]) && plock_lease_contended(leases[2]));
-    fake_peers[0].answers[1] = HELD; /* and may ask again, with other tokens */
+    fake_peers[0].answers[1] = HELD; /* the group may ask again, with other tokens */
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
@@ -153,7 +155,7 @@ static void what_never_left_is_not_given_back(void) {
 
 static unsigned asked;
 
-/* On whichever connection: what goes on in the background takes connections, too. */
+/* Counts requests on all connections, because background work uses connections, too. */
 static const char *refuses_closes_grants(const char *command, unsigned nth) {
     (void)nth;
     const char *const answers[] = {":0\r\n", FAKE_CLOSES, HELD};
@@ -168,7 +170,7 @@ static void an_idle_connection_that_was_closed_is_replaced(void) {
     CHECK_STATUS(acquire(), PLOCK_REFUSED);
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_INT(held(), LEASES);
-    /* of the request that may have been carried out */
+    /* the token of the request that may have been executed */
     (void)fake_word(fake_peers[0].commands[2], 8, value);
     (void)snprintf(expected, sizeof expected, "EVALSHA release 1 a %.40s", value);
     for (unsigned i = 0; i < LEASES; i++) fake_leave(leases[i]);
@@ -199,8 +201,8 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
-/* The attempt is one of several of a caller. The patience limits it, or the rest of
- * attempt_timeout. */
+/* The attempt is one of several that its caller makes. The caller's patience or the rest of
+ * attempt_timeout limits it. */
 static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
     static const struct {
         plock_ns asking, left, ends_after;
@@ -228,7 +230,7 @@ static void giving_up_gives_all_back(void) {
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
     plock_group_cancel(group);
     CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
-    /* the leases are free for other things */
+    /* each lease can be used by itself */
     CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
     end();
@@ -257,12 +259,12 @@ static void one_request_releases_all(void) {
     CHECK_STATUS(acquire(), PLOCK_OK);
     CHECK_STATUS(release(0), PLOCK_OK);
     const char *command = fake_peers[0].commands[2];
-    /* and two empty words */
+    /* two empty words follow the keys */
     CHECK_HAS(command, "EVALSHA release_all 3 a b c   ");
     CHECK_TEXT(fake_word(command, 10, word), value_of(2, value));
     for (unsigned i = 0; i < LEASES; i++) CHECK(plock_group_released(group, i));
     CHECK_INT(held(), 0);
-    CHECK_STATUS(plock_group_release(group, 0), PLOCK_MISUSE); /* there is nothing to release */
+    CHECK_STATUS(plock_group_release(group, 0), PLOCK_MISUSE); /* nothing is held any more */
     end();
     CHECK_INT(fake_connections(), 1);
 }
@@ -272,7 +274,7 @@ static void each_learns_whether_it_was_ours(void) {
     fake_peers[0].answers[0] = HELD;
     fake_peers[0].answers[1] = "*2\r\n:0\r\n:1\r\n";
     CHECK_STATUS(acquire(), PLOCK_OK);
-    fake_leave(leases[0]); /* one is not held any more: it is passed over */
+    fake_leave(leases[0]); /* a lease that is no longer held is skipped */
     CHECK_STATUS(release(500 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release_all 2 b c 501 3600501 ");
     CHECK(!plock_group_released(group, 0) && !plock_group_released(group, 1) &&
@@ -306,7 +308,8 @@ static void what_a_named_owner_has_is_released_with_a_lease(void) {
     CHECK_TEXT(fake_peers[0].commands[2], expected);
     CHECK(plock_group_released(group, 0) && plock_group_released(group, 1) &&
           !plock_group_released(group, 2));
-    CHECK_STATUS(acquire(), PLOCK_MISUSE); /* a name is known to others */
+    /* a group refuses owners with a name, because others may know the name */
+    CHECK_STATUS(acquire(), PLOCK_MISUSE);
     end();
 }
 
@@ -321,7 +324,7 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 1);
 }
 
-/* Records without a process are in the way of one, and are removed part by part. */
+/* Dead processes' records are in the way. The server removes a part of them at each request. */
 static void an_unfinished_request_is_sent_again(void) {
     begin();
     fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":-1\r\n";
@@ -396,7 +399,7 @@ static void a_release_that_failed_goes_on_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
-/* Lease 0 is that of a named owner, and lease 1 is acquired. */
+/* Lease 0 belongs to a named owner. Lease 1 is acquired. */
 static void hold_beside_a_named_owner(void) {
     CHECK_STATUS(plock_lease_own(leases[0], "me", 2), PLOCK_OK);
     fake_peers[0].answers[0] = FAKE_HELD;
@@ -404,7 +407,8 @@ static void hold_beside_a_named_owner(void) {
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
 }
 
-/* The named owner may have acquired its key again by the time of a release in the background. */
+/* The named owner's key is not released in the background, because the owner may have acquired it
+ * again by then. */
 static void end_and_check_who_was_released(void) {
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 1 b "), 1);
@@ -497,7 +501,8 @@ static void one_that_is_busy_stops_all_and_goes_on(void) {
     begin();
     CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK); /* it was not begun */
+    /* the group's failed acquire has not begun it */
+    CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
     fake_peers[0].answers[0] = FAKE_HELD;
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);

@@ -13,7 +13,7 @@ static plock__heap_entry entries[MANY];
 
 static uint32_t drawn;
 
-/* The same numbers in each run. */
+/* Returns a pseudorandom number below the bound. The numbers are the same in each run. */
 static unsigned draw(unsigned below) {
     drawn = drawn * 1664525u + 1013904223u;
     return (drawn >> 8) % below;
@@ -33,7 +33,7 @@ static plock_ns take(void) {
     return first->at;
 }
 
-/* Empties the heap. Returns how many entries came in order. */
+/* Empties the heap. Returns how many entries came out in order. */
 static int take_all(void) {
     int count = 0;
     for (plock_ns last = INT64_MIN; heap.first; count++) {
@@ -48,7 +48,7 @@ static void an_empty_one_has_no_moment(void) {
     begin();
     CHECK(!heap.first);
     CHECK_INT(plock__heap_at(&heap), PLOCK_NEVER);
-    plock__heap_remove(&heap, &entries[0]); /* is not in it */
+    plock__heap_remove(&heap, &entries[0]); /* the entry is not in the heap */
     CHECK(!heap.first);
 }
 
@@ -63,7 +63,8 @@ static void the_earliest_is_first_in_whatever_order_they_come(void) {
     }
 }
 
-/* Against a plain array: the first of the heap has the earliest moment of all in it. */
+/* Compares with a plain array: the heap's first entry must have the earliest moment of all its
+ * entries. */
 static void entries_leave_and_move_from_any_place(void) {
     enum { FEW = 60, TIMES = 20000 };
     begin();
@@ -103,7 +104,7 @@ static void an_operation_takes_the_logarithm_of_their_number(void) {
     begin();
     for (int i = 0; i < MANY; i++) plock__heap_insert(&heap, &entries[i], draw(MANY));
     CHECK(plock__heap_compared() < MANY);
-    /* each of them becomes due, and is due again later */
+    /* each entry becomes due, and is due again later */
     for (int i = 0; i < 2 * MANY; i++) {
         plock__heap_entry *first = heap.first;
         plock__heap_move(&heap, first, first->at + MANY + draw(100));
@@ -114,7 +115,7 @@ static void an_operation_takes_the_logarithm_of_their_number(void) {
     (void)take_all();
 }
 
-/* Most leases are released long before they are renewed. */
+/* Most leases are released long before they are due for renewal. */
 static void what_comes_and_goes_among_others_costs_next_to_nothing(void) {
     enum { OTHERS = MANY / 2 };
     begin();

@@ -1,4 +1,4 @@
-/* The index: entries are found by their keys, among many others. */
+/* The index finds entries by their keys, among many other entries. */
 #include "test.h"
 
 #include "base/index.h"
@@ -9,7 +9,7 @@
 enum { MANY = 5000 };
 
 typedef struct named {
-    plock__index_entry entry; /* first: both are one address */
+    plock__index_entry entry; /* first, so that a pointer to the entry points to this struct, too */
     char key[16];
 } named;
 
@@ -27,7 +27,7 @@ static void begin(void) {
     }
 }
 
-/* Returns how many entries have the key. *visited: how many others were seen. */
+/* Returns how many entries have the key. *visited is the number of other entries that were seen. */
 static int find(plock_text key, int *visited) {
     int count = 0;
     for (plock__index_entry *entry = plock__index_first(&index_of_all, key); entry;
@@ -46,14 +46,15 @@ static void all_with_a_key_are_found(void) {
         if (!CHECK(find(key_of(&all[i]), &visited) == 2)) break;
     CHECK_INT(find(plock__text("no key", 6), &visited), 0);
     CHECK_INT(find(plock__text("", 0), &visited), 0);
-    CHECK(visited <= MANY / 100); /* few keys have one hash */
+    CHECK(visited <= MANY / 100); /* few other keys have the same hash */
 }
 
 static void removed_ones_are_not(void) {
     int visited = 0;
     begin();
     for (int i = 0; i < MANY; i += 2) plock__index_remove(&all[i].entry);
-    for (int i = 0; i < MANY; i += 2) plock__index_remove(&all[i].entry); /* is in none */
+    /* the entry is in no index any more */
+    for (int i = 0; i < MANY; i += 2) plock__index_remove(&all[i].entry);
     for (int i = 0; i < MANY; i++)
         if (!CHECK(find(key_of(&all[i]), &visited) == 1)) break;
     for (int i = 1; i < MANY; i += 2) plock__index_remove(&all[i].entry);

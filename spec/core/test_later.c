@@ -1,5 +1,5 @@
-/* Leases that are renewed automatically: short ones cost nothing, long ones are renewed as any
- * other. */
+/* Leases that are renewed automatically. The renewal of a short lease costs nothing. A long lease
+ * is renewed like any other. */
 #include "base/process.h"
 #include "one_watched.h"
 #include "redis/owner.h"
@@ -12,8 +12,8 @@ static const plock_ns TTL = 3 * PLOCK_SECOND, LEFT_ALONE = 250 * PLOCK_MILLISECO
 static const plock_acquire_options AUTOMATIC = {
     .ttl = 3 * PLOCK_SECOND, .renews = true, .automatic = true};
 
-/* Its time has come: a renewal notes where its owner listens. Another follows where the channel was
- * opened after that. */
+/* Waits until the lease's renewal begins. The first renewal tells the server on which channel the
+ * owner listens. If the channel opens only later, another renewal follows. */
 static void come_of_age(void) {
     fake_native_pass(LEFT_ALONE);
     fake_await("SUBSCRIBE", 1);
@@ -53,7 +53,7 @@ static void a_long_one_is_renewed(void) {
     end();
 }
 
-/* The record of its acquire names no channel, because none was open. */
+/* The acquire could not name a channel in the owner's record, because none was open. */
 static void its_first_renewal_notes_where_its_owner_listens(void) {
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], channel[FAKE_COMMAND_ROOM],
         value[FAKE_COMMAND_ROOM];
@@ -87,10 +87,10 @@ static void a_break_before_is_found_when_it_begins(void) {
     fake_native_pass(LEFT_ALONE);
     for (unsigned rounds = 0; !plock_lease_lost(lease) && test_patient(&rounds);) continue;
     CHECK(plock_lease_lost(lease));
-    end(); /* without a notice */
+    end(); /* no notice is left, because the lease is not watched */
 }
 
-/* The channel is open already, for another's sake. */
+/* The channel is already open, because another lease needs it. */
 static void so_it_is_where_the_channel_was_open_before(void) {
     begin();
     plock_lease *other = fake_lease(store);
@@ -156,10 +156,11 @@ static void it_is_renewed_no_longer_than_it_may_be_held(void) {
     end();
 }
 
-/* Its own thread may come to it late. */
+/* The lease's own thread may be late to see the grant. */
 static void one_that_waited_is_renewed_before_its_thread_sees_it(void) {
     begin();
-    plock_lease *first = fake_lease(store); /* so that the channel is open, and it queues */
+    /* so that the channel is open, and the second lease queues */
+    plock_lease *first = fake_lease(store);
     CHECK_STATUS(fake_hold(first, &(plock_acquire_options){.ttl = TTL, .watched = true}), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
     plock_acquire_options patience = AUTOMATIC;

@@ -48,11 +48,11 @@ static void a_free_key_is_acquired_and_released(void) {
     CHECK_TEXT(fake_word(acquire, 5, word), "3000");
     CHECK_HAS(release, "EVALSHA release 1 k ");
     check_owner(fake_word(release, 4, word));
-    /* there is no window for polling, and the key is not kept */
+    /* no window for processes that poll, and no time for which the key is kept */
     CHECK_TEXT(fake_word(release, 5, word), "");
     CHECK_INT(fake_connections(), 1);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA"), 2); /* and none in the background */
+    CHECK_INT(fake_commands_like("EVALSHA"), 2); /* no request was sent in the background */
 }
 
 static void the_owner_record_says_who_it_is(void) {
@@ -66,10 +66,11 @@ static void the_owner_record_says_who_it_is(void) {
     (void)snprintf(expected, sizeof expected, "%ld", (long)getpid());
     CHECK_TEXT(fake_word(acquire, 7, word), expected);
     CHECK(*fake_word(acquire, 8, word) >= '0' && *word <= '9');
-    CHECK_TEXT(fake_word(acquire, 9, word), "-");        /* it listens on no channel */
-    CHECK_TEXT(fake_word(acquire, 10, word), "-");       /* and has no label */
-    CHECK_TEXT(fake_word(acquire, 11, word), "3603000"); /* the lease, and an hour */
-    CHECK_TEXT(fake_word(acquire, 12, word), ""); /* no earlier request of ours can have got it */
+    CHECK_TEXT(fake_word(acquire, 9, word), "-");        /* the owner listens on no channel */
+    CHECK_TEXT(fake_word(acquire, 10, word), "-");       /* the owner has no label */
+    CHECK_TEXT(fake_word(acquire, 11, word), "3603000"); /* the lease's time plus an hour */
+    /* no earlier request of this owner can have acquired the lock */
+    CHECK_TEXT(fake_word(acquire, 12, word), "");
     end();
 }
 
@@ -87,12 +88,13 @@ static void a_held_key_is_refused(void) {
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
 
-/* A lease counts from before its request left, less what clocks may differ by: 1 % and 2 ms. */
+/* A lease is valid from the moment before its request left, for its TTL less a margin for clock
+ * drift. The margin is 1 % and 2 ms. */
 static void a_lease_is_valid_for_its_time_less_drift(void) {
     begin("redis://h");
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 10 * PLOCK_SECOND}),
                  PLOCK_OK);
-    fake_clock_pass(50 * PLOCK_MILLISECOND); /* from beginning to leaving: not counted */
+    fake_clock_pass(50 * PLOCK_MILLISECOND); /* the time before the request leaves is not counted */
     const plock_ns left = plock_now();
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
@@ -146,7 +148,7 @@ static void a_value_may_be_written_as_marshal_writes_it(void) {
     fake_peers[0].answers[1] = FAKE_DONE;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     memcpy(owner, plock_lease_owner(lease, &length), PLOCK_TOKEN_LENGTH);
-    CHECK_INT(length, PLOCK_TOKEN_LENGTH); /* the owner's token is the same as ever */
+    CHECK_INT(length, PLOCK_TOKEN_LENGTH); /* the fresh token has the usual length */
     (void)snprintf(expected, sizeof expected,
                    "\x04\bI\")%s\x06:\x06"
                    "EF",
@@ -168,7 +170,7 @@ static void an_owner_can_be_given(void) {
     check_owner("me");
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK_TEXT(fake_word(fake_peers[0].commands[1], 4, word), "me");
-    CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_MISUSE); /* it holds */
+    CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_MISUSE); /* the lease is held */
     fake_leave(lease);
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK);
@@ -196,7 +198,7 @@ static void what_another_owner_holds_is_not_released(void) {
     end();
 }
 
-/* --- a key that is to stay taken --- */
+/* --- a key that is kept after its release --- */
 
 static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
     static const struct {
@@ -215,7 +217,7 @@ static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
                                                                 .at_least = 60 * PLOCK_SECOND}),
             PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-        /* and the lease lasts as long */
+        /* the TTL is at least that long */
         CHECK_TEXT(fake_word(fake_peers[0].commands[1], 5, word), "60000");
         fake_clock_pass(TIMES[i].held);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
@@ -223,7 +225,7 @@ static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
         CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release 1 k ");
         CHECK_TEXT(fake_word(fake_peers[0].commands[2], 5, word), kept ? "0" : "");
         CHECK_TEXT(fake_word(fake_peers[0].commands[2], 6, word), TIMES[i].kept);
-        /* the fence outlasts that, too */
+        /* the fence is remembered for longer than the key is kept */
         CHECK_TEXT(fake_word(fake_peers[0].commands[2], 7, word), TIMES[i].noted);
         end();
     }
@@ -261,7 +263,7 @@ static void nonsense_is_refused(void) {
         CHECK_STATUS(plock_lease_acquire(lease, &IMPOSSIBLE[i]), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
-    /* one is under way */
+    /* an acquire is in progress */
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_own(lease, "me", 2), PLOCK_MISUSE);
@@ -297,7 +299,7 @@ static void a_lease_object_can_be_used_again(void) {
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
     }
     (void)fake_word(fake_peers[0].commands[1], 4, first);
-    /* each time with a token of its own */
+    /* each acquire has its own token */
     CHECK(strcmp(first, fake_word(fake_peers[0].commands[3], 4, second)) != 0);
     end();
 }

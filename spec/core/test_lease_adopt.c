@@ -1,4 +1,4 @@
-/* Taking over, by its value, a lease that another process left: it gets another owner and another
+/* Adopting, by its token, a lease that another process left. The lease gets a new owner and a new
  * fence. */
 #include "one_watched.h"
 #include "test.h"
@@ -24,7 +24,7 @@ static plock_status adopt(const plock_acquire_options *patience) {
 
 /* --- the owner --- */
 
-/* The new token of the n-th adoption that was asked for. */
+/* The new token in the n-th adoption that the server received. */
 static const char *heir(unsigned nth, char word[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];
     return fake_word(fake_command("EVALSHA adopt", nth, command), 6, word);
@@ -41,11 +41,12 @@ static void any_owner_that_knows_the_value_takes_it_over(void) {
     char token[FAKE_COMMAND_ROOM];
     begin();
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
-    fake_clock_pass(100 * PLOCK_MILLISECOND); /* it counts from when the request leaves … */
+    /* the lease counts from the moment when the request leaves … */
+    fake_clock_pass(100 * PLOCK_MILLISECOND);
     atomic_store(&fake_to_adopt, FAKE_SILENCE);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK(!plock_lease_valid(lease));
-    fake_clock_pass(70 * PLOCK_MILLISECOND); /* … and not from when it is answered */
+    fake_clock_pass(70 * PLOCK_MILLISECOND); /* … and not from the answer */
     fake_answer("EVALSHA adopt", 0, FAKE_HELD);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease) && !plock_lease_inherited(lease));
@@ -75,7 +76,8 @@ static void each_adoption_has_a_token_of_its_own(void) {
     end();
 }
 
-/* So that a value that is known to others is good once more. */
+/* The new owner may be one that the caller names, so the lease can later be adopted by that name.
+ */
 static void it_can_be_given_to_an_owner_that_is_named(void) {
     size_t length;
     char word[FAKE_COMMAND_ROOM];
@@ -97,17 +99,17 @@ static void no_other_owner_does(void) {
         CHECK_STATUS(adopt(PATIENCES[i]), PLOCK_NOT_OWNER);
         CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_NOT_OWNER);
         CHECK(!plock_lease_valid(lease));
-        CHECK(!plock_lease_lost(lease)); /* it was never ours */
+        CHECK(!plock_lease_lost(lease)); /* it was never ours, so it is not lost */
         CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
         CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
         pass(2 * TTL, TTL / 3);
         end();
-        CHECK_INT(fake_commands_like("EVALSHA"), 1); /* neither renewed nor released */
+        CHECK_INT(fake_commands_like("EVALSHA"), 1); /* the lease is neither renewed nor released */
     }
 }
 
-/* If the server may have executed the adoption, only this lease knows the new token, so it is
- * released. The left lease stays. */
+/* If the server may have executed the adoption, only this lease knows the new token. So the token
+ * is released. A lease that is still under the old token stays. */
 static void a_failure_leaves_nothing_under_the_new_token(void) {
     static const struct {
         const char *said;
@@ -122,14 +124,14 @@ static void a_failure_leaves_nothing_under_the_new_token(void) {
         atomic_store(&fake_to_adopt, ANSWERS[i].said);
         CHECK_STATUS(start_adopting("me", &RENEWED), PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), ANSWERS[i].status);
-        CHECK(plock_now() <= began + PLOCK_SECOND / 2); /* command_timeout */
+        CHECK(plock_now() <= began + PLOCK_SECOND / 2); /* command_timeout is the limit */
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
         (void)heir(0, token);
-        /* the connection goes back before time passes, or else it is requested again */
+        /* The release needs a connection before time passes. Otherwise it would be sent again. */
         fake_nudge();
         pass(TTL, TTL / 3);
         end();
-        /* behind it */
+        /* an undo behind the request, if the answer is missing or makes no sense */
         check_released("EVAL", token,
                        ANSWERS[i].status == PLOCK_SILENT || ANSWERS[i].status == PLOCK_PROTOCOL);
         check_released("EVALSHA", token, ANSWERS[i].doubt);
@@ -138,7 +140,8 @@ static void a_failure_leaves_nothing_under_the_new_token(void) {
     }
 }
 
-/* Others know it, and can adopt it: it goes on until its time is over. */
+/* Others know the owner's name, and can adopt the lease. So it is not released, and lasts until it
+ * expires. */
 static void a_failure_takes_nothing_from_an_owner_that_is_named(void) {
     begin();
     atomic_store(&fake_to_adopt, FAKE_SILENCE);
@@ -150,8 +153,8 @@ static void a_failure_takes_nothing_from_an_owner_that_is_named(void) {
     CHECK_INT(fake_commands_like("EVAL release"), 0);
 }
 
-/* The same request again: it may have been carried out the first time, and is answered the same
- * then. */
+/* The same request is sent again. If the server has already executed it, the server answers it in
+ * the same way. */
 static void a_connection_that_ended_is_replaced_with_the_same_token(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin();
@@ -201,16 +204,16 @@ static void nonsense_is_refused(void) {
     CHECK_STATUS(start_adopting("me", &(plock_acquire_options){.ttl = TTL, .max_hold = -1}),
                  PLOCK_MISUSE);
     CHECK_STATUS(start_adopting("", &PLAIN), PLOCK_MISUSE);
-    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE); /* nothing has begun */
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE); /* no operation has begun */
     CHECK_STATUS(start_adopting("me", &PLAIN), PLOCK_OK);
-    CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* one is under way */
+    CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* an adoption is in progress */
     CHECK_STATUS(plock_lease_acquire(lease, &PLAIN), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_own(lease, "you", 3), PLOCK_MISUSE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-    CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* it is held */
+    CHECK_STATUS(start_adopting("you", &PLAIN), PLOCK_MISUSE); /* the lease is held */
     CHECK(plock_lease_valid(lease));
     end();
     char token[FAKE_COMMAND_ROOM];
@@ -240,10 +243,11 @@ static void a_cancelled_adoption_holds_and_leaves_nothing(void) {
         atomic_store(&fake_to_adopt, NULL);
         fake_await_settled(store); /* a release whose answer is late would be repeated */
         pass(2 * TTL, TTL / 3);
-        if (way == CANCEL) CHECK_STATUS(adopt(&PLAIN), PLOCK_OK); /* and can try again */
+        if (way == CANCEL) CHECK_STATUS(adopt(&PLAIN), PLOCK_OK); /* the lease can adopt again */
         end();
-        check_released("EVAL", token, 1);    /* behind it, should the server come to it later … */
-        check_released("EVALSHA", token, 1); /* … and in the background */
+        /* an undo behind the request, in case the server executes the request later … */
+        check_released("EVAL", token, 1);
+        check_released("EVALSHA", token, 1); /* … and a release in the background */
         CHECK_INT(fake_commands_like("EVALSHA extend"), 0);
     }
 }
@@ -257,13 +261,14 @@ static void an_adoption_cancelled_before_it_left_needs_no_undo(void) {
     CHECK_INT(fake_commands_like("EVAL"), 0);
 }
 
-/* --- what is done with it afterwards --- */
+/* --- using the adopted lease --- */
 
 static void it_is_renewed_like_any_other(void) {
     begin();
     CHECK_STATUS(adopt(&RENEWED), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);
-    fake_await("EVALSHA extend", 1); /* the channel has just been opened */
+    /* the channel has just opened, so the lease is renewed at once */
+    fake_await("EVALSHA extend", 1);
     for (unsigned i = 2; i <= 7; i++) {
         fake_native_pass(TTL / 3);
         fake_await("EVALSHA extend", i);
@@ -302,7 +307,7 @@ static void it_is_released_when_it_is_freed(void) {
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
 
-/* What an earlier acquire wrote about its owner was that one's. */
+/* An earlier acquire's record of its owner does not affect the adoption. */
 static void a_lease_that_was_acquired_before_can_adopt(void) {
     enum { FRESH, BROUGHT, ADOPTED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -334,7 +339,7 @@ static void adopt_in_child(void *context) {
     }
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);
-    plock_lease_free(lease); /* the parent's, which releases nothing here */
+    plock_lease_free(lease); /* the parent's lease, which is not released in the child */
     fake_end(NULL, store);
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
 }
@@ -369,7 +374,7 @@ static void an_adoption_does_not_go_on_in_a_child(void) {
     fake_await("SUBSCRIBE", 1);
     test_in_child(step_in_child, NULL);
     fake_answer("EVALSHA adopt", 0, FAKE_HELD);
-    CHECK_STATUS(fake_await_end(lease), PLOCK_OK); /* the parent has noticed nothing */
+    CHECK_STATUS(fake_await_end(lease), PLOCK_OK); /* the parent's operation is unaffected */
     CHECK(plock_lease_valid(lease));
     end();
 }

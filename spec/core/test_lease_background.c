@@ -36,7 +36,7 @@ static unsigned references(void) {
     return count;
 }
 
-static const char *_Atomic failure_said; /* also to the worker thread */
+static const char *_Atomic failure_said; /* answered to the worker thread, too */
 
 static const char *says_failure(const char *command, unsigned nth) {
     (void)nth;
@@ -51,7 +51,7 @@ static void a_lease_that_is_held_is_released_when_it_is_freed(void) {
     plock_lease_free(lease);
     lease = NULL;
     check_releases(1);
-    CHECK_INT(fake_connections(), 1); /* on the connection that was idle */
+    CHECK_INT(fake_connections(), 1); /* the release was sent on the idle connection */
     end();
 }
 
@@ -79,7 +79,8 @@ static void freeing_in_mid_release_carries_it_on(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_free(lease);
     lease = NULL;
-    check_releases(2); /* that one's answer was lost: once more, on another connection */
+    /* the first release got no answer, so it was sent again on another connection */
+    check_releases(2);
     CHECK(fake_peers[0].destroyed);
     end();
 }
@@ -93,7 +94,7 @@ static void giving_up_a_release_carries_it_on(void) {
     plock_lease_cancel(lease);
     CHECK(!plock_lease_valid(lease));
     check_releases(2);
-    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* the lease itself is free for the next use */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* the lease object itself can be used again */
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
 }
@@ -105,14 +106,14 @@ static void a_lease_keeps_its_store_alive(void) {
     store = NULL;
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    plock_lease_free(lease); /* and the release in the background does, too */
+    plock_lease_free(lease); /* the release in the background keeps the store alive, too */
     lease = NULL;
     check_releases(2);
     end();
     CHECK(fake_peers[0].destroyed);
 }
 
-/* --- for how long --- */
+/* --- how long a release is retried --- */
 
 static void a_release_that_fails_is_tried_again_for_a_while(void) {
     begin();
@@ -128,7 +129,7 @@ static void a_release_that_fails_is_tried_again_for_a_while(void) {
     end();
 }
 
-/* The time to live has to do then. */
+/* The worker thread gives up in the end, because the server's key expires by itself. */
 static void a_server_that_stays_silent_is_left_alone_in_the_end(void) {
     begin();
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
@@ -139,7 +140,7 @@ static void a_server_that_stays_silent_is_left_alone_in_the_end(void) {
     check_releases(1);
     for (unsigned rounds = 0; references() > 1 && test_patient(&rounds);)
         fake_clock_pass(PLOCK_MILLISECOND);
-    CHECK_INT(references(), 1); /* the job has let go of the store */
+    CHECK_INT(references(), 1); /* the job has released its reference to the store */
     CHECK(plock_now() >= before + 3 * PLOCK_SECOND && plock_now() < before + 6 * PLOCK_SECOND);
     CHECK(fake_commands_like("EVALSHA release") >= 2 && fake_connections() <= 8);
     end();
@@ -159,7 +160,7 @@ static void what_a_closed_store_still_releases_leaves_no_connection_open(void) {
     CHECK(fake_peers[1].destroyed);
     CHECK(plock_store_disconnected(store));
     lease = fake_lease(store);
-    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* a use opens it again */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* the next use opens the store again */
     CHECK(!plock_store_disconnected(store));
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK(!fake_peers[2].destroyed);
@@ -178,13 +179,13 @@ static void draining_releases_what_was_freed(void) {
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
     unsigned releases = 0;
-    /* but for the greeting */
+    /* each connection's commands, except the greeting */
     for (unsigned p = 0; p < fake_connections(); p++) releases += fake_peers[p].command_count - 1;
     CHECK_INT(releases, 2 * LEASES);
     end();
 }
 
-/* --- what the program saw fail, or did not --- */
+/* --- failed releases that the program has seen, or has not seen --- */
 
 static void a_release_that_failed_goes_on(void) {
     static const char *const FAILURES[] = {"-LOADING x\r\n", "-BUSY x\r\n", FAKE_SILENCE};
@@ -201,12 +202,13 @@ static void a_release_that_failed_goes_on(void) {
              fake_commands_like("EVALSHA release") == before && test_patient(&rounds);)
             fake_clock_pass(PLOCK_MILLISECOND);
         CHECK(fake_commands_like("EVALSHA release") > before);
-        CHECK(plock_notice_next() == NULL); /* the program knows */
+        /* no notice, because the program has seen the failure */
+        CHECK(plock_notice_next() == NULL);
         end();
     }
 }
 
-/* It may have acquired the same key again by then, and the value would be the same. */
+/* The named owner may have acquired the same key again by then, with the same token. */
 static void a_release_by_name_that_failed_does_not(void) {
     begin();
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";
@@ -237,7 +239,7 @@ static void a_release_that_found_no_connection_goes_on_and_has_not_failed(void) 
     plock_connection *busy = take_the_only_one();
     const plock_ns before = plock_now();
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
-    /* it kept its place in the queue for all of its time */
+    /* the release waited for a connection for all of its time */
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 2);
     CHECK(!plock_lease_valid(lease));
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
@@ -271,17 +273,18 @@ static void look_at_inherited(void *context) {
     const unsigned commands = fake_peers[0].command_count;
     CHECK(plock_lease_inherited(lease));
     CHECK(!plock_lease_valid(lease));
-    CHECK(plock_lease_fence(lease) == FAKE_HELD_FENCE); /* its fields can still be read */
+    CHECK(plock_lease_fence(lease) == FAKE_HELD_FENCE); /* the fields can still be read */
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_MISUSE);
     CHECK(fake_peers[0].abandoned);
-    plock_lease *own = fake_lease(store); /* the store works here, on a connection of its own */
+    plock_lease *own = fake_lease(store); /* the store works in the child, on a new connection */
     CHECK_STATUS(fake_acquire(own, 0), PLOCK_OK);
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     CHECK_INT(fake_connections(), 2);
     plock_lease_free(own);
-    end();                                            /* frees the parent's lease, too */
-    CHECK_INT(fake_peers[0].command_count, commands); /* not a word on the parent's connection */
+    end(); /* frees the parent's lease, too */
+    /* the child has sent nothing on the parent's connection */
+    CHECK_INT(fake_peers[0].command_count, commands);
     CHECK_INT(fake_peers[1].command_count, 3);
 }
 
@@ -300,7 +303,7 @@ static void step_inherited(void *context) {
     const unsigned commands = fake_peers[0].command_count;
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_FORKED);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_FORKED);
-    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE); /* it is over */
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_MISUSE); /* the operation has ended */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK(!plock_lease_inherited(lease) && plock_lease_valid(lease));
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
@@ -334,7 +337,7 @@ static void an_operation_does_not_go_on_in_the_child(void) {
         test_in_child(free_inherited, NULL);
         fake_say(&fake_peers[0], operation == RELEASE ? FAKE_DONE : FAKE_HELD,
                  strlen(operation == RELEASE ? FAKE_DONE : FAKE_HELD));
-        /* and the parent has noticed nothing */
+        /* the parent's operation is unaffected */
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_OK);
         fake_peers[0].obliging = true;
         end();
@@ -343,11 +346,11 @@ static void an_operation_does_not_go_on_in_the_child(void) {
 
 static void acquire_in_child(void *context) {
     plock_lease *own = fake_lease(store);
-    /* the parent's connection does not count against the bound here */
+    /* in the child, the parent's connection does not count towards the pool's bound */
     CHECK_STATUS(fake_acquire(own, 0), PLOCK_OK);
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);
-    plock_lease_free(context); /* the parent's that waits for a connection */
+    plock_lease_free(context); /* the parent's lease, which waits for a connection */
     end();
 }
 

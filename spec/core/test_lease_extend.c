@@ -1,4 +1,4 @@
-/* Making a lease last longer, or shorter, and what is known of it when no answer comes. */
+/* Extending or shortening a lease, and the state of the lease if no answer comes. */
 #include "fake.h"
 #include "test.h"
 
@@ -8,7 +8,7 @@
 static plock_store *store;
 static plock_lease *lease;
 
-/* A lease that has been acquired for 3 s at this moment. */
+/* Acquires a lease for 3 s, and returns the current time. */
 static plock_ns begin(void) {
     fake_clock_start();
     store = fake_store("redis://h");
@@ -73,20 +73,21 @@ static void nonsense_is_refused(void) {
     for (unsigned i = 0; i < sizeof TTLS / sizeof *TTLS; i++)
         CHECK_STATUS(plock_lease_extend(lease, TTLS[i]), PLOCK_MISUSE);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_OK);
-    CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_IN_USE); /* one is under way */
+    /* an extension is in progress */
+    CHECK_STATUS(plock_lease_extend(lease, PLOCK_TTL_MIN), PLOCK_IN_USE);
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE);
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
     end();
 }
 
-/* --- no answer --- */
+/* --- extensions without an answer --- */
 
-/* Until it is known what the server did, the lease lasts no longer than in the worse case. */
+/* Until the server's answer is known, the lease counts as the shorter of the two possible times. */
 static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     plock_interest interest;
     const plock_ns acquired = begin();
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
-    /* the server has not been asked yet */
+    /* the request has not been sent yet */
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(3 * PLOCK_SECOND));
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(plock_lease_valid_until(lease), acquired + relied_on(PLOCK_SECOND));
@@ -95,7 +96,8 @@ static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     end();
 }
 
-/* Else it would cut short what another extension was granted meanwhile. */
+/* If the late request is executed, it must not cut short a time that another extension was granted
+ * meanwhile. So a request for the old time follows it. */
 static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
     static const struct {
         plock_ns ttl;
@@ -119,7 +121,7 @@ static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
         }
 }
 
-/* A request that waits for a connection shortens nothing. */
+/* A request that only waits for a connection shortens nothing. */
 static void a_shorter_time_that_was_never_asked_for_does_not_count(void) {
     plock_interest interest;
     fake_clock_start();
@@ -176,7 +178,7 @@ static void an_answer_of_another_kind_is_no_confirmation(void) {
     }
 }
 
-/* --- another try --- */
+/* --- retries --- */
 
 static void a_passing_failure_is_tried_again(void) {
     const plock_ns acquired = begin();
@@ -203,19 +205,20 @@ static void a_lasting_failure_is_reported_at_once(void) {
     fake_peers[0].answers[1] =
         "-NOPERM this user has no permissions to run the 'pexpire' command\r\n";
     CHECK_STATUS(extend(5 * PLOCK_SECOND), PLOCK_NOPERM);
-    CHECK(plock_lease_valid(lease)); /* it is still held for its old time */
+    CHECK(plock_lease_valid(lease)); /* the lease is still valid for its old time */
     CHECK_INT(fake_commands_like("EVALSHA extend"), 1);
     end();
 }
 
-/* --- letting go of an extended lease --- */
+/* --- releasing an extended lease --- */
 
 static void an_extended_lease_is_released_for_as_long_as_it_lasts(void) {
     begin();
     fake_peers[0].obliging = true;
     fake_clock_pass(2 * PLOCK_SECOND);
     CHECK_STATUS(extend(3 * PLOCK_SECOND), PLOCK_OK);
-    fake_clock_pass(2 * PLOCK_SECOND); /* after the first end, before the second */
+    /* later than the first expiry, and earlier than the second */
+    fake_clock_pass(2 * PLOCK_SECOND);
     CHECK(plock_lease_valid(lease));
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
@@ -224,7 +227,8 @@ static void an_extended_lease_is_released_for_as_long_as_it_lasts(void) {
 static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
     begin();
     CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_SILENT);
-    /* over, as far as it is known; but the server may have it still */
+    /* By then the lease has expired for this process. But if the server executed the extension, it
+     * still has the lease. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
@@ -237,7 +241,8 @@ static void so_is_one_whose_extension_was_given_up(void) {
     CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
-    /* over, as far as it is known; but the server may have it still */
+    /* By then the lease has expired for this process. But if the server executed the extension, it
+     * still has the lease. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
@@ -260,7 +265,7 @@ static void one_that_is_freed_in_mid_extension_is_released(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
-    CHECK(fake_peers[0].destroyed); /* an answer was still to come there */
+    CHECK(fake_peers[0].destroyed); /* an answer was still outstanding on it */
 }
 
 static void an_extension_that_is_given_up_leaves_the_lease_held(void) {

@@ -1,4 +1,4 @@
-/* Leases that are left to others, and leases that their program forgot. */
+/* Leases that are left to other processes, and leases that their program forgot. */
 #include "fake_watch.h"
 #include "test.h"
 
@@ -25,13 +25,13 @@ static void end(void) {
     fake_end(lease, store);
 }
 
-/* How the program forgets it: the lease is gone then. */
+/* The program forgets the lease, which frees it. */
 static void forget(void) {
     plock_lease_abandon(lease);
     lease = NULL;
 }
 
-/* The notice that the lease of the key "k" with this id has been forgotten. */
+/* Checks for the notice that the lease with this id, on the key "k", was forgotten. */
 static void check_told(uint64_t id) {
     plock_notice *notice = plock_notice_next();
     if (!CHECK(notice != NULL)) return;
@@ -52,7 +52,7 @@ static void what_is_left_is_not_released(void) {
         CHECK_STATUS(fake_hold(lease, PATIENCES[i]), PLOCK_OK);
         fake_leave(lease);
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
-        /* the next owner can still read what it needs */
+        /* the fields that the next owner needs can still be read */
         CHECK_INT(plock_lease_fence(lease), FAKE_HELD_FENCE);
         (void)plock_lease_owner(lease, &length);
         CHECK_INT(length, PLOCK_TOKEN_LENGTH);
@@ -81,7 +81,7 @@ static void leaving_is_harmless_where_nothing_is_held(void) {
     CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK);
     fake_leave(lease);
     fake_leave(lease);
-    CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK); /* and the lease can be used again */
+    CHECK_STATUS(fake_hold(lease, &PLAIN), PLOCK_OK); /* the lease can be used again */
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
@@ -151,7 +151,8 @@ static void what_is_not_held_is_forgotten_without_a_word(void) {
     plock_lease_abandon(NULL);
 }
 
-/* Its loss has been told, or its time says it all. */
+/* A notice has already reported the loss, or the lease has expired, as the program could foresee.
+ */
 static void so_is_what_was_lost(void) {
     enum { TIME_OVER, TOLD, WAYS };
     for (int way = 0; way < WAYS; way++) {

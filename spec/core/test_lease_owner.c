@@ -1,5 +1,5 @@
-/* An owner that the caller brings, and may bring again. An undo affects one acquire, and never
- * another lease of that owner. */
+/* An owner that the caller brings, possibly several times. An undo affects one acquire, and never
+ * another lease of the same owner. */
 #include "fake.h"
 #include "test.h"
 
@@ -21,8 +21,8 @@ static void begin(void) {
 
 static void end(void) { fake_end(lease, store); }
 
-/* "host pid thread.number - -": what an acquire writes about its owner. What follows is for how
- * long it is noted. */
+/* Returns the owner's signature in an acquire: "host pid thread.number - -". The word behind it,
+ * the time for which the server remembers the owner, is not included. */
 static const char *signature_of(const char *acquire, char signature[FAKE_COMMAND_ROOM]) {
     const char *from = acquire;
     CHECK_HAS(acquire, "EVALSHA acquire 1 k me ");
@@ -33,8 +33,8 @@ static const char *signature_of(const char *acquire, char signature[FAKE_COMMAND
     return signature;
 }
 
-/* In the background, the script is named by its SHA-1. Behind an unanswered acquire it is sent by
- * text, because no call is left to load it. */
+/* The undo of an acquire. In the background, it names the script by its SHA-1. Behind an unanswered
+ * acquire it contains the script's text, because no later call would load the script. */
 static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
     char signature[FAKE_COMMAND_ROOM];
     (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 1 k me %.200s", call,
@@ -42,7 +42,7 @@ static const char *undo_of(const char *acquire, const char *call, char command[F
     return command;
 }
 
-/* Gets the one connection of the pool used, and closed by the server when it is used again. */
+/* Uses the pool's one connection. The server closes the connection at its next use. */
 static void close_while_idle(void) {
     fake_peers[0].answers[0] = FAKE_DONE;
     fake_peers[0].answers[1] = FAKE_CLOSES;
@@ -62,7 +62,8 @@ static void each_acquire_has_a_signature_of_its_own(void) {
     (void)signature_of(fake_peers[0].commands[2], second);
     CHECK(strcmp(first, second) != 0);
     CHECK(strchr(fake_word(first, 2, word), '.') != NULL);
-    CHECK_TEXT(fake_word(first, 3, word), "-"); /* no channel: it is never waited for */
+    /* no channel, because the owner never waits in the queue */
+    CHECK_TEXT(fake_word(first, 3, word), "-");
     CHECK_TEXT(fake_word(first, 5, word), "");
     end();
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
@@ -86,7 +87,8 @@ static void what_is_in_doubt_is_undone_and_not_released(void) {
     }
 }
 
-/* The undo that still travels must not take what the same owner gets in the meantime. */
+/* An undo that is still in flight must not release the lock that the same owner acquires meanwhile.
+ */
 static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
     char undo[FAKE_COMMAND_ROOM], signature[FAKE_COMMAND_ROOM];
     begin();
@@ -95,18 +97,18 @@ static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
     fake_leave(lease);
-    end(); /* the undo travels on the worker thread, which has gone when this returns */
+    end(); /* end() waits until the worker thread has sent the undo */
     for (unsigned p = 1; p < fake_connections(); p++)
         for (unsigned c = 0; c < fake_peers[p].command_count; c++)
             if (!strncmp(fake_peers[p].commands[c], "EVALSHA acquire", 15))
                 CHECK_LACKS(undo, signature_of(fake_peers[p].commands[c], signature));
     CHECK(fake_commands_like(undo) >= 1);
-    /* and nothing else is */
+    /* no other acquire is undone */
     CHECK_INT(fake_commands_like("EVALSHA undo"), fake_commands_like(undo));
 }
 
-/* The first request may have got it: then the second one finds its own owner there, and is to take
- * that for a yes. */
+/* The first request may have acquired the lock. Then the second request finds its own owner on the
+ * key, and must take this as success. */
 static void asking_again_on_another_connection_says_so(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin();
@@ -114,12 +116,12 @@ static void asking_again_on_another_connection_says_so(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK_INT(fake_failed_tries, 0);
     (void)signature_of(fake_peers[0].commands[2], first);
-    /* the same signature, so that one undo is for both */
+    /* the signature is the same, so that one undo covers both requests */
     CHECK_TEXT(signature_of(fake_peers[1].commands[1], second), first);
     CHECK_TEXT(fake_word(fake_peers[1].commands[1], 12, second), "again");
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
-    /* it would take what has just been acquired */
+    /* an undo would release the lock that was just acquired */
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
 
@@ -138,7 +140,7 @@ static void the_next_acquire_asks_as_for_the_first_time(void) {
 static void a_brought_owner_has_one_attempt(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    /* there is no patience to ask for */
+    /* an owner that the caller brought may not wait */
     CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_MISUSE);
     CHECK_INT(fake_connections(), 0);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_LOADING);
@@ -200,8 +202,8 @@ static void a_release_by_owner_needs_no_acquire(void) {
     }
 }
 
-/* The first release was carried out and its answer lost, so the second finds nothing: that is no
- * loss. */
+/* The first release was executed, but its answer was lost. The second release finds no lease, and
+ * that is no loss. */
 static void a_release_whose_answer_is_lost_is_a_release(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_CLOSES;
@@ -216,7 +218,7 @@ static void a_release_whose_answer_is_lost_is_a_release(void) {
 static void a_release_leaves_time_for_a_second_connection(void) {
     begin();
     const plock_ns before = plock_now();
-    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK); /* peer 0 is silent */
+    CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_OK); /* peer 0 does not answer */
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK(plock_now() < before + PLOCK_SECOND / 2);
     CHECK_INT(fake_connections(), 2);
@@ -231,7 +233,7 @@ static void a_release_without_an_owner_is_misuse(void) {
     CHECK_STATUS(plock_lease_own(lease, "", 0), PLOCK_MISUSE);
     fake_peers[0].obliging = true;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    /* it holds: plock_lease_release is meant */
+    /* the lease is held, so plock_lease_release is the right call */
     CHECK_STATUS(plock_lease_release_owned(lease), PLOCK_MISUSE);
     end();
 }
@@ -246,7 +248,7 @@ static void an_owner_may_be_long_and_hold_any_byte(void) {
     for (int i = 0; i < LENGTH; i++) owner[i] = (char)(i * 7);
     begin();
     CHECK_STATUS(plock_lease_own(lease, owner, LENGTH), PLOCK_OK);
-    /* and the copy for the background holds it, too */
+    /* the copy for the release in the background has the whole owner, too */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
     CHECK(!memcmp(plock_lease_owner(lease, &length), owner, LENGTH));
     CHECK_INT(length, LENGTH);

@@ -1,5 +1,5 @@
-/* Undoing an unanswered request: behind it on its connection, in the background, or not at all if
- * the server said that it did nothing. */
+/* Undoing an unanswered request: behind the request on its connection, and in the background. If
+ * the server said that it executed nothing, there is no undo. */
 #include "fake.h"
 #include "test.h"
 
@@ -25,7 +25,7 @@ static void start_acquire(plock_ns ttl, plock_ns wait) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
 }
 
-/* The token of the n-th acquire that this peer got. */
+/* Returns the token in this command of the peer, which must be an acquire. */
 static const char *token_of(unsigned peer, unsigned command, char word[FAKE_COMMAND_ROOM]) {
     CHECK_HAS(fake_peers[peer].commands[command], "EVALSHA acquire");
     return fake_word(fake_peers[peer].commands[command], 4, word);
@@ -37,21 +37,21 @@ static const char *release_of(const char *call, const char *token,
     return command;
 }
 
-/* By name in the background. */
+/* Counts the releases in the background, which name the script by its SHA-1. */
 static unsigned releases_of(const char *token) {
     char command[FAKE_COMMAND_ROOM];
     return fake_commands_like(release_of("EVALSHA", token, command));
 }
 
-/* The script is sent by text behind the acquire. If the server does not know it, no call is left to
- * load it. */
+/* The undo behind the acquire contains the script's text. No later call would load the script if
+ * the server did not know it. */
 static void check_undone_behind(unsigned peer, const char *token) {
     char command[FAKE_COMMAND_ROOM];
     CHECK_TEXT(fake_peers[peer].commands[2], release_of("EVAL", token, command));
     CHECK(fake_peers[peer].destroyed);
 }
 
-/* --- no answer, or one that does not say --- */
+/* --- no answer, or an answer that leaves the result open --- */
 
 static void a_silent_acquire_is_undone_behind_it_and_in_the_background(void) {
     char token[FAKE_COMMAND_ROOM];
@@ -78,7 +78,7 @@ static void whether_it_is_undone_depends_on_what_was_answered(void) {
         {"-CLUSTERDOWN x\r\n", PLOCK_CLUSTERDOWN, false},
         {"-BUSY x\r\n", PLOCK_BUSY, false},
         {FAKE_REFUSED, PLOCK_REFUSED, false},
-        /* the script may have come as far as its second key */
+        /* the script may have failed only at its second key, after it had acquired the lock */
         {"-NOPERM x\r\n", PLOCK_NOPERM, true},
         {"-ERR x\r\n", PLOCK_SERVER, true},
         {"-nonsense", PLOCK_SILENT, true},
@@ -117,8 +117,8 @@ static void nothing_is_undone_that_never_left(void) {
     CHECK_INT(fake_commands_like("EVALSHA"), 0);
 }
 
-/* A process that was stopped, a machine that slept: the answer is there, and what it grants is
- * over. */
+/* The process was stopped, or the machine slept. The answer has arrived, but the lease that it
+ * grants has expired. */
 static void an_answer_that_comes_too_late_grants_nothing(void) {
     static const plock_ns DELAYS[] = {PLOCK_SECOND - 12 * PLOCK_MILLISECOND, 5 * PLOCK_SECOND};
     for (unsigned i = 0; i < 2; i++) {
@@ -180,7 +180,7 @@ static void a_connection_found_closed_is_replaced_without_a_word(void) {
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_OK);
     (void)token_of(0, 3, token);
     end();
-    /* the request may have been carried out before the connection closed */
+    /* the server may have executed the request before the connection closed */
     CHECK_INT(releases_of(token), 1);
 }
 
@@ -203,7 +203,7 @@ static void a_failed_loading_does_not_hide_that_the_lock_was_acquired(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     fake_peers[0].answers[1] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
-    fake_peers[0].answers[2] = FAKE_HELD; /* another client has loaded it */
+    fake_peers[0].answers[2] = FAKE_HELD; /* another client has loaded the script meanwhile */
     fake_peers[0].answers[3] = FAKE_DONE;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
@@ -218,7 +218,7 @@ static void a_failed_loading_is_the_reason_when_the_script_is_still_unknown(void
     fake_peers[0].answers[2] = FAKE_NOSCRIPT;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OOM);
     CHECK_HAS(plock_lease_error(lease)->message, "OOM command not allowed");
-    CHECK(!fake_peers[0].destroyed); /* all has been answered */
+    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
@@ -258,7 +258,7 @@ static void giving_up_in_a_pause_leaves_nothing_to_undo(void) {
     plock_lease_cancel(lease);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
-    CHECK(fake_peers[0].destroyed); /* with the store */
+    CHECK(fake_peers[0].destroyed); /* the store closed it at its end */
 }
 
 static void freeing_in_mid_acquire_is_giving_up(void) {

@@ -1,4 +1,4 @@
-/* Patience: waiting for a held lock, new attempts after a failure, and the end of both. */
+/* Patience: waiting for a held lock, further attempts after a failure, and the end of both. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -25,7 +25,8 @@ static void answer_always(fake_peer *peer, const char *answer) {
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) peer->answers[i] = answer;
 }
 
-/* If the leave has no answer by then, the worker thread continues alone. */
+/* How long a waiter that leaves waits for the server's answer. After that, the worker thread
+ * continues without the waiter. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
 /* --- a lock that is held --- */
@@ -47,7 +48,7 @@ static void patience_ends_exactly(void) {
         CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
         CHECK(plock_now() >= began + WAITS[i] && plock_now() <= began + WAITS[i] + PARTING_SPAN);
         CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_TIMED_OUT);
-        CHECK_INT(fake_failed_tries, 0); /* a refusal is no failure */
+        CHECK_INT(fake_failed_tries, 0); /* a refusal is not a failed attempt */
         end();
     }
 }
@@ -79,7 +80,7 @@ static void a_server_that_does_not_answer_the_leave_delays_it_for_a_moment_only(
     end();
 }
 
-/* Cancelled or freed in that moment. */
+/* The waiter is cancelled or freed while it waits for that answer. */
 static void a_leaving_waiter_can_be_cancelled(void) {
     for (int frees = 0; frees < 2; frees++) {
         plock_interest interest;
@@ -95,14 +96,13 @@ static void a_leaving_waiter_can_be_cancelled(void) {
     }
 }
 
-/* Neither the waiter's thread nor the worker thread wakes before an event. */
-/* The holder notifies waiters. But the server may lose the queue, so there is one look each second.
- */
+/* The waiter's thread and the worker thread sleep until an event. The holder notifies waiters, but
+ * the server may lose the queue. So one look is made each second. */
 static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
-    CHECK_INT(interest.fd, -1); /* a thread waits in the queue without a descriptor */
+    CHECK_INT(interest.fd, -1); /* a thread in the wait queue needs no descriptor */
     CHECK(interest.waker != NULL);
     CHECK_INT(interest.deadline, began + 4 * PLOCK_SECOND);
     for (unsigned i = 0; i < 39; i++) fake_native_pass(100 * PLOCK_MILLISECOND);
@@ -127,7 +127,8 @@ static void a_lock_that_becomes_free_is_acquired_at_once(void) {
     end();
 }
 
-/* However short it rested: a claim that fails gives the turn away. */
+/* A claim must not fail, because the turn would pass to the next waiter. So even a connection that
+ * was idle only for a moment is checked before the claim uses it. */
 static void a_claim_leaves_on_no_connection_that_the_server_has_closed(void) {
     char ticket[FAKE_COMMAND_ROOM];
     begin_in_line(grant_the_third, 10 * PLOCK_SECOND);
@@ -142,7 +143,7 @@ static void a_claim_leaves_on_no_connection_that_the_server_has_closed(void) {
 
 enum { CONNECTIONS_MAX = 32 };
 
-/* The server has refused the acquire and works, so there is no failure to report. */
+/* The server works and has refused the acquire, so there is no failure to report. */
 static void a_refused_waiter_without_a_connection_at_the_end_times_out(void) {
     plock_connection *held[CONNECTIONS_MAX];
     unsigned count = 0;
@@ -174,8 +175,8 @@ static const char *claim_in_silence(const char *command, unsigned nth) {
                                                                 : fake_refuses(command, nth);
 }
 
-/* Otherwise the server would grant it on another connection, and the lock would stay taken for the
- * whole TTL. */
+/* Without the undo, the server could still execute the claim. Then the lock would stay taken for
+ * the whole TTL. */
 static void a_claim_that_is_not_answered_is_undone_behind_it(void) {
     char value[FAKE_COMMAND_ROOM], undo[FAKE_COMMAND_ROOM];
     for (int gone = 0; gone < 2; gone++) {
@@ -203,14 +204,15 @@ static void it_is_looked_at_again_when_the_holders_time_is_over(void) {
     end();
 }
 
-static const char *time_left; /* in the answer to a queued waiter */
+/* the time that the holder's lease still lasts, in the answer to a queued waiter */
+static const char *time_left;
 
 static const char *say_time_left(const char *command, unsigned nth) {
     const char *answer = grant_the_third(command, nth);
     return answer && fake_queues(command) ? time_left : answer;
 }
 
-/* Where none is said it is looked at in a second. */
+/* If the answer states no usable time, the waiter looks after a second. */
 static void any_time_left_is_understood(void) {
     static const char *const LEFT[] = {FAKE_PLACE(-1, 0, FAKE_TICKET, 1),
                                        FAKE_PLACE(-2, 0, FAKE_TICKET, 1),
@@ -221,14 +223,14 @@ static void any_time_left_is_understood(void) {
     for (unsigned i = 0; i < sizeof LEFT / sizeof *LEFT; i++) {
         time_left = LEFT[i];
         begin_in_line(say_time_left, 10 * PLOCK_SECOND);
-        fake_native_pass(PLOCK_SECOND); /* at any rank */
+        fake_native_pass(PLOCK_SECOND); /* at any rank, the first look is within a second */
         fake_await("EVALSHA acquire", 3);
         CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
         end();
     }
 }
 
-/* A holder of the older implementation, for one: it is looked at as often as if there were no
+/* One such holder uses the older implementation. Its lock is looked at as often as if there were no
  * queue. */
 static void a_holder_that_does_not_notify_is_looked_at_again_and_again(void) {
     begin_in_line(fake_refuses_untold, 10 * PLOCK_SECOND);
@@ -236,7 +238,7 @@ static void a_holder_that_does_not_notify_is_looked_at_again_and_again(void) {
         fake_native_pass(65 * PLOCK_MILLISECOND);
         fake_await("EVALSHA acquire", 3 + i);
     }
-    /* its own thread has not woken */
+    /* the waiter's own thread does not wake for these looks */
     CHECK_STATUS(plock_lease_step(lease, &(plock_interest){0}), PLOCK_AGAIN);
     end();
 }
@@ -246,12 +248,13 @@ static void one_attempt_is_one_attempt(void) {
     answer_always(&fake_peers[0], FAKE_REFUSED);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
     CHECK_INT(fake_commands_like("EVALSHA acquire"), 1);
-    CHECK_INT(fake_connections(), 1); /* and no waiter listens for it */
+    CHECK_INT(fake_connections(), 1); /* no channel was opened */
     end();
     CHECK_INT(fake_commands_like("EVALSHA"), 1);
 }
 
-/* What an earlier request without an answer may have left must not look like the next one's. */
+/* A lost attempt may have left its token on the server. The next attempt must not take that token
+ * for its own. */
 static void each_attempt_has_a_token_of_its_own(void) {
     char tokens[3][FAKE_COMMAND_ROOM], owner[64] = "";
     size_t length;
@@ -282,7 +285,8 @@ static void each_failed_attempt_is_told_and_another_follows(void) {
                  PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_CONNECT);
-    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN); /* a pause comes first */
+    /* a pause precedes the next attempt */
+    CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK(interest.deadline > plock_now());
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_TRY_FAILED);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_LOADING);
@@ -339,7 +343,8 @@ static void after_failures_only_the_last_one_is_still_told(void) {
     CHECK_INT(plock_now(), began + PLOCK_SECOND);
     CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_CONNECT);
     CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: the fake says connect");
-    CHECK(fake_failed_tries >= 4 && fake_failed_tries <= 12); /* pauses grow from 10 to 250 ms */
+    /* the pauses grow from 10 ms to 250 ms */
+    CHECK(fake_failed_tries >= 4 && fake_failed_tries <= 12);
     CHECK_INT(fake_connections(), fake_failed_tries);
     end();
 }
@@ -409,7 +414,7 @@ static void a_server_that_refuses_connections_ends_it_long_before_patience(void)
         CHECK_INT(plock_now(), began + STORES[i].gives_up);
         CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: the fake says connect");
         CHECK_HAS(plock_lease_error(lease)->message, "unavailable_timeout");
-        CHECK(fake_failed_tries >= 2); /* it does try more than once */
+        CHECK(fake_failed_tries >= 2); /* it makes more than one attempt */
         end();
     }
 }
@@ -436,7 +441,8 @@ static void a_shorter_outage_is_ridden_out(void) {
         if (status == PLOCK_AGAIN) (void)fake_wait(NULL, &interest);
         if (plock_now() < began + GIVES_UP) continue;
         for (unsigned p = fake_connections(); p < FAKE_PEERS; p++) {
-            fake_peers[p].connect_failure = PLOCK_OK; /* back just before the last attempt */
+            /* the server is back just before the last attempt */
+            fake_peers[p].connect_failure = PLOCK_OK;
             fake_peers[p].obliging = true;
         }
     }
@@ -472,7 +478,7 @@ static void a_server_that_answers_is_no_such_server(void) {
     end();
 }
 
-/* Until it is over, or the span. */
+/* Drives the waiter until it ends, or until the span is over. */
 static plock_status pass_in_line(plock_ns span) {
     const plock_ns until = plock_now() + span;
     plock_interest interest;
@@ -494,7 +500,7 @@ static void go_away(void) {
 
 static void a_queued_waiter_gives_up_too_counted_from_the_servers_end(void) {
     begin_in_line(fake_refuses, LONG);
-    CHECK_STATUS(pass_in_line(3 * PLOCK_SECOND), PLOCK_AGAIN); /* longer than it endures silence */
+    CHECK_STATUS(pass_in_line(3 * PLOCK_SECOND), PLOCK_AGAIN); /* longer than unavailable_timeout */
     const plock_ns gone = plock_now();
     go_away();
     CHECK_STATUS(pass_in_line(LONG), PLOCK_CONNECT);
@@ -510,12 +516,12 @@ static void a_queued_waiter_survives_a_shorter_outage(void) {
     CHECK(fake_connections() > before);
     for (unsigned p = fake_connections(); p < FAKE_PEERS; p++)
         fake_peers[p].connect_failure = PLOCK_OK;
-    CHECK_STATUS(pass_in_line(3 * GIVES_UP), PLOCK_AGAIN); /* and stands there as before */
+    CHECK_STATUS(pass_in_line(3 * GIVES_UP), PLOCK_AGAIN); /* the waiter is still in the queue */
     CHECK(fake_channel_is_open());
     end();
 }
 
-/* --- less time than there was --- */
+/* --- less time than at the beginning --- */
 
 static void an_operation_can_be_hurried(void) {
     for (int opening = 0; opening < 2; opening++) {
@@ -546,7 +552,7 @@ static void a_pause_can_be_hurried(void) {
                  PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
-    plock_lease_hurry(lease, began + PLOCK_SECOND); /* it does not become longer again */
+    plock_lease_hurry(lease, began + PLOCK_SECOND); /* the time does not become longer again */
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
     CHECK_INT(plock_now(), began + PLOCK_MILLISECOND);
     end();

@@ -27,11 +27,11 @@ static void a_key_is_held_by_one_at_a_time(void) {
     plock_lease_free(one);
     plock_lease_free(two);
     plock_lease_free(other);
-    CHECK_INT(local_holders(store, "k"), 0); /* freed leases are released */
+    CHECK_INT(local_holders(store, "k"), 0); /* freeing a lease releases it */
     plock_local_close(store);
 }
 
-/* Not time(): its clock may be a tick behind. */
+/* time() is not precise enough, because its clock may be a tick behind. */
 static int64_t wall_us(void) {
     struct timespec time;
     (void)clock_gettime(CLOCK_REALTIME, &time);
@@ -95,7 +95,7 @@ static void it_can_be_extended_and_shortened(void) {
         PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(two, &interest), PLOCK_AGAIN);
-    /* waiters look earlier, too */
+    /* a shorter lease makes the waiters look earlier */
     CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_OK);
     plock_lease_free(one);
@@ -187,7 +187,7 @@ static void a_store_is_full_at_its_bound_and_has_room_again(void) {
             CHECK_STATUS(local_acquire(leases[i], LONG, 0), i < KEYS ? PLOCK_OK : PLOCK_STORE_FULL);
         }
         CHECK_HAS(plock_lease_error(leases[KEYS])->message, "600 keys");
-        /* expired entries make room, even without a request for their keys */
+        /* expired entries make room, although no caller asks for their keys */
         if (round == 1) {
             unsigned rounds = 0;
             for (int i = 0; i < KEYS; i++)
@@ -256,10 +256,12 @@ static void a_lease_can_be_left_and_adopted(void) {
     CHECK(plock_lease_fence(two) > plock_lease_fence(one));
     size_t other_length;
     const char *other = plock_lease_owner(two, &other_length);
-    CHECK(other_length != length || memcmp(other, owner, length)); /* a fresh one … */
+    /* the adopted lease has a fresh token … */
+    CHECK(other_length != length || memcmp(other, owner, length));
     plock_lease *late = local_lease(store, "k");
     CHECK_STATUS(plock_local_lease_adopt(late, owner, length, &terms), PLOCK_OK);
-    CHECK_STATUS(local_finish(late), PLOCK_NOT_OWNER); /* … so it was good for once */
+    /* … so the old token could be used only once */
+    CHECK_STATUS(local_finish(late), PLOCK_NOT_OWNER);
     CHECK(plock_lease_valid(two));
     plock_lease_free(late);
     plock_lease_free(one);
@@ -309,7 +311,7 @@ static void it_can_be_broken(void) {
     plock_local_close(store);
 }
 
-/* Some of many that share the key; the others keep it. */
+/* Some of many leases that share a key are broken. The other leases keep it. */
 static void some_of_many_can_be_broken(void) {
     enum { MANY = 2 * PLOCK_LOCAL_KEYS_MIN - 2, SOME = MANY / 2 };
     (void)unlink(local_path());
@@ -374,7 +376,7 @@ static void a_child_releases_nothing_of_its_parents(void) {
     plock_local_close(store);
 }
 
-/* A call either does what it is to do or says that there is no memory. True: it got through. */
+/* Each call must succeed or report a lack of memory. Returns true if all calls succeeded. */
 static bool works_without_one(unsigned long n) {
     plock_local *store = NULL;
     plock_lease *one = NULL, *two = NULL;
@@ -409,7 +411,7 @@ static void each_allocation_may_fail_once(void) {
     plock_local_close(store);
 }
 
-/* Expired entries that have not been looked at make room, too. */
+/* Expired entries make room, even if no process has looked at them. */
 static void several_find_room_where_something_is_over(void) {
     (void)unlink(local_path());
     plock_local *store = local_open_keys(PLOCK_LOCAL_KEYS_MIN);
@@ -461,7 +463,7 @@ int main(void) {
     local_begin();
     RUN(a_store_is_full_at_its_bound_and_has_room_again);
     local_end();
-    CHECK_INT(plock__live_allocations(), 3); /* wakers, which are kept */
+    CHECK_INT(plock__live_allocations(), 3); /* three wakers that are kept for reuse */
     CHECK(test_open_descriptors() <= descriptors + 10);
     return test_end("local");
 }

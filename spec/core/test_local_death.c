@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Under TSan each child takes a second to end; and what happens in other processes is not for it to
- * see. */
+/* Under TSan each child takes a second to end, so only some steps are tested. TSan cannot observe
+ * other processes anyway. */
 enum { STRIDE = TEST_TSAN ? 23 : 1 };
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 5 * PLOCK_SECOND;
@@ -85,7 +85,7 @@ static void a_dead_holders_lock_passes_on_at_once(void) {
         (void)local_status_of(holder);
         plock_local_close(s->store);
     }
-    /* the best of some rounds: the machine may be busy with something else */
+    /* the best round counts, because the machine may be busy during the others */
     if (!TEST_TSAN) CHECK(best < AT_ONCE);
 }
 
@@ -138,10 +138,10 @@ static void what_is_meant_to_outlive_its_process_does(void) {
 typedef struct bequest {
     scene *s;
     char owner[PLOCK_TOKEN_LENGTH];
-    plock_local_acquire_options terms; /* the adopter's */
+    plock_local_acquire_options terms; /* the terms of the adoption */
 } bequest;
 
-/* Acquired as the terms say, and left. */
+/* Acquires the key on these terms, and leaves the lease. */
 static void bequeath(bequest *b, const plock_local_acquire_options *terms) {
     plock_lease *lease = local_lease(b->s->store, "k");
     CHECK_STATUS(local_acquire_as(lease, terms), PLOCK_OK);
@@ -180,7 +180,7 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
         bequeath(&b, &terms);
         CHECK_INT(local_holders(b.s->store, "k"), 1);
         check_killed(local_child(adopt_and_die, &b));
-        /* without at_least the lease is the adopter's, and ends with it */
+        /* without at_least, the lease now belongs to the adopter's process and ends with it */
         CHECK_INT(local_holders(b.s->store, "k"), 0);
         terms.at_least = LONG;
         bequeath(&b, &terms);
@@ -193,7 +193,7 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
 
 static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
     static const plock_ns SPAN = 150 * PLOCK_MILLISECOND;
-    /* the first holder's, the adopter's, what counts */
+    /* at_least of the first holder, at_least of the adopter, and the span that counts */
     static const int SPANS[][3] = {{1, 0, 1}, {1, 2, 2}, {2, 1, 2}, {0, 1, 1}};
     bequest b = {.s = new_scene()};
     b.s->store = local_open();
@@ -212,7 +212,8 @@ static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
 
 static void nor_does_a_short_span_end_it_before(void) {
     static const plock_local_acquire_options TERMS[][2] = {
-        {{.ttl = LONG, .at_least = LONG}, {.ttl = PLOCK_SECOND}}, /* before, the adopter's */
+        /* the terms of the first holder, and of the adopter */
+        {{.ttl = LONG, .at_least = LONG}, {.ttl = PLOCK_SECOND}},
         {{.ttl = PLOCK_SECOND}, {.at_least = LONG}},
         {{.ttl = PLOCK_SECOND}, {.ttl = PLOCK_SECOND, .at_least = LONG}},
     };
@@ -258,13 +259,15 @@ static bool is_told_of_ends(int fd) {
            memmem(name, (size_t)length, "inotify", strlen("inotify"));
 }
 
-/* The kernel closes descriptors from the highest down, and that one's last takes it long. */
+/* When a process dies, the kernel closes its descriptors from the highest number down. Closing the
+ * inotify descriptor takes long, so the file must have a higher number. */
 static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(void) {
     plock_local *store = local_open();
     plock__local_map *map = NULL;
     plock_error error;
     CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
-    int taken[64], count = 0; /* descriptors below the file's do not stay free for long */
+    /* so that the numbers below the file's descriptor are taken, as they soon are in a program */
+    int taken[64], count = 0;
     do taken[count] = dup(STDERR_FILENO);
     while (taken[count++] < map->fd && count < 64);
     for (int again = 0; again < 2; again++) {
@@ -287,7 +290,7 @@ static plock__local_map *map_of(plock_local *store) {
     return map;
 }
 
-/* The second store finds lower numbers free than the first one did. */
+/* When the second store opens, lower numbers are free than when the first one opened. */
 static void with_several_stores_they_let_go_of_each_file_first(void) {
     enum { TAKEN = 40, NUMBERS = 1024 };
     int taken[TAKEN];
@@ -399,7 +402,7 @@ static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
 enum { BEGUN, MAY_LOOK };
 static atomic_int moment;
 
-/* Keeps this process's own looks away, so that the query finds the dead waiter first. */
+/* Prevents this process's own looks, so that the query finds the dead waiter first. */
 static void keep_from_looking(void) {
     unsigned rounds = 0;
     while (atomic_load(&moment) != MAY_LOOK && test_patient(&rounds)) continue;
@@ -421,8 +424,8 @@ static void share_at_least_and_die(void *context) {
     (void)raise(SIGKILL);
 }
 
-/* The dead waiter lets in the next one, which shares the key with a holder that no process stands
- * for any more. */
+/* When the dead waiter is found, the next waiter is let in. It shares the key with a holder whose
+ * process has ended. */
 static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
     for (int left = 0; left < 2; left++) {
         bequest b = {.s = new_scene()};
@@ -461,7 +464,7 @@ static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
     }
 }
 
-/* When the others gave their last sign of life. */
+/* Sets the moment at which all other processes gave their last sign of life. */
 static void set_last_signs(plock_local *store, plock_ns at) {
     plock__local_map *map = NULL;
     plock_error error;
@@ -491,7 +494,7 @@ static void end_by_force(pid_t child) {
     (void)local_status_of(child);
 }
 
-/* A waiter that has just died is not let in, and keeps no other out. */
+/* A waiter that has just died does not get the key, and keeps no other process out. */
 static void a_key_that_only_the_dead_held_and_waited_for_is_free(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -524,7 +527,7 @@ static void a_dead_writer_keeps_no_reader_out(void) {
     plock_local_close(s->store);
 }
 
-/* Waits at this many keys of its own, or as often at the one key, without a thread for each. */
+/* Waits count times without a thread for each: on as many keys of its own, or on one key. */
 static void wait_often(const scene *s, int count, bool apart) {
     char name[32];
     for (int i = 0; i < count; i++) {
@@ -536,7 +539,7 @@ static void wait_often(const scene *s, int count, bool apart) {
             plock_lease_step(lease, &interest) != PLOCK_AGAIN)
             _exit(1);
     }
-    /* no step has found the section taken, and made no claim */
+    /* Checks that each step made a claim. A step makes none if the section is taken. */
     for (int i = 0; i < (apart ? count : 1); i++) {
         (void)snprintf(name, sizeof name, "key %d", i);
         if (local_waiters(s->store, name) != (apart ? 1 : count)) _exit(2);
@@ -555,8 +558,8 @@ static void wait_for_all_keys(void *context) {
     (void)raise(SIGKILL);
 }
 
-/* No waiter is behind them, and no caller asks for their keys, so only the need for room ends
- * them. */
+/* No waiter is behind the dead waiters, and no caller asks for their keys. So their claims end only
+ * when another key needs room. */
 static void dead_waiters_make_room(void) {
     char name[32];
     for (int all = 0; all < 2; all++) {
@@ -571,7 +574,7 @@ static void dead_waiters_make_room(void) {
             CHECK_STATUS(local_acquire(held[i], LONG, 0), PLOCK_OK);
         }
         check_killed(local_child(all ? wait_for_all_keys : wait_for_one_key, s));
-        set_last_signs(s->store, 0); /* a second ago, or more */
+        set_last_signs(s->store, 0); /* more than a second ago */
         for (int i = 0; all && i < count; i++) CHECK_STATUS(local_release(held[i]), PLOCK_OK);
         plock_lease *other = local_lease(s->store, "other");
         CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
@@ -594,7 +597,8 @@ static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
                                    &interest, &error);
 }
 
-/* Everything that changes the file, with the key that the others of the test wait for. */
+/* Performs every operation that changes the file, on the key that the test's other processes wait
+ * for. */
 static void do_everything(plock_local *store) {
     plock_lease *lease = local_lease(store, "k"), *other = local_lease(store, "of its own");
     plock_lease *pair[2];
@@ -637,13 +641,13 @@ static void count_faults(void *context) {
     s->fault = plock__local_die_at(0);
 }
 
-/* Checks that the key has no holder, and that its table is whole. */
+/* Checks that all keys are free, and that the key's table is whole. */
 static void check_usable(plock_local *store, int64_t *fence) {
     plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"),
                 *own = local_lease(store, "of its own");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_OK);
-    /* it may have been kept for a moment */
+    /* the key may have been kept for a moment */
     CHECK_STATUS(local_acquire(own, LONG, SOON), PLOCK_OK);
     CHECK(plock_lease_fence(lease) > *fence);
     *fence = plock_lease_fence(own);
@@ -667,15 +671,17 @@ static void it_may_die_at_every_step(void) {
         died += WIFSIGNALED(status);
         CHECK(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
         check_usable(s->store, &fence);
-        CHECK(plock_lease_valid(held)); /* no other lease is touched */
+        CHECK(plock_lease_valid(held)); /* other leases are unaffected */
     }
-    CHECK(died * STRIDE >= (int)faults - 40); /* a kept key, and such, may save some steps */
+    /* some steps may not be reached, for example if a key is kept */
+    CHECK(died * STRIDE >= (int)faults - 40);
     CHECK_STATUS(local_release(held), PLOCK_OK);
     plock_lease_free(held);
     plock_local_close(s->store);
 }
 
-/* Waits until this many others wait, and the first one, which may die while it does. */
+/* Waits until this many other processes wait, and the first one as well. The first process may die
+ * meanwhile. */
 static void await_line(const scene *s, int others, pid_t first, bool *gone) {
     unsigned rounds = 0;
     for (;;) {
@@ -699,8 +705,8 @@ static void wait_and_say_how_long(void *context) {
     s->at = plock_now();
 }
 
-/* The holder is not notified and does not look. So the waiters must have been called before
- * anything changed. */
+/* The holder is not notified and does not look. So the process that breaks the lease must have
+ * called the waiters before it changed anything. */
 static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -717,12 +723,12 @@ static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
         CHECK(fault ? WIFSIGNALED(status) || status == 0 : status == 0);
         if (!fault) faults = s->fault;
         if (plock_lease_valid(
-                held)) { /* it was not broken yet, and every process that looked saw that */
+                held)) { /* the break had no effect yet, and processes that looked saw that */
             CHECK(kill(waiter, SIGKILL) == 0);
             (void)local_status_of(waiter);
         } else {
             CHECK_INT(local_status_of(waiter), 0);
-            /* it would look by itself after half a second */
+            /* without a call, the waiter looks only after half a second */
             CHECK(s->at - broken_at < 250 * PLOCK_MILLISECOND);
         }
         plock_lease_free(held);
@@ -748,8 +754,8 @@ static void keep_both_and_die_somewhere(void *context) {
     s->fault = plock__local_die_at(0);
 }
 
-/* A process that dies before it has all keys has none, even if the leases would outlive it. A
- * process that has all of them has them. */
+/* A process that dies before it has all keys holds none of them, even if the leases would outlive
+ * it. If it dies later, it holds all of them. */
 static void what_is_to_outlive_its_process_does_so_only_together(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -768,7 +774,7 @@ static void what_is_to_outlive_its_process_does_so_only_together(void) {
     (void)unlink(local_path());
 }
 
-/* As a single acquire keeps its key: max_hold bounds only the renewal. */
+/* Both keys are kept for at_least, as after a single acquire. max_hold limits only the renewal. */
 static void keep_both_beyond_max_hold(void *context) {
     scene *s = context;
     plock_lease *leases[] = {local_lease(s->store, "one"), local_lease(s->store, "two")};
@@ -803,8 +809,8 @@ static void several_keys_stay_taken_for_longer_than_max_hold(void) {
     }
 }
 
-/* Others wait for the key meanwhile: they have it in their order, whatever step of the first one's
- * is its last. */
+/* Other processes wait for the key meanwhile. They get it in their order, at whatever step the
+ * first one dies. */
 static void waiters_are_served_at_whatever_step_the_first_dies(void) {
     scene *s = new_scene();
     s->store = local_open();

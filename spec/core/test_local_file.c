@@ -23,7 +23,7 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND;
 
-/* After that, a request that only reads checks the file once more. */
+/* After this time, a request that only reads checks the file again. */
 static const useconds_t LOOKED_AT = 20000;
 
 static plock_status open_at(const char *path, plock_error *error) {
@@ -41,14 +41,15 @@ static void check_refused(plock_status expected, const char *why) {
     CHECK_HAS(error.message, local_folder());
 }
 
-/* --- which is taken --- */
+/* --- files that can be used --- */
 
 static void a_folder_is_none(void) {
     char path[600];
     plock_error error;
     CHECK(snprintf(path, sizeof path, "%s/folder", local_folder()) > 0);
     CHECK(mkdir(path, S_IRWXU) == 0);
-    for (int shared = 0; shared < 2; shared++) { /* whatever is wrong with the folder above */
+    /* even if other users may write to the folder above */
+    for (int shared = 0; shared < 2; shared++) {
         CHECK(chmod(local_folder(), shared ? S_IRWXU | S_IWOTH : S_IRWXU) == 0);
         CHECK_STATUS(open_at(path, &error), PLOCK_BAD_CONFIG);
         CHECK_HAS(error.message, path);
@@ -113,7 +114,8 @@ static void a_network_file_system_is_refused_with_its_name(void) {
         plock__local_pretend_file_system(REMOTE[i].magic);
         check_refused(PLOCK_BAD_CONFIG, REMOTE[i].name);
     }
-    plock__local_pretend_file_system(0xef53); /* ext4 */
+    /* the magic number of ext4, which is not a remote file system */
+    plock__local_pretend_file_system(0xef53);
     plock_local_close(local_open());
     plock__local_pretend_file_system(0);
 #else
@@ -155,7 +157,7 @@ static void write_file(const char *path, const char *text, size_t length) {
     (void)close(fd);
 }
 
-/* A mistyped path does not destroy the file there. */
+/* A mistyped path must not destroy the file at that path. */
 static void a_file_of_another_user_is_never_replaced(void) {
     static char texts[][8192] = {"root:x:0:0:root:/root:/bin/bash\n", "x", "plock local lack", ""};
     const size_t lengths[] = {32, 1, 16, sizeof texts[3]};
@@ -169,7 +171,7 @@ static void a_file_of_another_user_is_never_replaced(void) {
         CHECK(!memcmp(found, texts[i], lengths[i]));
         (void)close(fd);
     }
-    write_file(local_path(), "", 0); /* there is nothing in it that could be lost */
+    write_file(local_path(), "", 0); /* an empty file has nothing that could be lost */
     plock_local *store = local_open();
     plock_local_close(store);
     (void)unlink(local_path());
@@ -177,7 +179,7 @@ static void a_file_of_another_user_is_never_replaced(void) {
 
 /* --- a file that is replaced --- */
 
-/* Changes the title, and makes it look right. */
+/* Changes the file's title, and makes the title consistent again. */
 static void retitle(void (*change)(plock__local_title *)) {
     plock__local_title title;
     const int fd = open(local_path(), O_RDWR);
@@ -201,7 +203,8 @@ static void of_another_clock(plock__local_title *title) { title->clock ^= 1; }
 
 static void of_a_hidden_clock(plock__local_title *title) { title->clock = title->clock ? 0 : 1; }
 
-/* The traces of a dead process: a lease that outlives it, or one that does not. */
+/* Leaves the traces of a dead process: a lease that outlives the process, or a lease that does not.
+ */
 static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
     plock_local *store = local_open();
@@ -240,7 +243,8 @@ static void after_a_reboot_it_is_replaced_silently(void) {
     for (int kept = 0; kept < 2; kept++) {
         leave(kept ? LONG : 0);
         retitle(boot_before);
-        if (kept) seen(plock_now() + 10 * LONG); /* the clock has started again since */
+        /* the file was last used at a later time than now, so the clock has restarted */
+        if (kept) seen(plock_now() + 10 * LONG);
         plock_local *store = local_open();
         CHECK(!plock_local_remade(store));
         CHECK_INT(local_holders(store, "left"), 0);
@@ -248,7 +252,7 @@ static void after_a_reboot_it_is_replaced_silently(void) {
     }
 }
 
-/* A container may have another one, or none that can be read. */
+/* In a container, the boot id may differ or be unreadable. */
 static void another_name_of_the_boot_is_no_proof_of_a_reboot(void) {
     static void (*const NAMES[])(plock__local_title *) = {boot_before, of_no_boot};
     for (int i = 0; i < 2; i++) {
@@ -258,13 +262,14 @@ static void another_name_of_the_boot_is_no_proof_of_a_reboot(void) {
             plock_local *store = local_open();
             CHECK(!plock_local_remade(store));
             CHECK_INT(local_holders(store, "left"), 1);
-            CHECK(fence_now(store) > 0); /* it is of use for everything else */
+            CHECK(fence_now(store) > 0); /* the store works for other keys */
             plock_local_close(store);
         }
     }
 }
 
-/* In a process of its own: where locks end with the process, closing the file would end ours. */
+/* Must run in a child. If locks belong to processes, closing the file in this process would drop
+ * this process's locks. */
 static void retitle_as_before(void *unused) {
     (void)unused;
     retitle(boot_before);
@@ -284,10 +289,11 @@ static void processes_with_another_boot_id_use_it_too(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    /* This process would notice the new title at its next look, so no time passes here. */
+    /* This process would notice the new title at its next look. So no time passes here. */
     moment = plock_now();
     plock_clock_replace(stopped_clock);
-    test_in_child(retitle_as_before, NULL); /* as if it had been made by one of them */
+    /* as if a process with another boot id had made the file */
+    test_in_child(retitle_as_before, NULL);
     CHECK_INT(WEXITSTATUS(local_status_of(local_child(try_it_by_the_clock, NULL))), PLOCK_REFUSED);
     plock_clock_replace(NULL);
     plock_lease_free(lease);
@@ -298,7 +304,7 @@ static void processes_with_another_boot_id_use_it_too(void) {
 static void fences_grow_across_a_new_file(void) {
     (void)unlink(local_path());
     plock_local *store = local_open();
-    const int64_t ahead = fence_now(store) + 1000000000; /* the wall clock was wrong then */
+    const int64_t ahead = fence_now(store) + 1000000000; /* as if the wall clock had been wrong */
     plock_local_close(store);
     const int fd = open(local_path(), O_RDWR);
     CHECK(pwrite(fd, &ahead, sizeof ahead, offsetof(plock__local_header, fence)) ==
@@ -396,7 +402,7 @@ static void after_damage_a_process_that_only_has_it_open_is_not_in_the_way(void)
     }
 }
 
-/* systemd-tmpfiles(8) leaves a folder alone that it cannot lock. */
+/* systemd-tmpfiles(8) skips a folder that it cannot lock. */
 static void its_folder_is_locked_as_long_as_it_is_open(void) {
     const int folder = open(local_folder(), O_RDONLY | O_DIRECTORY);
     plock_local *stores[] = {local_open(), local_open()};
@@ -406,7 +412,7 @@ static void its_folder_is_locked_as_long_as_it_is_open(void) {
     plock_local_close(stores[1]);
     unsigned rounds = 0;
     while (flock(folder, LOCK_EX | LOCK_NB) && test_patient(&rounds)) continue;
-    plock_local *store = local_open(); /* while it is being tidied up */
+    plock_local *store = local_open(); /* opened while another program has the folder's lock */
     CHECK_INT(local_holders(store, "k"), 0);
     plock_local_close(store);
     (void)close(folder);
@@ -439,7 +445,7 @@ static void a_limit_on_the_size_of_files_is_reported(void) {
     CHECK_INT(local_status_of(local_child(write_little, NULL)), 0);
 }
 
-/* The kernel gives this process no locks from now on, as on a file system that has none. */
+/* From now on, the kernel refuses all locks to this process, as if the file system had none. */
 static void have_no_locks(unsigned code) {
     enum { COMMAND = offsetof(struct seccomp_data, args) + sizeof(uint64_t) };
     struct sock_filter steps[] = {
@@ -481,7 +487,7 @@ static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
     CHECK(unlink(local_path()) == 0);
     (void)usleep(LOOKED_AT);
     plock_lease *other = local_lease(store, "l");
-    /* not while something is held in the one that is gone */
+    /* the store does not use a new file while a lease is held in the removed file */
     CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_DISCONNECTED);
     CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
     plock_lease_free(lease);
@@ -520,7 +526,7 @@ static void be_refused(void *unused) {
     if (local_acquire(lease, LONG, 0) != PLOCK_REFUSED) _exit(1);
 }
 
-/* The locks of POSIX are lost with the first descriptor of the file that the process closes. */
+/* A process loses its POSIX locks on a file as soon as it closes any descriptor of the file. */
 static void closing_a_store_takes_nothing_from_one_that_is_opened_just_then(void) {
     plock_local *store = local_open();
     plock__local_before(PLOCK__IS_UNMAPPED, open_and_acquire);
@@ -547,7 +553,7 @@ static void stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another
         CHECK((truncated ? truncate(local_path(), PLOCK__LOCAL_PAGE) : unlink(local_path())) == 0);
         (void)usleep(LOOKED_AT);
         CHECK(serves(stores[0]));
-        CHECK(serves(stores[1])); /* the third one is not used any more */
+        CHECK(serves(stores[1])); /* the third store is not used any more */
         CHECK(access(local_path(), F_OK) == 0);
         for (int i = 0; i < 3; i++) plock_local_close(stores[i]);
     }
@@ -609,7 +615,7 @@ static void look_at_it(void *context) {
     if (local_waiters(damaged, "k") >= 0) _exit(1);
 }
 
-/* A list whose end leads back into it, as damage may leave it. */
+/* Builds a list whose end points back into it, as damage may do. */
 static void a_circle_of_waiters_ends_in_an_error(void) {
     (void)unlink(local_path());
     damaged = local_open();
@@ -646,8 +652,8 @@ static void use(plock_local *store, unsigned round) {
     plock_lease_free(lease);
 }
 
-/* Whatever is written to it, nothing crashes and nothing goes round in circles: a call ends, in one
- * way or another. */
+/* Whatever is written to the file, no call crashes or loops forever. Each call ends, with success
+ * or an error. */
 static void scribbling_ends_in_an_error_at_worst(void) {
     enum { ROUNDS = 150, MARKS = 12, LIVE = 40 };
     for (unsigned seed = 1; seed <= (TEST_TSAN ? 10 : 100); seed++) {
@@ -664,7 +670,8 @@ static void scribbling_ends_in_an_error_at_worst(void) {
         struct stat found;
         const int fd = open(local_path(), O_RDWR);
         CHECK(fd >= 0 && fstat(fd, &found) == 0);
-        /* else it is hit, too: the lock, counts, heads of lists */
+        /* in every fourth round, the header is damaged, too: the lock, the counts, and the heads of
+         * lists */
         const bool spares_header = seed % 4;
         const off_t from = spares_header ? PLOCK__LOCAL_PAGE + 64 * PLOCK__LOCAL_PROCESSES
                                          : (off_t)offsetof(plock__local_header, outlives_until);

@@ -1,5 +1,5 @@
-/* The embedded store: its file is lost. In every case, every lease in it is lost, and reports this.
- */
+/* The embedded store: its file is lost. In each case, all leases in the file are lost, and each of
+ * them reports this. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -19,14 +19,15 @@
 
 #if TEST_TSAN
 /* Anonymous memory replaces the pages of a lost file while other threads may use them. TSan takes
- * that for a write of those threads. This file tests that a process inside notices the loss. */
+ * this for a write that races with those threads. The tests here show that a process inside notices
+ * the loss. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND;
 
-/* After that, a request that only reads checks the file once more. */
+/* After this time, a request that only reads checks the file again. */
 static const useconds_t LOOKED_AT = 20000;
 
 static char folder[600], path[700], aside[700];
@@ -59,7 +60,7 @@ static void write_over(size_t offset, const void *bytes, size_t length) {
     (void)close(fd);
 }
 
-/* --- what may become of a file --- */
+/* --- ways to lose a file --- */
 
 static void is_removed(void) { CHECK(unlink(path) == 0); }
 
@@ -82,7 +83,7 @@ static void is_marked_as_damaged(void) {
     write_over(offsetof(plock__local_header, damaged), &(uint32_t){1}, sizeof(uint32_t));
 }
 
-/* As cp(1) does, but for the moment in which it has cut off all there was. */
+/* Overwrites the file as cp(1) does, but skips the moment at which cp(1) has truncated it. */
 static void another_one_is_written_over_it(void) {
     static unsigned char bytes[2 << 20];
     const plock__local_plan p = plock__local_plan_for(PLOCK_LOCAL_KEYS);
@@ -101,7 +102,8 @@ static void another_one_is_written_over_it(void) {
 
 static const struct fate {
     void (*comes)(void);
-    bool made_anew; /* at once, because no process that works correctly is in the way */
+    /* a new file can be made at once, because no working process can still use the lost one */
+    bool made_anew;
     const char *told;
 } FATES[] = {
     {is_removed, true, "was removed, renamed or replaced"},
@@ -124,10 +126,10 @@ static plock_local *open_there(void) {
     return store;
 }
 
-/* --- what is known of a lease by then --- */
+/* --- a lease in a lost file --- */
 
-/* Looks by the path, long after the folder has changed; as long as it does not change again, a look
- * does without the path. */
+/* Looks often, so that the last change of the folder is long ago. From then on, a look does not
+ * check the path unless the folder changes. */
 static void look_often(const plock_lease *lease) {
     for (int i = 0; i < 3; i++) {
         (void)usleep(2 * LOOKED_AT);
@@ -151,9 +153,10 @@ static void every_method_says_that_it_is_lost_after(bool many_looks) {
         CHECK(plock_lease_lost(lease));
         CHECK_STATUS(local_extend(lease, LONG), PLOCK_NOT_OWNER);
         CHECK(!plock_lease_valid(lease));
-        CHECK_STATUS(plock_lease_downgrade(left), PLOCK_MISUSE); /* it is none that could be */
+        /* only leases of mode 'w' or 'r' can be downgraded */
+        CHECK_STATUS(plock_lease_downgrade(left), PLOCK_MISUSE);
         const plock_status acquired = local_acquire(other, LONG, 0);
-        /* not while something is held in the one before */
+        /* no lease can be acquired while another one is still held in the lost file */
         CHECK(acquired == PLOCK_DISCONNECTED || acquired == PLOCK_PROTOCOL);
         CHECK_HAS(plock_lease_error(other)->message, FATES[i].told);
         CHECK_STATUS(local_release(lease), PLOCK_NOT_OWNER);
@@ -162,7 +165,7 @@ static void every_method_says_that_it_is_lost_after(bool many_looks) {
         CHECK_STATUS(local_finish(left), PLOCK_NOT_OWNER);
         plock_lease_free(lease);
         plock_lease_free(left);
-        plock_lease_free(unasked); /* no process has looked at it since */
+        plock_lease_free(unasked); /* no operation was called on this lease since the loss */
         if (FATES[i].made_anew) CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_OK);
         plock_lease_free(other);
         plock_local_close(store);
@@ -175,7 +178,7 @@ static void every_method_says_that_it_is_lost(void) {
     every_method_says_that_it_is_lost_after(true);
 }
 
-/* In a folder within the folder. */
+/* Opens a store in a folder within the folder. */
 static plock_local *open_deep(void) {
     char within[700], deep[800];
     clear();
@@ -188,7 +191,7 @@ static plock_local *open_deep(void) {
     return store;
 }
 
-/* Its folder says nothing about that. */
+/* The file's own folder does not change when the folder above is renamed. */
 static void the_folder_of_its_folder_is_renamed(void) {
     plock_local *store = open_deep();
     plock_lease *lease = local_lease(store, "k");
@@ -204,8 +207,8 @@ static void the_folder_of_its_folder_is_renamed(void) {
     clear();
 }
 
-/* Within one tick of the file system's clock, so that the time of its last change need not move
- * (before Linux 6.13 it does not). */
+/* Both changes fall into one tick of the file system's clock. Before Linux 6.13, the folder's time
+ * of last change then stays the same. */
 static void one_change_of_the_folder_follows_another_at_once(void) {
     char other[700];
     CHECK(snprintf(other, sizeof other, "%s/other", folder) > 0);
@@ -227,7 +230,7 @@ static void one_change_of_the_folder_follows_another_at_once(void) {
     clear();
 }
 
-/* One notice of loss about this lease within a second; false: none came. */
+/* Returns true if a notice within a second reports the loss of this lease. */
 static bool loss_is_told(uint64_t id) {
     const plock_ns deadline = plock_now() + PLOCK_SECOND;
     for (;;) {
@@ -254,7 +257,8 @@ static void it_is_told_within_a_second(void) {
             plock_local *store = open_there();
             plock_lease *lease = local_lease(store, "k");
             CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
-            /* a process that reads a truncated page then receives SIGBUS */
+            /* long enough that the next request checks the file first, because reading a truncated
+             * page raises SIGBUS */
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
             if (!CHECK(loss_is_told(plock_lease_id(lease))))
@@ -266,7 +270,7 @@ static void it_is_told_within_a_second(void) {
     clear();
 }
 
-/* --- who has let go --- */
+/* --- processes that have released --- */
 
 static void is_released(plock_lease *lease) { CHECK_STATUS(local_release(lease), PLOCK_OK); }
 
@@ -282,7 +286,7 @@ static void is_released_and_cancelled(plock_lease *lease) {
     plock_lease_cancel(lease);
 }
 
-/* The leases are still there, as in Ruby until they are collected. */
+/* The lease objects still exist, as in Ruby until they are collected. */
 static void a_process_that_has_released_is_not_refused(void) {
     static const plock_local_acquire_options TERMS[] = {
         {.ttl = 3600 * PLOCK_SECOND},
@@ -293,7 +297,7 @@ static void a_process_that_has_released_is_not_refused(void) {
                                                         is_released_and_cancelled, is_left};
     enum { TERMS_COUNT = sizeof TERMS / sizeof *TERMS, ENDS_COUNT = sizeof ENDS / sizeof *ENDS };
     for (int i = 0; i < FATES_COUNT; i++) {
-        /* left leases stay in a damaged file */
+        /* a lease that was left stays in a damaged file, so it is not tested there */
         const size_t ends = i < 5 ? ENDS_COUNT : ENDS_COUNT - 1;
         plock_lease *leases[TERMS_COUNT][ENDS_COUNT] = {{NULL}}, *waiting;
         plock_interest interest;
@@ -310,11 +314,13 @@ static void a_process_that_has_released_is_not_refused(void) {
                          waiting, &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}),
                      PLOCK_OK);
         CHECK_STATUS(plock_lease_step(waiting, &interest), PLOCK_AGAIN);
-        (void)usleep(300000); /* those that are left alone at first are watched by now */
+        (void)usleep(300000); /* by now, automatically renewed leases are watched */
         plock_lease_cancel(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
             for (size_t end = 0; end < ends; end++) ENDS[end](leases[terms][end]);
-        (void)usleep(LOOKED_AT); /* a process that reads a truncated page then receives SIGBUS */
+        /* long enough that the next request checks the file first, because reading a truncated page
+         * raises SIGBUS */
+        (void)usleep(LOOKED_AT);
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
         plock_lease *lease = local_lease(store, "k");
@@ -329,7 +335,7 @@ static void a_process_that_has_released_is_not_refused(void) {
     clear();
 }
 
-/* --- what is put back --- */
+/* --- a file that is put back --- */
 
 static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
     for (int deep = 0; deep < 2; deep++) {
@@ -341,14 +347,14 @@ static void a_file_that_was_away_for_a_second_has_lost_its_leases(void) {
         for (int i = 0; i < 3; i++) CHECK_STATUS(local_acquire(leases[i], LONG, 0), PLOCK_OK);
         const char *const moved = deep ? folder : path;
         CHECK(rename(moved, aside) == 0);
-        (void)usleep(1000000); /* and there is no request */
+        (void)usleep(1000000); /* no process uses the store meanwhile */
         CHECK(rename(aside, moved) == 0);
         CHECK(!plock_lease_valid(asked) && plock_lease_lost(asked));
         CHECK_STATUS(local_release(released), PLOCK_NOT_OWNER);
         CHECK_STATUS(local_extend(extended, LONG), PLOCK_NOT_OWNER);
         for (int i = 0; i < 3; i++) plock_lease_free(leases[i]);
         plock_lease *lease = local_lease(store, "k");
-        /* as soon as the worker thread has let go, too */
+        /* granted as soon as the worker thread has given up the lost file */
         CHECK_STATUS(local_acquire(lease, LONG, PLOCK_SECOND), PLOCK_OK);
         plock_lease_free(lease);
         plock_local_close(store);
@@ -383,7 +389,7 @@ static void a_lease_released_while_its_file_was_away_is_free_afterwards(void) {
     clear();
 }
 
-/* --- who waits --- */
+/* --- waiters --- */
 
 static void a_waiter_waits_in_the_present_file(void) {
     for (int watched = 0; watched < 2; watched++)
@@ -452,14 +458,16 @@ static void end_waiting(struct behind *behind) {
     plock_local_close(behind->store);
 }
 
-/* The holder has not let go of what it has lost. */
+/* Here the holder has not released the lost lease. */
 static void and_does_so_within_a_second_after_damage(void) {
     static void (*const HARMS[])(void) = {is_truncated, its_title_is_written_over,
                                           another_one_is_written_over_it};
     for (size_t i = 0; i < sizeof HARMS / sizeof *HARMS; i++) {
         struct behind behind;
         wait_behind_a_holder(&behind, false);
-        (void)usleep(LOOKED_AT); /* a process that reads a truncated page then receives SIGBUS */
+        /* long enough that the next request checks the file first, because reading a truncated page
+         * raises SIGBUS */
+        (void)usleep(LOOKED_AT);
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
         if (!CHECK_STATUS(local_finish(behind.lease), PLOCK_OK))
@@ -470,7 +478,7 @@ static void and_does_so_within_a_second_after_damage(void) {
     clear();
 }
 
-/* --- a truncation that has not been noticed yet --- */
+/* --- a truncation that is not noticed yet --- */
 
 static void ask_just_after(void *unused) {
     (void)unused;
@@ -487,7 +495,7 @@ static void a_lease_that_is_asked_about_just_after_a_truncation_is_lost(void) {
 }
 
 static void *truncate_and_wake(void *interrupt) {
-    (void)usleep(LOOKED_AT); /* by then the waiter sleeps */
+    (void)usleep(LOOKED_AT); /* until the waiter sleeps */
     is_truncated();
     plock_waker_wake(interrupt);
     return NULL;
@@ -504,7 +512,8 @@ static void be_interrupted_just_after(void *unused) {
     if (local_acquire(first, LONG, 0) || plock_local_lease_acquire(second, &terms)) _exit(1);
     if (plock_lease_step(second, &interest) != PLOCK_AGAIN) _exit(2);
     if (pthread_create(&thread, NULL, truncate_and_wake, interrupt)) _exit(3);
-    while (plock_await(&interest, interrupt) == PLOCK_OK) /* woken for something else */
+    /* the waiter was woken for another reason */
+    while (plock_await(&interest, interrupt) == PLOCK_OK)
         if (plock_lease_step(second, &interest) != PLOCK_AGAIN) _exit(4);
     (void)pthread_join(thread, NULL);
     (void)plock_waker_clear(interrupt);
@@ -525,7 +534,8 @@ static void put_back_in_a_moment(void *unused) {
     if (rename(aside, folder)) _exit(1);
 }
 
-/* Then none can be made at its path. A server that is away for a moment is waited for, too. */
+/* While the folder is away, no file can be made at the path. The waiter tolerates this for a
+ * second, as it tolerates a server that is away for a moment. */
 static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
     for (int back = 0; back < 2; back++) {
         plock_local *store = open_deep();
@@ -552,7 +562,7 @@ static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
             CHECK_HAS(plock_lease_error(second)->message, "No such file or directory");
             CHECK(plock_now() - moved_at > PLOCK_SECOND &&
                   plock_now() - moved_at < 3 * PLOCK_SECOND);
-            CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_DISCONNECTED); /* at once */
+            CHECK_STATUS(local_acquire(third, LONG, 0), PLOCK_DISCONNECTED); /* refused at once */
         }
         plock_lease_free(first);
         plock_lease_free(second);
@@ -562,7 +572,7 @@ static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
     clear();
 }
 
-/* --- who was just inside --- */
+/* --- processes that were inside --- */
 
 static void move_away_and_back(int unused) {
     const struct timespec until_noticed = {.tv_sec = 1};
@@ -575,7 +585,8 @@ struct visitor {
     int done[2];
 };
 
-/* The file is moved at some step of this, and back again when this process has noticed it. */
+/* At some step of the extension, the file is moved away. It is put back after this process has
+ * noticed that. */
 static void extend_meanwhile(void *context) {
     const struct visitor *v = context;
     plock_lease *lease = local_lease(open_there(), "k");
@@ -585,7 +596,7 @@ static void extend_meanwhile(void *context) {
     (void)plock__local_signal_at(v->point);
     const bool lost = local_extend(lease, LONG) == PLOCK_NOT_OWNER && plock_lease_lost(lease);
     if (write(v->done[1], lost ? "y" : "n", 1) != 1) _exit(3);
-    for (;;) (void)pause(); /* alive, and with the lease */
+    for (;;) (void)pause(); /* the process stays alive, and keeps its lease */
 }
 
 static void a_file_that_comes_back_can_be_used_though_a_process_was_inside(void) {
@@ -608,17 +619,17 @@ static void a_file_that_comes_back_can_be_used_though_a_process_was_inside(void)
     clear();
 }
 
-/* --- what is found out at the section --- */
+/* --- losses that are noticed at the section --- */
 
-/* The check of the path is not due for long, but the check of the size is. A change to the file is
- * noticed when a process enters the section, and not before. */
+/* Delays the next check of the path, and makes a check of the size due. So a change is noticed only
+ * when a process enters the section. */
 static void is_seen_at_the_section(plock_local *store) {
     plock__local_map *map = store->map;
     atomic_store(&map->checked_at, plock_after(plock_now(), LONG));
     atomic_store(&map->whole_at, 0);
 }
 
-/* Those that can be found out there. */
+/* The ways to lose a file that can be noticed there. */
 static const struct fate SEEN_INSIDE[] = {
     {is_removed, true, "was removed, renamed or replaced"},
     {a_copy_takes_its_place, true, "was removed, renamed or replaced"},
@@ -629,7 +640,7 @@ static const struct fate SEEN_INSIDE[] = {
 };
 enum { SEEN_INSIDE_COUNT = sizeof SEEN_INSIDE / sizeof *SEEN_INSIDE };
 
-/* The first actions of a process that has nothing in the file. */
+/* The first action of a process that has no lease in the file, and what it returned. */
 struct retry {
     plock_local *store;
     plock_lease *leases[2];
@@ -697,7 +708,7 @@ static const struct kind {
     plock_status (*does)(struct retry *e);
     plock_local_acquire_options terms;
     plock_status in_a_new_file;
-    int held; /* by then */
+    int held; /* how many leases are held after that */
 } KINDS[] = {
     {acquires, {.ttl = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
     {acquires, {.ttl = 3600 * PLOCK_SECOND, .wait = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
@@ -725,7 +736,7 @@ static void is_done(const struct retry *e) {
     for (int i = 0; i < 2; i++) plock_lease_free(e->leases[i]);
 }
 
-/* They are in the file that is there, once each. */
+/* Checks that the leases are in the present file, once each. */
 static void holds_what_it_says(const struct retry *e, int held) {
     struct stat found;
     if (!CHECK(stat(path, &found) == 0 && found.st_size > 0)) return;
@@ -757,8 +768,8 @@ static void a_process_with_nothing_in_the_file_starts_again(void) {
     clear();
 }
 
-/* Otherwise two threads of this process would be inside: one does not know yet that it has lost its
- * lease in the old file, and one is in the new file. */
+/* Otherwise two threads of this process could hold the lock. One has not noticed yet that it lost
+ * its lease in the old file. The other acquires in the new file. */
 static void a_process_with_a_lease_in_the_file_is_refused_another(void) {
     for (int i = 0; i < SEEN_INSIDE_COUNT; i++)
         for (int kind = 0; kind < KINDS_COUNT; kind++) {
@@ -820,7 +831,8 @@ static void *notices_the_loss(void *unused) {
     return unused;
 }
 
-/* That thread is between the two for as long as this one acquires. */
+/* The other thread has noticed the loss, and has not given up the place yet. It pauses until this
+ * thread has acquired. */
 static void the_place_is_given_up_by_whoever_needs_it(void) {
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         clear();
@@ -849,10 +861,10 @@ static void the_place_is_given_up_by_whoever_needs_it(void) {
     clear();
 }
 
-/* The waiter was refused in the lost file, and not yet in the present one. */
+/* The waiter was refused in the lost file, but has not asked in the present one. */
 static void a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
     for (int i = 0; i < 2;
-         i++) /* one that is harmed may be needed by others, as far as can be told */
+         i++) /* other ways leave a damaged file, which other processes may still need */
         for (int watched = 0; watched < 2; watched++) {
             struct behind behind;
             wait_behind_a_holder(&behind, watched);
@@ -869,7 +881,7 @@ static void a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more(void
 }
 
 static void is_removed_long_after_it_was_looked_at(void) {
-    (void)usleep(1000); /* more than a look is good for */
+    (void)usleep(1000); /* the last look is no longer recent enough */
     is_removed();
 }
 
@@ -900,8 +912,8 @@ static void is_removed_and_missed(int unused) {
     plock__local_lose(visited, PLOCK__LOCAL_MISSING);
 }
 
-/* At each step of it; another thread of the process finds that out, and the pages are exchanged.
- * Returns whether there is such a step. */
+/* The file is lost at this step of the action. Another thread notices that, and replaces the pages.
+ * Returns false if the action has fewer steps. */
 static bool who_is_inside_begins_afresh_at(unsigned long point, const struct kind *kind) {
     clear();
     plock_local *store = open_there();
@@ -924,7 +936,7 @@ static void a_process_inside_when_the_file_is_lost_starts_again(void) {
     CHECK(signal(SIGUSR1, is_removed_and_missed) != SIG_ERR);
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         unsigned long point = 1;
-        /* the worker thread's steps would count, too, and it may take one when all is over */
+        /* the worker thread's steps would be counted, too, even after the action */
         if (KINDS[kind].terms.watched) continue;
         while (who_is_inside_begins_afresh_at(point, &KINDS[kind])) point++;
         CHECK(point > 1);
@@ -933,10 +945,10 @@ static void a_process_inside_when_the_file_is_lost_starts_again(void) {
     clear();
 }
 
-/* --- what is no loss --- */
+/* --- events that lose nothing --- */
 
 static void a_folder_that_may_not_be_searched_for_a_while_takes_nothing_away(void) {
-    if (geteuid() == 0) return; /* root may do it */
+    if (geteuid() == 0) return; /* root may search any folder */
     clear();
     plock_local *store = open_there();
     plock_lease *lease = local_lease(store, "k");

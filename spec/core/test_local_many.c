@@ -1,5 +1,5 @@
-/* The embedded store with many waiters and watched leases in one process: what happens to one of
- * them must not cost more the more of them there are. The work is counted, not timed. */
+/* The embedded store with many waiters and watched leases in one process. The cost of an event for
+ * one of them must not grow with their number. The work is counted, not timed. */
 #include "local_support.h"
 
 #include "base/platform.h"
@@ -17,7 +17,7 @@ enum { MANY = 2000, TIMES = 200 };
 static plock_local *store;
 static plock_lease *holder, *leases[MANY];
 
-/* Waits without a thread: the attendant knows the lease as any other. */
+/* Waits without a thread. The attendant knows this lease like any other. */
 static void queue(plock_lease *lease) {
     plock_interest interest;
     CHECK_STATUS(
@@ -39,7 +39,7 @@ static void end(void) {
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* Between two calls each lease is looked at or reviewed this often at most. */
+/* The number of times that the timed looks and reviews may visit leases since this moment. */
 static unsigned long at_intervals(plock_ns since) {
     const plock_ns passed = plock_now() - since;
     return (unsigned long)(3 * (passed / PLOCK__LOCAL_IN_ANY_CASE + 2) * MANY);
@@ -61,7 +61,7 @@ static void a_waiter_comes_and_goes_beside_many_of_one_key(void) {
     end();
 }
 
-/* Each of them waits for a turn of its own, which comes from another process. */
+/* Each lease waits for its own turn, which comes from another process. */
 static void turns_come_from_another_process(void) {
     char key[16];
     int ready[2], go[2];
@@ -98,9 +98,10 @@ static void turns_come_from_another_process(void) {
 #ifdef PLOCK__PIDFD
     CHECK(visited <= 8ul * TIMES + at_intervals(since));
 #else
-    (void)visited, (void)since; /* each of them looks whether the holder's process has ended */
+    /* without a pidfd, each lease looks whether the holder's process has ended */
+    (void)visited, (void)since;
 #endif
-    /* the end of the process is news for the others, and all of them have their turn */
+    /* when the child ends, the other leases notice that, and all of them are granted */
     CHECK(write(go[1], "", 1) == 1);
     CHECK_INT(WEXITSTATUS(local_status_of(child)), 0);
     for (int i = TIMES; i < MANY; i++) CHECK_STATUS(local_finish(leases[i]), PLOCK_OK);
@@ -108,7 +109,7 @@ static void turns_come_from_another_process(void) {
     end();
 }
 
-/* One that has been broken is found among many that are watched. */
+/* The worker thread finds one broken lease among many watched leases. */
 static void a_loss_is_found_among_many(void) {
     char key[16];
     begin();

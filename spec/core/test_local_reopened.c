@@ -1,5 +1,5 @@
-/* The embedded store: its file is lost, and the same process, or another one, opens the path again.
- */
+/* The embedded store: its file is lost. Afterwards the same process or another process opens the
+ * path again. */
 #include "local_support.h"
 
 #include "base/platform.h"
@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 #if TEST_TSAN
-/* As in test_local_loss.c. */
+/* For the reason, see test_local_loss.c. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND, SHORT = 100 * PLOCK_MILLISECOND;
 
-/* After that, a request that only reads checks the file once more. */
+/* After this time, a request that only reads checks the file again. */
 static const useconds_t LOOKED_AT = 20000;
 
 static void write_over(size_t offset, const void *bytes, size_t length) {
@@ -68,7 +68,7 @@ static plock_status opened(void) {
     return status;
 }
 
-/* --- another store of the process has the file --- */
+/* --- another store of the process uses the file --- */
 
 static void (*const HARMS[])(void) = {is_truncated, its_title_is_written_over};
 enum { HARMS_COUNT = sizeof HARMS / sizeof *HARMS };
@@ -102,7 +102,7 @@ static void a_process_with_a_lease_in_a_harmed_file_opens_no_other(void) {
     }
 }
 
-/* With locks of the process, the end of the first map would take the lock of the second one. */
+/* If locks belong to processes, closing the lost map would drop the lock of the new map. */
 static void a_lost_file_that_is_put_back_is_not_used_until_its_leases_are_let_go_of(void) {
     plock_local *store = local_open(), *other = local_open();
     plock_lease *lease = local_lease(store, "k"), *second = local_lease(other, "l");
@@ -127,7 +127,7 @@ static void be_refused(void *unused) {
     if (local_acquire(lease, LONG, 0) != PLOCK_REFUSED) _exit(1);
 }
 
-/* As long as a job, here this test, has the lost map. */
+/* The lost map exists as long as a job uses it. Here the test stands for such a job. */
 static void the_end_of_a_lost_map_takes_nothing_from_the_next_one(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "l");
@@ -145,7 +145,7 @@ static void the_end_of_a_lost_map_takes_nothing_from_the_next_one(void) {
     plock_local_close(store);
 }
 
-/* --- what counts in a damaged file --- */
+/* --- claims that count in a damaged file --- */
 
 static void a_claim_of_an_unused_map_does_not_count(void) {
     static const plock_local_acquire_options TERMS[] = {
@@ -225,7 +225,7 @@ static void nor_does_one_of_this_process(void) {
     CHECK(can_be_opened_soon());
 }
 
-/* The end of a renewed claim is the end of its process. */
+/* A renewed claim ends only with its process. */
 static void but_one_that_no_other_process_would_end_does(void) {
     static const struct holder HOLDERS[] = {
         {.terms = {.ttl = 3600 * PLOCK_SECOND}, .forgets = true},

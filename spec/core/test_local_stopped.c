@@ -1,4 +1,4 @@
-/* The embedded store: waiters whose process is stopped, and those behind them. */
+/* The embedded store: waiters whose process is stopped, and the waiters behind them. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A stopped process costs the others a second, and half a second until they look. */
+/* A stopped process delays the other waiters by a second, and by half a second more until they
+ * look. */
 static const plock_ns LONG = 60 * PLOCK_SECOND, SOON = 2500 * PLOCK_MILLISECOND;
 
 /* The memory that the processes of a test share. */
@@ -51,7 +52,7 @@ static plock_lease *stand_in_line(plock_local *store, const plock_local_acquire_
     return lease;
 }
 
-/* --- the process that is stopped: 0: it was served; 3: its patience ended --- */
+/* --- the process that is stopped; exit status 0: it was served, 3: its patience ended --- */
 
 static int outcome(plock_lease *lease) {
     const plock_status status = local_finish(lease);
@@ -78,7 +79,7 @@ static bool is_inside_the_section(const scene *s) {
     return plock_local_examine(s->store, "k", 1, NULL, 0, &count, &interest, &error) == PLOCK_AGAIN;
 }
 
-/* The process waits in the queue, and is stopped while its worker thread changes nothing. */
+/* Starts a process that waits in the queue and is then stopped, outside the critical section. */
 static pid_t stopped_waiter(scene *s) {
     int status;
     atomic_store(&s->stage, WAITS);
@@ -122,14 +123,15 @@ static void a_stopped_waiter_holds_the_next_one_up_for_a_second_or_two(void) {
         if (!CHECK(plock_now() - released < SOON)) fprintf(stderr, "terms %d\n", i);
         CHECK(plock_lease_valid(next));
         CHECK(kill(stopped, SIGCONT) == 0);
-        CHECK(local_await_waiters(s->store, "k", 1)); /* it has lost its turn, and asks again */
+        /* the continued waiter has lost its turn, and asks again */
+        CHECK(local_await_waiters(s->store, "k", 1));
         CHECK(plock_lease_valid(next));
         CHECK_INT(local_holders(s->store, "k"), 1);
         CHECK_STATUS(local_release(next), PLOCK_OK);
         CHECK_INT(ended_as(stopped), 0);
         plock_lease_free(first);
         plock_lease_free(next);
-        (void)usleep(2000); /* the lease that was kept for a millisecond */
+        (void)usleep(2000); /* until the lease has expired that at_least kept for a millisecond */
         end_scene(s);
     }
 }
@@ -155,7 +157,7 @@ static void many_stopped_waiters_cost_no_more(void) {
     end_scene(s);
 }
 
-/* Its turn was over before its patience. */
+/* The waiter's turn passed before its patience ended. So it asks again, and times out. */
 static void its_patience_ends_as_that_of_others(void) {
     scene *s = new_scene();
     s->terms =
@@ -214,7 +216,7 @@ static plock_status acquire_both(plock_lease *const pair[2]) {
     return plock_local_acquire_all(pair, 2, &terms, &refused, &interest, &error);
 }
 
-/* And it is served as soon as it continues, though no process wakes it. */
+/* The stopped waiters are served as soon as they continue, though no process wakes them. */
 static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     scene *s = new_scene();
     s->terms = TERMS[0];
@@ -224,7 +226,8 @@ static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     const pid_t stopped = stopped_waiter(s);
     plock_lease *next = stand_in_line(s->store, &TERMS[0]);
     CHECK_STATUS(local_release(first), PLOCK_OK);
-    CHECK_STATUS(local_finish(next), PLOCK_OK); /* by then it is known to be stopped */
+    /* by then, the other processes know that it is stopped */
+    CHECK_STATUS(local_finish(next), PLOCK_OK);
     pid_t other = stopped_waiter(s);
     CHECK_STATUS(acquire_both(pair), PLOCK_REFUSED);
     unsigned rounds = 0;
@@ -260,7 +263,7 @@ static void continues(int unused) {
     others_seen_at(PLOCK_NEVER / 2);
 }
 
-/* The store has room for one of the keys, and for both after a sweep. */
+/* The store has room for only one of the two keys. A sweep makes room for both. */
 static plock_status acquire_both_in_a_full_store(scene *s, unsigned long *point) {
     plock_lease *held[PLOCK_LOCAL_KEYS_MIN - 2], *over = local_lease(s->store, "over");
     plock_lease *pair[] = {local_lease(s->store, "k"), local_lease(s->store, "l")};
@@ -275,7 +278,7 @@ static plock_status acquire_both_in_a_full_store(scene *s, unsigned long *point)
     (void)plock__local_signal_at(*point);
     const plock_status status = acquire_both(pair);
     *point = plock__local_signal_at(0);
-    /* a waiter to whom the key was handed keeps it for a second */
+    /* if the key was handed to a waiter, the waiter keeps it for a second */
     const int holders = local_holders(s->store, "k");
     CHECK(holders <= 1 && (status || holders == 1));
     CHECK(!status || status == PLOCK_REFUSED || status == PLOCK_STORE_FULL);
@@ -316,7 +319,7 @@ static void several_keys_are_taken_as_they_are_after_a_sweep(void) {
     (void)unlink(local_path());
 }
 
-/* --- a thread that is late, in a process that runs --- */
+/* --- a late thread in a process that runs --- */
 
 static void wait_and_be_late(void *context) {
     scene *s = context;
@@ -345,7 +348,7 @@ static void a_late_thread_does_not_lose_its_turn(void) {
         CHECK_INT(ended_as(late), 0);
         plock_lease_free(first);
         plock_lease_free(next);
-        (void)usleep(2000); /* the lease that was kept for a millisecond */
+        (void)usleep(2000); /* until the lease has expired that at_least kept for a millisecond */
         end_scene(s);
     }
 }

@@ -1,6 +1,6 @@
-/* The embedded store: several processes work on some keys. They are killed at random times and
- * replaced. Each checks while it works that there is one holder at a time, that fences grow, and
- * that no waiter waits forever. */
+/* The embedded store: several processes work on a few keys. They are killed at random times and
+ * replaced. Each process checks that there is one holder at a time, that fences grow, and that no
+ * waiter waits forever. */
 #include "local_support.h"
 
 #include <signal.h>
@@ -19,11 +19,11 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, RUNS_FOR = (TEST_TSAN ? 1 : 3) *
 static struct wake {
     plock_local *store;
     plock_ns ends;
-    _Atomic int owner[KEYS]; /* the life that is inside, + 1 */
+    _Atomic int owner[KEYS]; /* the number of the life that holds the key, plus 1; 0: none */
     _Atomic int64_t fence[KEYS + 2];
-    /* inside; processes that die there are never counted out, so … */
+    /* Counts of the lives inside. A life that dies inside is never subtracted. */
     _Atomic int permits, readers, writer;
-    /* … they are known: life by life, what they may have left behind */
+    /* doomed[life]: the life was killed, so it may have left itself in owner or in a count. */
     _Atomic int doomed[LIVES_MAX];
     _Atomic long sections, wrongs;
 } * stage;
@@ -54,8 +54,8 @@ static void alone(int key, int life) {
     plock_lease_free(lease);
 }
 
-/* Where some die inside, the counters are too high: only too many that live would be wrong, and
- * that is what holders() tells. */
+/* Checks a shared lock. The counts cannot be used here, because dead lives are still included. So
+ * it checks the number of holders that the store reports. */
 static void together(int life, bool writes) {
     plock_lease *lease = local_lease(stage->store, "shared");
     const plock_local_acquire_options terms = {

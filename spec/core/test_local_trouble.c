@@ -1,8 +1,8 @@
-/* The embedded store with trouble. Eight processes work, some of them in namespaces of their own.
- * The file is renamed, linked, removed, replaced and truncated, and processes are stopped or
- * killed. Except for a second after such an event, there is one holder at a time, and no waiter
- * waits for more than a second for a free key. PLOCK_TROUBLE_SECONDS is the time to run; 600 before
- * a release. */
+/* The embedded store under trouble. Eight processes work, some of them in their own namespaces. The
+ * file is renamed, linked, removed, replaced or truncated, and processes are stopped or killed.
+ * Except for a second after each such event, there is one holder at a time. No waiter waits for
+ * more than a second for a free key. PLOCK_TROUBLE_SECONDS sets the duration; before a release it
+ * is 600. */
 #include "local_support.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, A_SECOND = PLOCK_SECOND;
 
 static struct {
     plock_ns ends;
-    _Atomic int owner[KEYS]; /* the life that is inside, + 1 */
+    _Atomic int owner[KEYS]; /* the number of the life that holds the key, plus 1; 0: none */
     _Atomic plock_ns freed_at[KEYS], troubled_at, stopped_at;
     _Atomic int doomed[LIVES_MAX];
     _Atomic long sections, wrongs, overlaps, losses, refusals, bus_errors;
@@ -43,7 +43,8 @@ static bool troubled(plock_ns since) {
 
 static plock_ns latest(plock_ns a, plock_ns b) { return a > b ? a : b; }
 
-/* When everything worked, the key was free, and the process was there. */
+/* Checks how long this process has waited since four events: it began to wait, the key became free,
+ * the last trouble, and the last stop. */
 static void check_wait(int key, plock_ns began, int life) {
     const plock_ns since =
         latest(latest(began, atomic_load(&stage->freed_at[key])),
@@ -76,10 +77,10 @@ static void be_inside(plock_lease *lease, int key, int life, plock_ns began) {
     if (!troubled(began)) wrong(plock_status_name(released), life);
 }
 
-/* --- who is apart --- */
+/* --- processes in their own namespaces --- */
 
-/* As in a container, processes have other numbers. Enters a namespace for the next child, and
- * returns. */
+/* Starts a child in its own PID namespace. As in a container, processes have other numbers there.
+ * This process itself stays in its namespace. */
 static pid_t apart(pid_t (*start)(int), int i) {
     static int home = -1;
     static bool refused;
@@ -100,22 +101,23 @@ static bool write_to(const char *path, const char *text) {
     return written;
 }
 
-/* And the same user has another number. If that is not possible, the process continues without it.
- */
+/* Enters a user namespace, in which the same user has another number. If that is impossible, the
+ * process continues without it. */
 static void be_called_otherwise(void) {
     char map[32];
     (void)snprintf(map, sizeof map, "1000 %u 1", (unsigned)geteuid());
     if (unshare(CLONE_NEWUSER) == 0 && !write_to("/proc/self/uid_map", map)) _exit(3);
 }
 
-/* --- what they do --- */
+/* --- the work of a process --- */
 
 static void work(void *context) {
     const int life = *(const int *)context;
     plock_local *store = NULL;
     plock_error error;
     srand((unsigned)life);
-    (void)signal(SIGBUS, SIG_DFL); /* a sanitizer would end it in another way */
+    /* so that SIGBUS ends the process, and a sanitizer does not handle it */
+    (void)signal(SIGBUS, SIG_DFL);
     if (life % 5 == 2) be_called_otherwise();
     while (plock_now() < stage->ends) {
         const plock_ns began = plock_now();
@@ -144,15 +146,15 @@ static void work(void *context) {
     }
 }
 
-/* --- what happens to the file --- */
+/* --- trouble for the file --- */
 
 static size_t contents(int fd, unsigned char *bytes, size_t size) {
     const ssize_t got = pread(fd, bytes, size, 0);
     return got > 0 ? (size_t)got : 0;
 }
 
-/* As the file is at one moment: two reads agree. Records of several moments would be damage, which
- * may be found at any time. */
+/* Copies the file as it is at one moment, by reading until two reads agree. A mixture of several
+ * moments would be damage, which may be noticed at any time. */
 static void copy(const char *from, const char *to) {
     static unsigned char bytes[1 << 20], again[sizeof bytes];
     const int in = open(from, O_RDONLY),
@@ -171,7 +173,7 @@ static void make_trouble(int fate) {
     char aside[600];
     (void)snprintf(aside, sizeof aside, "%s.aside", local_path());
     (void)unlink(aside);
-    /* and again when it is done: it is noticed at once */
+    /* set before the event, because processes may notice it at once, and again after it */
     atomic_store(&stage->troubled_at, plock_now());
     switch (fate) {
     case 0: (void)rename(local_path(), aside); break;
@@ -183,7 +185,7 @@ static void make_trouble(int fate) {
     atomic_store(&stage->troubled_at, plock_now());
 }
 
-/* --- and to the processes --- */
+/* --- trouble for the processes --- */
 
 static struct {
     pid_t pid;
@@ -218,10 +220,11 @@ static void stop_for_a_while(int i) {
     CHECK(kill(workers[i].pid, SIGSTOP) == 0);
     (void)usleep((useconds_t)(rand() % 400000));
     CHECK(kill(workers[i].pid, SIGCONT) == 0);
-    atomic_store(&stage->stopped_at, plock_now()); /* the process may have been inside, or next */
+    /* the stopped process may have been inside, or the next to be served */
+    atomic_store(&stage->stopped_at, plock_now());
 }
 
-/* At the end of the run, or because the process touched a truncated page. */
+/* A process may end at the end of the run, or because it read a truncated page. */
 static void check_end(int status) {
     const bool cut_off = WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
     atomic_fetch_add(&stage->bus_errors, cut_off);

@@ -1,4 +1,4 @@
-/* The embedded store: waiters, and whose turn comes after other events. */
+/* The embedded store: waiters whose turn coincides with other events. */
 #include "local_support.h"
 
 #include "base/platform.h"
@@ -17,8 +17,8 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, BRIEF = 30 * PLOCK_MILLISECOND;
 
 static void nap(plock_ns span) { (void)usleep((useconds_t)(span / 1000)); }
 
-/* Waits behind the first, is let in, and does not come round to it for longer than its lease lasts.
- */
+/* Returns a lease that waited behind another one, and was granted. Its thread has not seen the
+ * grant, and the lease has expired meanwhile. */
 static plock_lease *late(plock_local *store, plock_local_acquire_options terms) {
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     plock_interest interest;
@@ -44,7 +44,7 @@ static void a_waiter_too_late_for_its_turn_does_not_hold_beside_another(void) {
         for (int rounds = 0; rounds < 3; rounds++)
             CHECK_STATUS(plock_lease_step(one, &interest), PLOCK_AGAIN);
         CHECK(!plock_lease_valid(one) && plock_lease_valid(other));
-        CHECK_INT(local_waiters(store, "k"), 1); /* the waiter queues again */
+        CHECK_INT(local_waiters(store, "k"), 1); /* the late waiter is in the queue again */
         CHECK_STATUS(local_release(other), PLOCK_OK);
         CHECK_STATUS(local_finish(one), PLOCK_OK);
         CHECK(plock_lease_valid(one));
@@ -78,7 +78,7 @@ static void its_patience_is_not_longer_for_that(void) {
     plock_local_close(store);
 }
 
-/* --- the worker thread is about to do something --- */
+/* --- the worker thread is held up before an action --- */
 
 enum { BEFORE, ABOUT_TO, MAY, LOOKS };
 static atomic_int moment;
@@ -93,8 +93,8 @@ static void await_program(void) {
     await(MAY);
 }
 
-/* The lease is released by then, and has no place in the file any more; or it waits again, at
- * another one. */
+/* When the worker thread looks, the lease has been released and has no place in the file. In the
+ * second round, the lease waits again, at another place. */
 static void a_process_that_was_inside_since_is_not_checked(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {
@@ -130,7 +130,7 @@ static void a_process_that_was_inside_since_is_not_checked(void) {
     plock_local_close(store);
 }
 
-/* --- the file is removed meanwhile --- */
+/* --- the file is removed while a lease waits --- */
 
 static void a_waiter_in_a_removed_file_gets_no_lease_there(void) {
     plock_local *store = local_open();
@@ -149,7 +149,8 @@ static void a_waiter_in_a_removed_file_gets_no_lease_there(void) {
     CHECK(access(local_path(), F_OK) == 0);
     plock_local *another = local_open();
     other = local_lease(another, "k");
-    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_REFUSED); /* in the file that is there now */
+    /* the waiter holds the key in the new file */
+    CHECK_STATUS(local_acquire(other, LONG, 0), PLOCK_REFUSED);
     plock_lease_free(other);
     plock_lease_free(second);
     plock_local_close(another);
@@ -162,7 +163,7 @@ static void take_it(void *context) {
     for (;;) (void)pause();
 }
 
-/* No process wakes the waiter, because the holder in the lost file keeps its lease. */
+/* No process wakes the waiter, because the holder keeps its lease in the lost file. */
 static void and_notices_by_itself(void) {
     plock_local *store = local_open();
     const pid_t holder = local_child(take_it, store);
@@ -184,7 +185,7 @@ static void and_notices_by_itself(void) {
     plock_local_close(store);
 }
 
-/* --- a process that is dead, but not yet for others --- */
+/* --- a dead process that other processes cannot see as dead yet --- */
 
 static void share_life(void *context) {
     _Atomic int *const fd = context;
@@ -207,8 +208,8 @@ static void hold_and_share(void *context) {
     for (;;) (void)pause();
 }
 
-/* The process is a zombie that a watchdog keeps alive. A waiter does not check it again and again.
- */
+/* The holder is a zombie. Another process has the descriptor with the holder's lock, so the holder
+ * still counts as alive. A waiter does not check such a process again and again. */
 static void waiting_for_a_zombie_costs_no_time(void) {
     struct {
         plock_local *store;
@@ -264,7 +265,8 @@ static void a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_fr
     plock__local_before(PLOCK__LOOKS, note_that_it_looks);
     plock__local_has_to_look(plock__local_lease(second));
     atomic_store(&moment, MAY);
-    await(LOOKS); /* one thread does both, so the old one is freed by now */
+    /* the worker thread does both in this order, so the old attendant is freed by now */
+    await(LOOKS);
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     CHECK_STATUS(local_finish(second), PLOCK_OK);
@@ -328,7 +330,7 @@ static void a_second_listener_takes_no_message_from_the_first(void) {
     plock_local_close(store);
 }
 
-/* They were for a process that had the place before, or another program wrote them. */
+/* Such messages were meant for an earlier process at this place, or come from another program. */
 static void messages_that_are_for_no_lease_do_no_harm(void) {
     static const uint32_t OTHERS[] = {0, 1, 999999, UINT32_MAX};
     for (int full = 0; full < 2; full++) {

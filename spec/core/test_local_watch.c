@@ -1,5 +1,5 @@
-/* The embedded store: the worker thread's work for held leases, and processes that stop at a bad
- * moment. */
+/* The embedded store: the worker thread's work for held leases, and processes that are stopped at a
+ * bad moment. */
 #include "local_support.h"
 
 #include "local/local_map.h"
@@ -16,7 +16,8 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, SHORT = 120 * PLOCK_MILLISECOND;
 
-/* The next notice of this kind about this lease, which may take some seconds; false: none came. */
+/* Waits for the next notice of this kind about this lease. Returns false if none comes within 5 s.
+ */
 static bool noticed(plock_notice_kind kind, uint64_t id) {
     const plock_ns deadline = plock_now() + 5 * PLOCK_SECOND;
     for (;;) {
@@ -73,8 +74,8 @@ static void hold_until_told(void *context) {
     _exit(plock_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
 }
 
-/* As with flock(1), a process that is stopped for a while is not dead. If the lease has a TTL of
- * its own, it has expired. */
+/* As with flock(1), a stopped process still holds its lease. Only a lease with a fixed TTL expires
+ * meanwhile. */
 static void time_alone_ends_only_what_is_not_renewed(void) {
     for (int renews = 0; renews < 2; renews++) {
         struct holder holder = {.renews = renews};
@@ -98,7 +99,7 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
     }
 }
 
-/* The process is dead, so its lease is over, whichever process gets it next. */
+/* A renewed lease that was left is no longer renewed. It expires after its TTL. */
 static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
     plock_local *store = local_open();
     plock_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
@@ -186,7 +187,7 @@ static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     unsigned rounds = 0;
-    /* its own thread does not come round to it meanwhile */
+    /* the lease's own thread does not step meanwhile */
     const plock_ns later = plock_now() + 9 * SHORT;
     while (plock_now() < later && test_patient(&rounds)) continue;
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_OK);
@@ -237,8 +238,8 @@ static void break_it(void *context) {
     s->point = plock__local_stop_at(0);
 }
 
-/* A process that breaks a lease or calls a waiter may be stopped at any step, and continue a moment
- * later. Every waiter still wakes. */
+/* A process that breaks a lease may be stopped at any step, and continue a moment later. The holder
+ * is notified in each case. */
 static void it_is_reported_at_whatever_step_a_break_is_stopped(void) {
     unsigned long points = 0;
     for (unsigned long point = 0; point <= points; point += TEST_TSAN ? 5 : 1) {
@@ -251,7 +252,7 @@ static void it_is_reported_at_whatever_step_a_break_is_stopped(void) {
         int status = 0;
         if (point) {
             CHECK(waitpid(breaker, &status, WUNTRACED) == breaker);
-            (void)usleep(3000); /* time to look too early */
+            (void)usleep(3000); /* time in which the holder may look too early */
             if (WIFSTOPPED(status)) CHECK(kill(breaker, SIGCONT) == 0);
         }
         if (!point || WIFSTOPPED(status)) status = local_status_of(breaker);
@@ -308,8 +309,8 @@ static void a_waiter_is_served_at_whatever_step_the_holder_is_stopped(void) {
     CHECK(points > 5);
 }
 
-/* A process that does not continue is in the way of all others. Each call waits no longer for it
- * than it may take, and reports it. */
+/* The process is stopped inside the critical section, so all other processes are blocked. A call
+ * waits for a limited time, and reports it. */
 static void a_process_stopped_inside_delays_no_other_for_long(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -338,7 +339,7 @@ static void break_it_when_told(void *context) {
     break_it(s);
 }
 
-/* Once stage 2 is reached. */
+/* Starts a process that will stop inside the section, when stage 2 is reached. */
 static pid_t will_stop_inside(scene *s) {
     s->point = 2;
     return local_child(break_it_when_told, s);
@@ -363,7 +364,8 @@ static void go_on(scene *s, pid_t stopped, pid_t holder) {
     atomic_store(&s->stage, 0);
 }
 
-/* Another owner was first. So the patience is over, and the store is not unusable. */
+/* The waiter has been refused, because another owner holds the key. So it reports that its patience
+ * is over, and not that the store is unusable. */
 static void a_refused_waiter_times_out_though_the_section_is_taken(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -384,7 +386,7 @@ static void a_refused_waiter_times_out_though_the_section_is_taken(void) {
     CHECK(plock_now() - asked < PLOCK_SECOND);
     go_on(s, stopped, holder);
     CHECK_STATUS(local_release(first), PLOCK_OK);
-    /* nothing is left of the other one */
+    /* the other lease has left no claim */
     CHECK_STATUS(local_acquire(first, LONG, LONG), PLOCK_OK);
     plock_lease_free(first);
     plock_lease_free(second);
@@ -405,7 +407,7 @@ static void is_released_and_cancelled(plock_lease *lease) {
 
 static void is_let_go_of(plock_lease *lease) { plock_lease_let_go(lease, LONG); }
 
-/* The worker thread finishes the interrupted work. */
+/* The worker thread completes the release, and keeps the key for as long as the caller asked. */
 static void a_key_that_could_not_be_released_at_once_is_kept_for_as_long_as_it_must(void) {
     static void (*const WAYS[])(plock_lease * lease) = {is_released_in_vain,
                                                         is_released_and_cancelled, is_let_go_of};
@@ -443,7 +445,7 @@ static void is_left_and_cancelled(plock_lease *lease) {
     plock_lease_cancel(lease);
 }
 
-/* It is this process's as before, so its loss is reported. */
+/* The lease still belongs to this process, so a loss is reported. */
 static void a_lease_that_could_not_be_left_is_still_watched(void) {
     static void (*const WAYS[])(plock_lease * lease) = {is_left_in_vain, is_left_and_cancelled};
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
@@ -466,7 +468,7 @@ static void a_lease_that_could_not_be_left_is_still_watched(void) {
     }
 }
 
-/* The worker thread finishes the interrupted work, and then the lease can be used again. */
+/* The worker thread completes the release. Then the lease can be used again. */
 static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -489,7 +491,7 @@ static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) 
     plock_local_close(s->store);
 }
 
-/* A question that was given up does not shorten the patience of the next one. */
+/* An abandoned query does not shorten the time of the next query. */
 static void each_question_has_a_patience_of_its_own(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -506,7 +508,7 @@ static void each_question_has_a_patience_of_its_own(void) {
         CHECK_INT(local_status_of(stopped), 0);
         CHECK_INT(local_status_of(holder), 0);
         atomic_store(&s->stage, 0);
-        if (!round) (void)usleep(1100000); /* longer than a question may take */
+        if (!round) (void)usleep(1100000); /* longer than a query may take */
     }
     plock_local_close(s->store);
 }
@@ -522,8 +524,8 @@ static void *open_and_close(void *unused) {
 }
 
 static void threads_may_open_and_close_it_at_once(void) {
-    /* more of them would be in one another's way for longer than one may wait for the folder, under
-     * TSan */
+    /* two threads only, because under TSan more of them would wait too long for the folder's lock
+     */
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, open_and_close, NULL) == 0);
     for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
@@ -532,7 +534,8 @@ static void threads_may_open_and_close_it_at_once(void) {
     plock_local_close(store);
 }
 
-/* Two threads call two waiters of one other process. Neither has opened its waker yet. */
+/* Two threads wake two waiters in one other process at the same time. Neither thread has opened its
+ * waker before. */
 typedef struct wakers {
     plock_local *store;
     const char *key;
@@ -562,7 +565,8 @@ static void wait_for_two(void *context) {
         if (plock_local_lease_acquire(leases[i],
                                       &(plock_local_acquire_options){.ttl = LONG, .wait = LONG}))
             _exit(1);
-        /* As soon as it waits for both it may be let in, even before this step returns. */
+        /* As soon as the process waits for both keys, it may be granted one, even before this step
+         * returns. */
         waits[i] = plock_lease_step(leases[i], &interest);
         if (waits[i] != PLOCK_AGAIN && (i == 0 || waits[i])) _exit(2);
     }
@@ -578,7 +582,7 @@ static int descriptors(void) {
     return count;
 }
 
-/* The worker thread may have the file, or a file of /proc, open for a moment longer. */
+/* The worker thread may keep the file, or a file in /proc, open for a moment longer. */
 static bool closes_down_to(int expected) {
     unsigned rounds = 0;
     while (descriptors() > expected)
@@ -617,7 +621,7 @@ static void *contend(void *unused) {
     for (int round = 0; round < ROUNDS; round++) {
         plock_lease *lease = local_lease(shared.store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, LONG), PLOCK_OK);
-        CHECK_INT(++shared.inside, 1); /* guarded by the lease alone */
+        CHECK_INT(++shared.inside, 1); /* protected by nothing but the lease */
         shared.sections++;
         shared.inside--;
         CHECK_STATUS(local_release(lease), PLOCK_OK);

@@ -17,7 +17,7 @@ static void begin(void) {
     CHECK(!plock_notice_next());
 }
 
-/* As if there had never been a listener. */
+/* Ends a test, and resets the notices as if there had never been a listener. */
 static void end(void) {
     CHECK(!plock_notice_next());
     plock__enter();
@@ -31,7 +31,7 @@ static void post(plock_notice_kind kind, uint64_t id) {
     plock__notice_post(kind, id, plock__text("", 0), 0, 0);
 }
 
-/* The next one's id; 0: there is none. */
+/* Takes the next notice, and returns its id. Returns 0 if there is none. */
 static uint64_t next_id(void) {
     plock_notice *notice = plock_notice_next();
     const uint64_t id = notice ? notice->id : 0;
@@ -55,7 +55,7 @@ static void they_come_in_the_order_in_which_they_were_posted(void) {
     CHECK_INT(next_id(), 2);
     CHECK_INT(next_id(), 3);
     CHECK_INT(next_id(), 0);
-    post(PLOCK_LOST, 4); /* the queue was empty in between */
+    post(PLOCK_LOST, 4); /* the queue was empty before this notice */
     post(PLOCK_LOST, 5);
     CHECK_INT(next_id(), 4);
     CHECK_INT(next_id(), 5);
@@ -70,7 +70,7 @@ static void each_says_what_happened_to_which_lease(void) {
     memcpy(key, KEY, sizeof KEY);
     plock__notice_post(PLOCK_ABANDONED, 17, plock__text(key, sizeof key - 1), 1700000000000001, 0);
     plock__notice_post(PLOCK_RENEWED, UINT64_MAX, plock__text("", 0), 0, 70 * PLOCK_MILLISECOND);
-    memset(key, 'x', sizeof key); /* it has a copy */
+    memset(key, 'x', sizeof key); /* the notice has its own copy of the key */
     plock_notice *abandoned = plock_notice_next(), *renewed = plock_notice_next();
     if (CHECK(abandoned != NULL)) {
         CHECK_INT(abandoned->kind, PLOCK_ABANDONED);
@@ -92,8 +92,8 @@ static void each_says_what_happened_to_which_lease(void) {
     end();
 }
 
-/* No notice is dropped, however late a listener comes. There are no more notices than leases,
- * except for renewals, which only a listener requests. */
+/* No notice is dropped, however late the listener comes. There is at most one notice for each
+ * lease, except for renewals, which are posted only if a listener requests them. */
 static void they_wait_for_a_listener(void) {
     enum { MANY = 20000 };
     uint64_t id = 0;
@@ -112,7 +112,7 @@ static void renewals_are_posted_only_where_they_are_wanted(void) {
     post(PLOCK_RENEWED, 2);
     plock_notice_want(PLOCK_RENEWED, false);
     post(PLOCK_RENEWED, 3);
-    post(PLOCK_LOST, 4); /* the others always are */
+    post(PLOCK_LOST, 4); /* notices of the other kinds are always posted */
     post(PLOCK_ABANDONED, 5);
     CHECK_INT(next_id(), 2);
     CHECK_INT(next_id(), 4);
@@ -124,17 +124,17 @@ static void renewals_are_posted_only_where_they_are_wanted(void) {
 
 static void a_listener_is_woken(void) {
     begin();
-    CHECK(readable()); /* there may have been notices before the listener came */
+    CHECK(readable()); /* readable at first, because there may be earlier notices */
     plock_notice_clear();
     CHECK(!readable());
     post(PLOCK_LOST, 1);
     CHECK(readable());
-    CHECK(readable()); /* until the listener clears it */
+    CHECK(readable()); /* readable until the listener clears it */
     CHECK_INT(next_id(), 1);
     CHECK(readable());
     plock_notice_clear();
     CHECK(!readable());
-    post(PLOCK_RENEWED, 2); /* which no listener requests */
+    post(PLOCK_RENEWED, 2); /* not posted, because no listener has requested renewals */
     CHECK(!readable());
     plock_notice_wake();
     CHECK(readable());
@@ -146,7 +146,7 @@ static void a_listener_is_woken(void) {
 static void earlier_notices_wake_it_too(void) {
     begin();
     post(PLOCK_LOST, 1);
-    plock_notice_wake(); /* there is no listener yet */
+    plock_notice_wake(); /* has no effect without a listener */
     plock_notice_clear();
     CHECK(readable());
     CHECK_INT(next_id(), 1);
@@ -160,7 +160,7 @@ static void there_is_one_descriptor(void) {
     CHECK(first >= 0);
     CHECK(plock_notice_awaited());
     CHECK_INT(plock_notice_descriptor(), first);
-    CHECK_INT(plock__live_allocations(), 1); /* the second one was not even made */
+    CHECK_INT(plock__live_allocations(), 1); /* the second descriptor was not made */
     end();
 }
 
@@ -170,7 +170,7 @@ enum { THREADS = 4, EACH = 2000 };
 static atomic_uint posting, ready;
 static uint64_t taken[THREADS];
 
-/* All begin at once. */
+/* All threads begin at the same time. */
 static void wait_for_all(void) {
     atomic_fetch_add(&ready, 1);
     while (atomic_load(&ready) < THREADS + 1) (void)sched_yield();
@@ -185,7 +185,7 @@ static void *post_many(void *context) {
     return NULL;
 }
 
-/* As a listener does it: clear, take what there is, wait. */
+/* Reads notices as a listener does: it clears the waker, takes all notices, and waits. */
 static unsigned listen_to_all(void) {
     unsigned count = 0;
     for (unsigned rounds = 0; rounds < 100 * THREADS * EACH; rounds++) {
@@ -195,7 +195,8 @@ static unsigned listen_to_all(void) {
         plock_notice_clear();
         for (uint64_t id; (id = next_id()) != 0; count++) {
             const uint64_t poster = (id - 1) / EACH;
-            CHECK_INT(id, poster * EACH + ++taken[poster]); /* each one's own in order */
+            /* each thread's notices arrive in order */
+            CHECK_INT(id, poster * EACH + ++taken[poster]);
         }
         if (last) break;
     }
@@ -235,7 +236,7 @@ static void threads_that_begin_to_listen_at_once_get_the_same(void) {
     end();
 }
 
-/* --- no memory --- */
+/* --- lack of memory --- */
 
 static void without_memory_one_is_lost_and_the_next_is_not(void) {
     begin();
@@ -249,7 +250,7 @@ static void without_memory_one_is_lost_and_the_next_is_not(void) {
     (void)plock__fail_allocation(1);
     CHECK_INT(plock_notice_descriptor(), -1);
     (void)plock__fail_allocation(0);
-    plock_notice_clear(); /* which is harmless then */
+    plock_notice_clear(); /* harmless without a descriptor */
     plock_notice_wake();
     CHECK(plock_notice_descriptor() >= 0);
     end();
@@ -260,7 +261,7 @@ static void without_memory_one_is_lost_and_the_next_is_not(void) {
 static void listen_in_child(void *context) {
     const int parents = *(const int *)context;
     const long inherited = plock__live_allocations();
-    CHECK_INT(next_id(), 0); /* the parent's notices stay with the parent */
+    CHECK_INT(next_id(), 0); /* the parent's notices are not in the child */
     CHECK(!plock_notice_awaited());
     plock_notice_clear();
     plock_notice_wake();
@@ -274,10 +275,10 @@ static void listen_in_child(void *context) {
     post(PLOCK_LOST, 9);
     CHECK(readable());
     CHECK_INT(next_id(), 9);
-    CHECK(plock__live_allocations() <= inherited + 1); /* at most a waker */
+    CHECK(plock__live_allocations() <= inherited + 1); /* at most one waker more */
     if (parents < 0) return;
     struct pollfd polled = {.fd = parents, .events = POLLIN};
-    /* which is closed here, or another's by now */
+    /* in the child, the parent's descriptor is closed, or its number is in use again */
     CHECK(parents == plock_notice_descriptor() || poll(&polled, 1, 0) == 1);
     CHECK(parents == plock_notice_descriptor() || (polled.revents & POLLNVAL));
 }
@@ -292,7 +293,7 @@ static void a_child_has_notices_of_its_own(void) {
         CHECK(readable());
         CHECK_INT(next_id(), 1);
         plock_notice_clear();
-        CHECK(!readable()); /* the child's are the child's */
+        CHECK(!readable()); /* the child's notices are not in the parent */
         end();
     }
 }

@@ -1,5 +1,5 @@
-/* Every allocation of the engine fails once: the result is a clean one, the next attempt works,
- * nothing leaks. */
+/* Each allocation of the engine fails once. Each time, the result is a clean error or success, the
+ * next attempt works, and nothing leaks. */
 #include "scenarios.h"
 #include "test.h"
 
@@ -17,7 +17,7 @@ static void each_allocation_of_each_scenario_may_fail(void) {
     starve_each(WATCH_SCENARIOS, WATCH_SCENARIO_COUNT);
 }
 
-/* The fault point itself, on which all of this rests. */
+/* The fault point itself, on which all other tests here rely. */
 static void the_fault_point_fails_once_and_counts(void) {
     (void)plock__fail_allocation(2);
     void *first = plock__allocate(1), *second = plock__allocate(1), *third = plock__allocate(1);

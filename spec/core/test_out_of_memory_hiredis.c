@@ -1,5 +1,5 @@
-/* Every allocation of hiredis fails once, too: its reader and its formatter use malloc, which is
- * replaced here. */
+/* Each allocation of hiredis fails once, too. Its reader and its formatter call malloc, which this
+ * file replaces. */
 #include "scenarios.h"
 #include "test.h"
 
@@ -16,7 +16,7 @@
 
 #if defined(__GLIBC__)
 
-/* What really allocates: the sanitizers' own, or glibc's. */
+/* The real allocators: those of the sanitizers, or those of glibc. */
 #define MAYBE __attribute__((weak))
 void *__interceptor_malloc(size_t size) MAYBE;
 void *__interceptor_calloc(size_t count, size_t size) MAYBE;
@@ -25,11 +25,11 @@ void *__libc_malloc(size_t size) MAYBE;
 void *__libc_calloc(size_t count, size_t size) MAYBE;
 void *__libc_realloc(void *memory, size_t size) MAYBE;
 
-/* The first calls, of the program and of each thread, come from the sanitizers themselves, which
- * are not ready to watch them. */
+/* The sanitizers themselves make the first calls of the program and of each thread, before they are
+ * ready. So the replacements are not instrumented. */
 #if defined(__clang__) &&                                                                          \
     __has_attribute(                                                                               \
-        disable_sanitizer_instrumentation) /* for TSan clang wants the stronger word */
+        disable_sanitizer_instrumentation) /* Clang needs this stronger attribute for TSan */
 #define UNWATCHED                                                                                  \
     __attribute__((no_sanitize("address", "undefined"), disable_sanitizer_instrumentation))
 #else
@@ -38,7 +38,7 @@ void *__libc_realloc(void *memory, size_t size) MAYBE;
 #define REPLACEMENT __attribute__((visibility("default"))) UNWATCHED
 
 static volatile bool armed;
-static void *library; /* where hiredis begins in memory */
+static void *library; /* where hiredis is loaded in memory */
 static atomic_ulong asked, failing;
 
 static unsigned long arm(unsigned long n) {
@@ -52,7 +52,8 @@ UNWATCHED static void *library_of(const void *address) {
     return dladdr(address, &where) ? where.dli_fbase : NULL;
 }
 
-/* Only what hiredis asks for, by the address that the call returns to. */
+/* Only allocations of hiredis fail. The address to which the call returns tells where it came from.
+ */
 UNWATCHED static bool fails(const void *caller) {
     return library_of(caller) == library &&
            atomic_fetch_add(&asked, 1) + 1 == atomic_load(&failing);
@@ -74,8 +75,8 @@ REPLACEMENT void *realloc(void *memory, size_t size) {
                                  : __libc_realloc(memory, size);
 }
 
-/* Valgrind puts its own in the place of ours, and a hiredis that is linked in statically cannot be
- * told from the rest. */
+/* Returns false if allocations of hiredis cannot fail here. Valgrind replaces malloc itself, and a
+ * statically linked hiredis has no address range of its own. */
 static bool can_be_starved(void) {
     library = library_of((const void *)(uintptr_t)redisReaderCreateWithFunctions);
     if (!library || library == library_of(&library)) return false;
@@ -100,7 +101,7 @@ static void each_allocation_of_each_scenario_may_fail(void) {
     CHECK(starve_each(WATCH_SCENARIOS, WATCH_SCENARIO_COUNT) > 20);
 }
 
-/* After a long reply hiredis gives its buffer back and asks for a small one. */
+/* After a long reply, hiredis frees its buffer and allocates a small one. */
 static plock_status read_long_and_short(plock_reader *reader) {
     enum { PIECE = 4096, PIECES = 3 };
     static char piece[PIECE];

@@ -1,4 +1,5 @@
-/* Sleeping on a word that processes share: the events that wake, and systems without a futex. */
+/* Sleeping on a word that processes share: events that wake the sleeper, and systems without a
+ * futex. */
 #include "local_support.h"
 
 #include "runtime/parking_slot.h"
@@ -64,7 +65,8 @@ static void another_process_wakes_it(void) {
         CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK);
     CHECK(plock_now() - began < 10 * PLOCK_SECOND);
     CHECK_INT(local_status_of(other), 0);
-    CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK); /* it has changed already */
+    /* returns at once, because the word has changed */
+    CHECK_STATUS(sleep_there(&parking_slot, NULL, LONG), PLOCK_OK);
     CHECK_INT(b->asleep, 0);
     plock_waker_give(waker);
 }
@@ -104,7 +106,7 @@ static void a_waker_and_an_interrupt_wake_it_and_differ(void) {
                      interrupts ? PLOCK_INTERRUPTED : PLOCK_OK);
         CHECK(plock_now() - began < 10 * PLOCK_SECOND);
         CHECK(pthread_join(thread, NULL) == 0);
-        /* until it is cleared */
+        /* the wake lasts until the waker is cleared */
         CHECK_STATUS(sleep_there(&parking_slot, wakers[1], LONG),
                      interrupts ? PLOCK_INTERRUPTED : PLOCK_OK);
         CHECK(plock_waker_clear(r.waker));
@@ -121,7 +123,8 @@ static void wait_in_line(void *context) {
 static void without_a_slot_it_is_woken(void) {
     plock_local *store = local_open();
     (void)plock__parking_slot_forbid(true);
-    for (int both = 0; both < 2; both++) { /* and a thread that has one is understood */
+    /* in the second round, only the releasing process has a parking slot */
+    for (int both = 0; both < 2; both++) {
         plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
         const pid_t waiter = local_child(wait_in_line, store);

@@ -1,4 +1,4 @@
-/* How long to wait before the next look or attempt. */
+/* The time before the next look or attempt. */
 #include "test.h"
 
 #include "base/pause.h"
@@ -39,7 +39,8 @@ static void looks_come_when_the_lock_can_be_free_and_before_patience_ends(void) 
               3 * PLOCK_MILLISECOND);
     CHECK_INT(plock__pause_before_looking(10, PLOCK_NEVER, 8 * PLOCK_MILLISECOND),
               4 * PLOCK_MILLISECOND);
-    CHECK_INT(plock__pause_before_looking(10, 1, 1), PLOCK_MILLISECOND); /* but never at once */
+    /* at least a millisecond */
+    CHECK_INT(plock__pause_before_looking(10, 1, 1), PLOCK_MILLISECOND);
 }
 
 int main(void) {

@@ -31,7 +31,7 @@ static plock_status take(plock_connection **connection, plock_turn *turn) {
     return plock__pool_take(&store->node.pool, connection, turn, &interest);
 }
 
-/* A connection that is ready, from the pool or new. */
+/* Takes a connection from the pool, or opens a new one. */
 static plock_connection *get(void) {
     plock_connection *connection = NULL;
     plock_turn turn = {0};
@@ -134,7 +134,7 @@ static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
     end();
 }
 
-/* A second answer that came along with the first would be taken for the answer to the next command.
+/* If a second answer came with the first one, it would be taken for the answer to the next command.
  */
 static void a_connection_with_unexpected_bytes_is_closed(void) {
     begin(1);
@@ -154,7 +154,7 @@ static void one_that_rested_is_looked_at_before_it_is_used(void) {
     plock_connection *connection = get();
     give(connection);
     CHECK(get() == connection);
-    CHECK_INT(fake_peers[0].looks, 0); /* it had hardly been put down */
+    CHECK_INT(fake_peers[0].looks, 0); /* the connection was idle only for a moment */
     give(connection);
     fake_clock_pass(PLOCK_SECOND);
     CHECK(get() == connection);
@@ -177,7 +177,7 @@ static void a_careful_caller_checks_a_connection_that_was_just_returned(void) {
     plock_turn careful = {.careful = true};
     plock_connection *connection;
     CHECK_STATUS(take(&connection, &careful), PLOCK_OK);
-    CHECK(!connection); /* room for a new one */
+    CHECK(!connection); /* the pool gives room for a new connection */
     CHECK(fake_peers[0].destroyed);
     plock__pool_give_room(&store->node.pool);
     end();
@@ -209,7 +209,7 @@ static void distrust_closes_the_idle_now_and_the_others_later(void) {
     CHECK(fake_peers[1].destroyed);
     plock_connection *fresh = get();
     give(fresh);
-    CHECK(!fake_peers[2].destroyed); /* made after the distrust */
+    CHECK(!fake_peers[2].destroyed); /* opened after the distrust */
     CHECK(get() == fresh);
     give(fresh);
     end();
@@ -226,7 +226,7 @@ static void a_store_that_was_disconnected_connects_again(void) {
     CHECK(fake_peers[1].destroyed);
 }
 
-/* --- waiting; what threads see of it is in test_pool_waiting.c --- */
+/* --- waiting; test_pool_waiting.c has the same with threads --- */
 
 static void a_queued_caller_gets_the_connection_that_comes_back(void) {
     begin(1);
@@ -247,7 +247,7 @@ static void or_the_room_of_one_that_is_closed(void) {
     check_queues(&turn);
     plock__pool_give(&store->node.pool, connection, false);
     check_served(&turn, NULL);
-    CHECK_INT(store->node.pool.open, 1); /* the room is theirs */
+    CHECK_INT(store->node.pool.open, 1); /* the waiting caller has the room now */
     plock__pool_give_room(&store->node.pool);
     CHECK_INT(store->node.pool.open, 0);
     end();
@@ -278,7 +278,8 @@ static void no_later_caller_overtakes(void) {
     plock_turn first = {0}, late = {0};
     check_queues(&first);
     give(connection);
-    check_queues(&late); /* the first has not looked yet: the connection is kept for it */
+    /* the first caller has not looked yet, and the connection is kept for it */
+    check_queues(&late);
     check_served(&first, connection);
     plock__pool_give(&store->node.pool, connection, false);
     check_served(&late, NULL);
@@ -315,7 +316,7 @@ static void a_caller_that_gives_up_keeps_the_order_of_the_others(void) {
             if (served) plock__pool_give(&store->node.pool, connection, !closed);
             plock__pool_leave(&store->node.pool, served ? &first : &second);
             if (!served) plock__pool_give(&store->node.pool, connection, !closed);
-            /* it was handed on */
+            /* the connection, or its room, passes to the next caller */
             check_served(served ? &second : &first, closed ? NULL : connection);
             if (closed)
                 plock__pool_give_room(&store->node.pool);
@@ -396,11 +397,12 @@ static void its_status_tells_what_is_used_and_waited_for(void) {
 
 static void in_child(void *context) {
     plock_turn *turns = context;
-    plock_connection *own = get(); /* the parent's queue is not here */
+    plock_connection *own = get(); /* the child has no queue */
     CHECK(store->node.pool.waiting == 0 && store->node.pool.open == 1);
     plock__pool_leave(&store->node.pool, &turns[0]);
     plock__pool_leave(&store->node.pool, &turns[1]);
-    CHECK(fake_peers[0].destroyed); /* the one that had been handed over, which is the parent's */
+    /* the connection that the parent's pool had handed to a caller */
+    CHECK(fake_peers[0].destroyed);
     CHECK_INT(store->node.pool.open, 1);
     give(own);
     end();

@@ -16,7 +16,7 @@ static void begin(const char *url) { store = fake_store(url); }
 
 static void end(void) { fake_end(NULL, store); }
 
-/* Waits in poll, as a real caller does, until it has a connection; NULL after 10 s. */
+/* Waits in poll, as a real caller does, until it has a connection. Returns NULL after 10 s. */
 static plock_connection *take_and_wait(atomic_int *waiting) {
     plock_connection *connection = NULL;
     plock_error error;
@@ -79,7 +79,7 @@ static void each_returned_connection_wakes_a_caller(void) {
         CHECK(pthread_create(&waiters[i].thread, NULL, wait_in_thread, &waiters[i]) == 0);
     }
     check_waiting(HELD);
-    /* one of them is of no more use */
+    /* the second connection cannot be used again */
     for (int i = 0; i < HELD; i++) plock__pool_give(&store->node.pool, held[i], i != 1);
     for (int i = 0; i < HELD; i++) {
         CHECK(pthread_join(waiters[i].thread, NULL) == 0);
@@ -104,7 +104,7 @@ static void *use_often(void *argument) {
         for (int seen = atomic_load(&most);
              now > seen && !atomic_compare_exchange_weak(&most, &seen, now);)
             continue;
-        if (i % 16 == 0) (void)poll(NULL, 0, 0); /* let others in between */
+        if (i % 16 == 0) (void)poll(NULL, 0, 0); /* so that other threads run in between */
         atomic_fetch_sub(&in_use, 1);
         plock__pool_give(&store->node.pool, connection, true);
     }
@@ -126,7 +126,7 @@ static void many_threads_share_few_connections(void) {
     end();
 }
 
-/* The lease's view: it reports that it waited for a connection without success, and leaves the
+/* The same as a lease sees it: the lease reports that no connection became free, and leaves the
  * pool's queue. */
 static void waiting_ends_at_the_deadline(void) {
     begin("redis://h?pool_size=1");
@@ -136,14 +136,15 @@ static void waiting_ends_at_the_deadline(void) {
     plock_lease *lease;
     CHECK_STATUS(plock_lease_new(&lease, store, "k", 1), PLOCK_OK);
     const plock_ns before = plock_now();
-    plock__node_reached(&store->node, before); /* by another caller */
+    /* as if another caller had just received an answer */
+    plock__node_reached(&store->node, before);
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_SATURATED);
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 5);
     CHECK_TEXT(plock_lease_error(lease)->message,
                "redis://h:6379: every connection of the pool was busy");
-    fake_clock_pass(PLOCK_SECOND); /* the others wait for the server, too */
+    fake_clock_pass(PLOCK_SECOND); /* no other caller has received an answer since then */
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_SATURATED);

@@ -24,7 +24,7 @@ static void a_process_is_known_by_host_pid_and_thread(void) {
     CHECK(!strncmp(identity, expected, (size_t)shown));
     const char *thread = identity + shown;
     CHECK(*thread && strspn(thread, "0123456789") == strlen(thread));
-    CHECK(plock__identity(&length) == identity); /* made once */
+    CHECK(plock__identity(&length) == identity); /* the identity is made only once */
 }
 
 static void *copy_identity(void *argument) {
@@ -40,7 +40,7 @@ static void each_thread_has_a_number_of_its_own(void) {
     CHECK(pthread_create(&thread, NULL, copy_identity, other) == 0 &&
           pthread_join(thread, NULL) == 0);
     CHECK(strcmp(own, other) != 0);
-    /* the same host and pid before it */
+    /* the words before it, host and pid, are the same */
     CHECK_INT(strrchr(own, ' ') - own, strrchr(other, ' ') - other);
     CHECK(!strncmp(own, other, (size_t)(strrchr(own, ' ') - own)));
 }
@@ -57,12 +57,12 @@ static void look_in_child(void *context) {
     const unsigned *generation = context;
     CHECK_INT(plock__generation(), *generation + 1);
     CHECK_INT(forgotten_a, 1);
-    CHECK_INT(forgotten_b, 2); /* each once, in the order in which they were registered */
+    CHECK_INT(forgotten_b, 2); /* each handler ran once, in the order of registration */
     (void)copy_identity(own);
     char expected[64];
     (void)snprintf(expected, sizeof expected, " %ld ", (long)getpid());
     CHECK_HAS(own, expected);
-    plock__enter(); /* the lock is free here */
+    plock__enter(); /* the lock is free in the child */
     plock__leave();
 }
 
@@ -89,7 +89,7 @@ static void a_grandchild_is_another_one_again(void) {
 }
 
 static atomic_bool stop;
-static int guarded[2]; /* differ only while a thread holds the lock */
+static int guarded[2]; /* equal, except while a thread holds the lock */
 
 static void *hold_often(void *argument) {
     (void)argument;
@@ -98,7 +98,7 @@ static void *hold_often(void *argument) {
         guarded[0]++;
         guarded[1]++;
         plock__leave();
-        (void)sched_yield(); /* so that a fork has its turn under valgrind, too */
+        (void)sched_yield(); /* so that under valgrind, too, a fork can happen */
     }
     return NULL;
 }
@@ -110,8 +110,8 @@ static void take_in_child(void *context) {
     plock__leave();
 }
 
-/* Whatever another thread does in the moment of the fork: in the child the lock is free, and what
- * it guards is whole. */
+/* Another thread may hold the lock when a fork begins. In the child, the lock is free, and the data
+ * that it protects is consistent. */
 static void a_fork_waits_for_the_thread_that_holds_the_lock(void) {
     enum { FORKS = 40 };
     pthread_t thread;
@@ -128,8 +128,8 @@ static void *read_mask(void *argument) {
     return NULL;
 }
 
-/* A signal that is delivered to a thread of the engine would run the host program's handler where
- * it expects none. */
+/* If an engine thread received a signal, the host program's handler would run on a thread where the
+ * program does not expect it. */
 static void a_native_thread_takes_no_signals(void) {
     static const int SIGNALS[] = {SIGINT,  SIGTERM, SIGHUP,  SIGALRM,  SIGCHLD,
                                   SIGUSR1, SIGUSR2, SIGPIPE, SIGVTALRM};

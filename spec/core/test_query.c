@@ -35,7 +35,7 @@ static void end(void) {
     fake_end(NULL, store);
 }
 
-/* As far as it goes, with the clock of the fake. */
+/* Steps the query to its end on the fake clock. */
 static plock_status finish(void) {
     plock_status status;
     while ((status = plock_query_step(query, &interest)) == PLOCK_AGAIN)
@@ -59,13 +59,13 @@ static void check_number(size_t part, int64_t expected) {
     CHECK(!plock_query_text(query, part, &length));
 }
 
-/* --- the questions --- */
+/* --- requests --- */
 
 static void status_tells_who_holds_and_who_waits(void) {
     begin();
     fake_peers[0].answers[0] = STATUS_OF_TWO;
     plock_query_status(query, 0);
-    CHECK_INT(fake_connections(), 0); /* the step asks */
+    CHECK_INT(fake_connections(), 0); /* only the step sends the request */
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA status 1 k 0 24");
     CHECK_INT(plock_query_parts(query), 8);
@@ -138,7 +138,7 @@ static void break_takes_it_only_from_the_fences_that_are_named(void) {
     end();
 }
 
-/* 3: the server has passed over as many dead waiters as one call may. */
+/* The answer 3 means that the server has skipped as many dead waiters as one call may skip. */
 static void an_unfinished_break_is_asked_for_again(void) {
     static const char *const LAST[] = {":0\r\n", ":1\r\n", ":2\r\n"};
     for (size_t i = 0; i < sizeof LAST / sizeof *LAST; i++) {
@@ -188,7 +188,7 @@ static void a_note_is_kept_or_only_looked_at(void) {
     end();
 }
 
-/* A lock with several holders is asked about with scripts of its own. */
+/* For a lock with several holders, a query uses other scripts. */
 static void of_a_shared_one_it_asks_the_same(void) {
     plock_query *shared;
     begin();
@@ -208,7 +208,8 @@ static void of_a_shared_one_it_asks_the_same(void) {
     end();
 }
 
-/* What carries any operation on can hurry this one, and give it up. */
+/* The generic functions for operations work for a query, too: they drive it, hurry it and cancel
+ * it. */
 static void it_is_an_operation_like_any_other(void) {
     begin();
     const plock_operation operation = plock_query_operation(query);
@@ -221,11 +222,12 @@ static void it_is_an_operation_like_any_other(void) {
     CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_AGAIN);
     operation.cancel(operation.of);
     CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_MISUSE);
-    CHECK(fake_peers[1].destroyed); /* an answer was still to come there */
+    CHECK(fake_peers[1].destroyed); /* an answer was still outstanding on it */
     end();
 }
 
-/* The reader's own memory is used for whatever is read next on the same connection. */
+/* The query copies its answer, because the reader's memory is reused for the next reply on the
+ * connection. */
 static void an_answer_lasts_until_the_next_question(void) {
     begin();
     fake_peers[0].answers[0] = STATUS_OF_TWO;
@@ -252,7 +254,8 @@ static void a_key_may_hold_any_byte(void) {
     begin();
     plock_query *other;
     CHECK_STATUS(plock_query_new(&other, store, "a\0b\n\xff", LENGTH, false), PLOCK_OK);
-    fake_peers[0].answers[0] = "*1\r\n$5\r\na\0b"; /* cut off by its zero: the rest comes now */
+    /* the text ends at its zero byte, so the rest is sent below */
+    fake_peers[0].answers[0] = "*1\r\n$5\r\na\0b";
     plock_query_status(other, 0);
     CHECK_STATUS(plock_query_step(other, &interest), PLOCK_AGAIN);
     fake_say(&fake_peers[0], "\0b\n\xff\r\n", 6);
@@ -337,11 +340,11 @@ static void it_may_have_to_hurry(void) {
         plock_query_status(query, 0);
         if (state != NOT_BEGUN) CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
         plock_query_hurry(query, began + 5 * PLOCK_MILLISECOND);
-        plock_query_hurry(query, began + PLOCK_SECOND); /* which is no reason to take longer */
+        plock_query_hurry(query, began + PLOCK_SECOND); /* a later deadline has no effect */
         CHECK_STATUS(finish(), state == PAUSING ? PLOCK_LOADING : PLOCK_SILENT);
         CHECK_INT(plock_now(), began + 5 * PLOCK_MILLISECOND);
         fake_peers[0].answers[1] = fake_peers[1].answers[0] = STATUS_OF_TWO;
-        plock_query_status(query, 0); /* the next question has its own time */
+        plock_query_status(query, 0); /* the next query has its own time */
         CHECK_STATUS(plock_query_step(query, &interest), PLOCK_OK);
         end();
     }
@@ -360,8 +363,9 @@ static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
         CHECK_STATUS(plock_query_step(query, &interest), twice ? PLOCK_AGAIN : PLOCK_OK);
         CHECK_INT(plock_now(), began);
         if (twice) CHECK_STATUS(finish(), PLOCK_OK);
-        CHECK_INT(plock_now() > began, twice); /* the second time there is a pause */
-        check_number(0, 1); /* an attempt whose answer was lost may have broken it */
+        CHECK_INT(plock_now() > began, twice); /* a pause precedes the second retry */
+        /* counts as broken, because an attempt without an answer may have broken the lease */
+        check_number(0, 1);
         CHECK_INT(fake_commands_like("EVALSHA break"), 2 + twice);
         end();
     }

@@ -1,4 +1,5 @@
-/* Queries in bad conditions: answers of a hostile server, invalid calls, a fork in between. */
+/* Queries under bad conditions: a hostile server's answers, invalid calls, and a fork in between.
+ */
 #include "fake.h"
 #include "test.h"
 
@@ -39,7 +40,7 @@ static plock_status finish(void) {
     return status;
 }
 
-/* The only connection is taken: the next question waits for it. */
+/* The other query takes the only connection, so the next query waits for it. */
 static void take_the_connection(void) {
     plock_query_status(other, 0);
     CHECK_STATUS(plock_query_step(other, &interest), PLOCK_AGAIN);
@@ -53,7 +54,7 @@ static void give_it_back(void) {
 /* --- answers --- */
 
 static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(void) {
-    static const char *const ANSWERS[] = {/* arrays in arrays */
+    static const char *const ANSWERS[] = {/* nested arrays */
                                           "*2\r\n*1\r\n:1\r\n:2\r\n",
                                           "*1\r\n*0\r\n",
                                           "*3\r\n:1\r\n*2\r\n:1\r\n:2\r\n$1\r\nx\r\n",
@@ -75,12 +76,12 @@ static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(voi
         CHECK_INT(plock_query_parts(query), 0);
         CHECK(!plock_query_text(query, 0, &length));
         CHECK(fake_peers[0].destroyed);
-        CHECK_INT(fake_commands_like("EVALSHA"), 1); /* to ask again would bring the same */
+        CHECK_INT(fake_commands_like("EVALSHA"), 1); /* another attempt would get the same answer */
         end();
     }
 }
 
-/* A reader finds that it is not the expected answer. */
+/* A part of another kind is neither a text nor a number for the reader. */
 static void parts_of_other_kinds_are_neither_texts_nor_numbers(void) {
     static const struct {
         const char *said;
@@ -118,7 +119,8 @@ static void numbers_are_as_they_are(void) {
     end();
 }
 
-/* As many parts, and as many bytes, as an answer may have; and one more. */
+/* The answer has as many parts, and as many bytes, as it may have. In the second round, it has one
+ * more. */
 static void the_longest_answer_is_kept_whole(void) {
     enum { PARTS = PLOCK__REPLY_VALUES_MAX - 1, PART = 50, ROOM = PLOCK__REPLY_BYTES_MAX + 1 };
     static char answer[ROOM];
@@ -204,14 +206,15 @@ static void there_is_nothing_to_carry_out_without_a_question(void) {
     for (unsigned i = 0; i < 2; i++) {
         plock_query_break(query);
         CHECK_STATUS(finish(), i == 0 ? PLOCK_OK : PLOCK_SERVER);
-        CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE); /* it has been answered */
+        /* the query has already been answered */
+        CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
         CHECK_INT(plock_query_number(query, 0), i == 0);
     }
     CHECK_INT(fake_commands_like("EVALSHA"), 2);
     end();
 }
 
-/* One that is under way is given up for the next one. */
+/* If a query begins again before its answer, the earlier request is given up. */
 static void it_asks_one_thing_at_a_time(void) {
     enum { WAITING, ASKING, PAUSING, STATES };
     for (int state = 0; state < STATES; state++) {
@@ -246,10 +249,10 @@ static void it_can_be_given_up_and_freed_at_any_moment(void) {
             plock_query_cancel(query);
             CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
             CHECK_INT(plock_query_parts(query), 0);
-            fake_peers[0].obliging = true; /* if that connection could be kept */
-            plock_query_break(query);      /* and it can ask again */
+            fake_peers[0].obliging = true; /* used only if the connection could be kept */
+            plock_query_break(query);      /* the query can be used again */
             CHECK_STATUS(finish(), PLOCK_OK);
-            plock_query_cancel(query); /* which takes nothing from what was answered */
+            plock_query_cancel(query); /* cancelling keeps an answer that has arrived */
             CHECK_INT(plock_query_number(query, 0), 1);
         }
         end();
@@ -284,9 +287,10 @@ static void go_on_in_child(void *context) {
     CHECK_STATUS(plock_query_step(query, &interest), PLOCK_FORKED);
     CHECK_STATUS(plock_query_error(query)->status, PLOCK_FORKED);
     CHECK_STATUS(plock_query_step(query, &interest), PLOCK_MISUSE);
-    CHECK_INT(fake_commands_like(""), commands); /* not a word on the parent's connection */
+    /* the child has sent nothing on the parent's connection */
+    CHECK_INT(fake_commands_like(""), commands);
     fake_peers[1].answers[0] = ":1\r\n";
-    plock_query_break(query); /* and here it can ask for itself */
+    plock_query_break(query); /* the query can be used in the child */
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK_INT(plock_query_number(query, 0), 1);
     CHECK_INT(fake_connections(), 2);
@@ -312,7 +316,7 @@ static void a_question_does_not_go_on_in_a_child(void) {
             give_it_back();
         else
             fake_say(&fake_peers[0], ":1\r\n", 4);
-        CHECK_STATUS(finish(), PLOCK_OK); /* the parent has noticed nothing */
+        CHECK_STATUS(finish(), PLOCK_OK); /* the parent's query is unaffected */
         end();
     }
 }

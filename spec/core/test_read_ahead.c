@@ -1,5 +1,5 @@
-/* The thread that waits for an answer sleeps in the read of it. The bytes are there for the next
- * step, and a signal, an error or the end of the connection loses nothing. */
+/* A thread that waits for an answer sleeps in the read itself. The bytes that it reads are kept for
+ * the next step. A signal, an error or the end of the connection is not lost. */
 #include "loopback.h"
 #include "socket_pair.h"
 #include "test.h"
@@ -27,7 +27,7 @@ static plock_status read_some(size_t most) {
                                       &pair.error);
 }
 
-/* The interest of a read that has to wait for `patience` at most. */
+/* Makes the interest of a read that must wait, for `patience` at most. */
 static void expect(plock_ns patience) {
     pair.interest = (plock_interest){.fd = -1, .deadline = plock_now() + patience};
     CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
@@ -35,7 +35,7 @@ static void expect(plock_ns patience) {
 
 static size_t pending(void) { return pair.transport->does->pending(pair.transport); }
 
-/* Waits until something is there to be read. May be woken early. */
+/* Waits until there are bytes to read. A wait that ends too early is repeated. */
 static void await_answer(void) {
     while (plock_await_answer(&pair.interest) == PLOCK_OK && !pending() &&
            plock_now() < pair.interest.deadline)
@@ -51,7 +51,7 @@ static void what_it_read_is_there_for_the_next_step(void) {
     CHECK_STATUS(read_some(3), PLOCK_OK);
     CHECK(got == 3 && !memcmp(bytes, ":1\r", 3));
     CHECK_INT(pending(), 1);
-    say("+OK\r\n"); /* comes after the rest */
+    say("+OK\r\n"); /* arrives behind the unread rest */
     CHECK(loopback_readable(plock__socket_descriptor(pair.transport)));
     CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
     CHECK(got == 1 && bytes[0] == '\n');
@@ -76,7 +76,7 @@ static void a_long_answer_is_read_in_order(void) {
     socket_pair_end(&pair);
 }
 
-/* Another wait in between reads nothing over what is there. */
+/* Another wait must not overwrite the bytes that have been read. */
 static void a_second_wait_keeps_what_the_first_one_read(void) {
     socket_pair_begin(&pair);
     expect(10 * PLOCK_SECOND);
@@ -89,7 +89,8 @@ static void a_second_wait_keeps_what_the_first_one_read(void) {
     socket_pair_end(&pair);
 }
 
-/* A signal that comes just before the read is heeded when the read ends, so it may not last. */
+/* A signal that arrives just before the read is handled only when the read ends. So the read must
+ * be short. */
 static void if_nothing_comes_it_ends_early_and_a_poll_follows(void) {
     socket_pair_begin(&pair);
     const plock_ns began = plock_now();
@@ -102,7 +103,7 @@ static void if_nothing_comes_it_ends_early_and_a_poll_follows(void) {
     CHECK_STATUS(plock_await_answer(&pair.interest), PLOCK_OK);
     CHECK_STATUS(read_some(sizeof bytes), PLOCK_OK);
     CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
-    CHECK(pair.interest.read_ahead); /* for the next answer */
+    CHECK(pair.interest.read_ahead); /* the next answer may be read ahead again */
     socket_pair_end(&pair);
 }
 
@@ -144,7 +145,7 @@ static void the_end_of_the_connection_is_told(void) {
     socket_pair_end(&pair);
 }
 
-/* A socket tells its error once. */
+/* The system reports a socket's error only once. */
 static void so_is_an_error_with_its_reason(void) {
     socket_pair_begin(&pair);
     expect(10 * PLOCK_SECOND);
@@ -186,7 +187,8 @@ static atomic_bool over;
 
 static void ignore(int number) { (void)number; }
 
-/* Again and again, as Ruby does, because the first one may come before the sleep. */
+/* Signals again and again, as Ruby does, because the first signal may arrive before the thread
+ * sleeps. */
 static void *interrupt(void *unused) {
     (void)unused;
     while (!atomic_load(&over)) {
@@ -226,7 +228,8 @@ static plock_ns counting_clock(void) {
     return (plock_ns)time.tv_sec * PLOCK_SECOND + (plock_ns)time.tv_nsec;
 }
 
-/* It reads the clock before and after each look, and else only before the wait. */
+/* Returns whether the wait looks at the socket first. A wait that looks reads the clock before and
+ * after each look. A wait that does not look reads it only before it sleeps. */
 static bool looks_before_it_sleeps(void) {
     socket_pair_begin(&pair);
     plock_clock_replace(counting_clock);
@@ -241,7 +244,7 @@ static bool looks_before_it_sleeps(void) {
 
 static void with_running_threads(long count) {
     plock__pretend_running_threads(count);
-    CHECK(usleep(60000) == 0); /* the last count is too old then */
+    CHECK(usleep(60000) == 0); /* so that the last count is too old */
     CHECK(looks_before_it_sleeps() == (count > 0));
     RUN(what_it_read_is_there_for_the_next_step);
     RUN(a_long_answer_is_read_in_order);
@@ -258,7 +261,7 @@ static void with_running_threads(long count) {
 
 int main(void) {
     CHECK_STATUS(plock_initialize(), PLOCK_OK);
-    with_running_threads(0); /* so no wait polls before it sleeps */
+    with_running_threads(0); /* with no running thread, no wait polls before it sleeps */
     with_running_threads(1);
     return test_end("read ahead");
 }

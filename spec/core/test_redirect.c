@@ -1,5 +1,5 @@
-/* Calls on a cluster: each goes to the node of its key's slot, and follows where the nodes send it.
- * The map cannot be loaded here, because no node of the URL is there. */
+/* Calls on a cluster: each goes to the node of its key's slot, and follows the nodes' redirections.
+ * The map cannot be loaded here, because none of the URL's nodes is reachable. */
 #include "fake.h"
 #include "test.h"
 
@@ -28,7 +28,7 @@ static const plock_request EXTEND = {
 
 #define SLOT_OF_K "7629"
 
-/* The nodes have the ports 7000 to 7002, and the first one has all slots. */
+/* The nodes have the ports 7000 to 7002. The first node has all slots. */
 static void begin(void) {
     fake_clock_start();
     store = fake_store("redis+cluster://127.0.0.1:1?command_timeout=1");
@@ -41,7 +41,7 @@ static void begin(void) {
     atomic_store(&store->routes->mapped, true);
 }
 
-/* A thread that loads a map may outlive the store. */
+/* The thread that loads a map may outlive the store, so end() waits for it. */
 static void end(void) {
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
@@ -83,8 +83,9 @@ static void it_follows_to_the_node_that_has_the_slot_now(void) {
     CHECK_STATUS(error.status, PLOCK_OK);
     CHECK(call.node == nodes[1]);
     plock__call_finish(&call);
-    CHECK(!fake_peers[0].destroyed); /* it goes on serving other slots */
-    start();                         /* directly */
+    /* the connection stays, because the node still serves other slots */
+    CHECK(!fake_peers[0].destroyed);
+    start(); /* goes directly to the new node */
     CHECK_STATUS(step(), PLOCK_OK);
     plock__call_finish(&call);
     CHECK_INT(fake_peers[0].command_count, 2);
@@ -148,7 +149,7 @@ static void only_this_request_follows_an_ask(void) {
     end();
 }
 
-/* ASKING counts for the next command only. */
+/* ASKING applies only to the next command. */
 static void it_says_asking_again_after_loading_the_script(void) {
     begin();
     fake_peers[0].answers[0] = "-ASK " SLOT_OF_K " 127.0.0.1:7001\r\n";
@@ -190,7 +191,7 @@ static void a_request_that_was_sent_elsewhere_has_not_been_carried_out(void) {
 
 /* --- a node that the store has left --- */
 
-/* It was silent while another one took over its slots. */
+/* The node was silent while another node took over its slots. */
 static void what_it_grants_counts_as_lost(void) {
     begin();
     start_for(&EXTEND);
@@ -273,7 +274,7 @@ static void it_gives_up_in_its_time(void) {
     end();
 }
 
-/* Each sends it to the other. */
+/* Each of the nodes sends the call to the other node. */
 static void nodes_that_disagree_do_not_keep_it_forever(void) {
     begin();
     for (int i = 0; i < FAKE_ANSWERS; i++) {
@@ -326,7 +327,7 @@ static void keys_that_would_be_apart_are_refused_unsent(void) {
     end();
 }
 
-/* While their slot moves, some are at one node and some at the other. */
+/* While a slot moves, some of its keys are on one node, and the others on another node. */
 static void several_keys_that_are_split_are_asked_for_one_by_one(void) {
     static const plock_text TEXTS[] = {{"{k}1", 4}, {"{k}2", 4}, {"", 0},
                                        {"", 0},     {"me", 2},   {"me", 2}};
@@ -352,7 +353,7 @@ static void without_a_map_it_waits_for_one_and_tells_why_there_is_none(void) {
     end();
 }
 
-/* The wait would end at the deadline, because nothing could wake it. */
+/* Without a descriptor, nothing could wake the wait, so it would last until its deadline. */
 static void without_a_descriptor_it_does_not_wait_for_a_map(void) {
     struct rlimit limit, none;
     begin();
@@ -371,7 +372,7 @@ static void without_a_descriptor_it_does_not_wait_for_a_map(void) {
     end();
 }
 
-/* Another server may have its address by now. */
+/* Another server may have the node's address now. */
 static void a_node_that_refuses_us_makes_the_map_doubtful(void) {
     for (int greets = 0; greets < 2; greets++) {
         begin();
@@ -388,7 +389,8 @@ static void a_node_that_refuses_us_makes_the_map_doubtful(void) {
     }
 }
 
-/* Its cursor means nothing at the node that has its place in the order now. */
+/* A cursor of one node is meaningless on another node, which may now have the same place in the
+ * order. */
 static void a_scan_goes_on_at_the_beginning_of_another_primary(void) {
     static const int64_t SOMEWHERE = 7;
     char second[24];
@@ -399,7 +401,7 @@ static void a_scan_goes_on_at_the_beginning_of_another_primary(void) {
     fake_peers[0].connect_failure = PLOCK_CONNECT;
     fake_peers[1].answers[0] = "*2\r\n$1\r\n0\r\n$1\r\nz\r\n";
     fake_peers[1].answers[1] = "*2\r\n$1\r\n0\r\n$1\r\na\r\n";
-    plock_query_scan(query, SOMEWHERE); /* at the first node */
+    plock_query_scan(query, SOMEWHERE); /* the scan is at the first node */
     CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
     for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) plock__routes_move(store, slot, nodes[1]);
     fake_clock_pass(interest.deadline - plock_now());
@@ -449,14 +451,14 @@ static plock_status run_to_its_end(void) {
     return status;
 }
 
-/* To a new node, with a load of the map in the background. */
+/* Simulates references that come from a new node while the map is loaded in the background. */
 static void count_references(int more) {
     plock__enter();
     store->references += (unsigned)more;
     plock__leave();
 }
 
-/* The last reference is gone, and the load does not know it yet. */
+/* The last reference is gone, and the thread that loads the map does not know that yet. */
 static void a_load_that_ends_does_not_bring_its_store_back(void) {
     for (int i = 0; i < 20; i++) {
         begin();
@@ -481,7 +483,8 @@ static void each_allocation_may_fail(void) {
     for (unsigned long n = 1;; n++) {
         begin();
         fake_peers[0].answers[0] = "-MOVED " SLOT_OF_K " 127.0.0.1:7009\r\n";
-        fake_peers[0].answers[1] = FAKE_DONE; /* asked again, if there is no memory for the node */
+        /* the first node is asked again if there is no memory for the new node */
+        fake_peers[0].answers[1] = FAKE_DONE;
         fake_peers[1].answers[0] = FAKE_DONE;
         (void)plock__fail_allocation(n);
         start();

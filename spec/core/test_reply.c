@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The values of a reply as text: 'n' nil, 'i5' integer, 's"…"' string, '+"…"' status, 'e"…"' error,
- * 'a2' array. */
+/* Writes the values of a reply as text: 'n' nil, 'i5' integer, 's"…"' string, '+"…"' status, 'e"…"'
+ * error, 'a2' array. */
 static const char *shown(const plock_value *values, char *text, size_t size) {
     size_t used = 0, left = 1;
     *text = 0;
@@ -127,7 +127,7 @@ static void replies_may_come_together(void) {
     plock__reader_free(reader);
 }
 
-/* The caps are for one reply; a connection carries any number of them. */
+/* The limits apply to one reply. A connection carries any number of replies. */
 static void a_reader_never_wears_out(void) {
     enum { REPLIES = 5000 };
     char bytes[1100];
@@ -190,10 +190,10 @@ static void elements_are_found_by_place_and_type(void) {
     CHECK(plock__element(flat, 1, PLOCK__STRING) == &flat[2]);
     CHECK(plock__element(flat, 1, PLOCK__INTEGER) == NULL);
     CHECK(plock__element(flat, 2, PLOCK__INTEGER) == NULL);
-    CHECK(plock__element(&flat[1], 0, PLOCK__INTEGER) == NULL); /* no array */
+    CHECK(plock__element(&flat[1], 0, PLOCK__INTEGER) == NULL); /* a string has no elements */
     CHECK(plock__element(deep, 0, PLOCK__INTEGER) == &deep[1]);
     CHECK(plock__element(deep, 1, PLOCK__ARRAY) == NULL);
-    /* its place in the list is not its place in the array */
+    /* the array has fewer elements, although the list of values has a value at this place */
     CHECK(plock__element(first_deep, 1, PLOCK__INTEGER) == NULL);
 }
 

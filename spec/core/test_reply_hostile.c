@@ -1,4 +1,5 @@
-/* Replies that no honest server sends: a protocol error at once, whatever they announce. */
+/* Replies that no honest server sends. Each must cause a protocol error at once, whatever length it
+ * announces. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -10,7 +11,8 @@
 
 enum { SPARE_BYTES = 64 * 1024 * 1024 };
 
-/* Feeds all of it, in pieces, and reads until something other than a whole reply comes out. */
+/* Feeds all bytes, in pieces, and reads replies. Returns the first status that is not a whole
+ * reply. */
 static plock_status fate(const char *bytes, size_t length, size_t piece, plock_error *error) {
     plock_reader *reader = plock__reader_new();
     plock_status status = PLOCK_AGAIN;
@@ -58,8 +60,8 @@ static void a_reply_that_announces_too_much_is_refused_at_once(void) {
         check_refused(HEADERS[i], strlen(HEADERS[i]));
 }
 
-/* The reader has thrown away what it has read of a long reply: that must not hide the announcement
- * from us. */
+/* The reader has already discarded the beginning of a long reply. The announced length must still
+ * be noticed. */
 static void a_long_beginning_does_not_hide_an_announcement(void) {
     char bytes[2048] = "*2\r\n$1200\r\n";
     const size_t head = strlen(bytes);
@@ -90,8 +92,8 @@ static void other_protocols_are_refused(void) {
     check_refused("\0\0\0\0", 4);
 }
 
-/* Which of these the reader takes for nil and which it refuses differs between versions of hiredis;
- * none is a value. */
+/* The versions of hiredis differ: each of these lengths is read as nil or refused. None gives a
+ * value. */
 static void a_length_that_is_none_gives_no_value(void) {
     static const char *const LENGTHS[] = {"$-5\r\n", "$abc\r\n", "$-2147483649\r\n", "$\r\n"};
     for (unsigned i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
@@ -111,7 +113,7 @@ static void arrays_nest_only_so_deep(void) {
     for (int depth = 0; depth < PLOCK__REPLY_DEPTH_MAX; depth++) strcat(bytes, "*1\r\n");
     strcat(bytes, ":1\r\n");
     plock_error error;
-    /* read, and more awaited */
+    /* the reply has been read, and the reader waits for the next one */
     CHECK_STATUS(fate(bytes, strlen(bytes), sizeof bytes, &error), PLOCK_AGAIN);
     *bytes = 0;
     for (int depth = 0; depth <= PLOCK__REPLY_DEPTH_MAX; depth++) strcat(bytes, "*1\r\n");
@@ -129,13 +131,14 @@ static void values_are_counted_over_all_arrays(void) {
         strcat(bytes, "*126\r\n");
         for (int i = 0; i < 126; i++) strcat(bytes, ":1\r\n");
     }
-    CHECK_STATUS(fate(bytes, strlen(bytes), sizeof bytes, &error), PLOCK_AGAIN); /* 255 values */
+    /* 255 values are allowed */
+    CHECK_STATUS(fate(bytes, strlen(bytes), sizeof bytes, &error), PLOCK_AGAIN);
     strcpy(bytes, "*2\r\n");
     for (int half = 0; half < 2; half++) {
         strcat(bytes, "*127\r\n");
         for (int i = 0; i < 127; i++) strcat(bytes, ":1\r\n");
     }
-    check_refused(bytes, strlen(bytes)); /* 257 */
+    check_refused(bytes, strlen(bytes)); /* 257 values are too many */
 }
 
 static void check_endless(const char *head, char filling) {
@@ -173,7 +176,8 @@ static void a_reader_that_has_refused_stays_refusing(void) {
     plock__reader_free(reader);
 }
 
-/* All of the above with hardly any memory, because an announced length is never reserved. */
+/* Repeats all refusals with a tight memory limit, because memory for an announced length is never
+ * reserved. */
 static void refuse_in_little_memory(void *context) {
     (void)context;
     struct rusage before, after;

@@ -1,5 +1,5 @@
-/* A cluster whose slots move while their locks are held and waited for: waiters and watches are
- * then listened for at the node that serves the slot. */
+/* A cluster whose slots move while their locks are held and waited for. Afterwards, waiters and
+ * watches listen on the node that serves the slot. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -24,7 +24,7 @@ static void route_all_to(plock_node *node) {
     for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) plock__routes_move(store, slot, node);
 }
 
-/* Two nodes, of which the first serves every slot. Nothing else is reachable. */
+/* Two nodes. The first one serves every slot. No other node is reachable. */
 static void begin(const char *(*says)(const char *command, unsigned nth)) {
     fake_clock_start();
     store = fake_store("redis+cluster://127.0.0.1:1");
@@ -41,7 +41,7 @@ static void begin(const char *(*says)(const char *command, unsigned nth)) {
     for (unsigned i = 0; i < LEASES; i++) leases[i] = fake_lease(store);
 }
 
-/* A thread that loads a map may outlive the store. */
+/* The thread that loads a map may outlive the store, so end() waits for it. */
 static void end(void) {
     for (unsigned i = 0; i < LEASES; i++) plock_lease_free(leases[i]);
     fake_clock_stop();
@@ -80,7 +80,7 @@ static void waiters_listen_where_their_slot_is_now_and_ask_again(void) {
     fake_await("SUBSCRIBE", 2);
     fake_await("EVALSHA acquire", 5);
     CHECK(has_waiters(nodes[1]) && !has_waiters(nodes[0]));
-    /* one id for all, so the records that have moved with the slot stay true */
+    /* all channels have the same id, so the records that moved with the slot stay correct */
     CHECK_TEXT(fake_command("SUBSCRIBE", 0, first), fake_command("SUBSCRIBE", 1, second));
     for (unsigned nth = 3; nth < 5; nth++) CHECK_TEXT(fake_ticket(nth, ticket), FAKE_TICKET);
     fake_call("=", 1);
@@ -88,7 +88,7 @@ static void waiters_listen_where_their_slot_is_now_and_ask_again(void) {
     end();
 }
 
-/* The tag of a channel is in a slot of its node, so the node can send to that channel alone. */
+/* A channel's tag is in one of its node's slots. So the node can publish to that channel alone. */
 static void check_tag(unsigned subscription, unsigned nth, const char *tag) {
     char command[FAKE_COMMAND_ROOM];
     CHECK_HAS(fake_command("SSUBSCRIBE", subscription, command), tag);
@@ -108,7 +108,7 @@ static void a_channel_has_a_tag_of_its_node_and_new_waiters_name_it(void) {
     end();
 }
 
-/* The map has told it already, so the channel has another tag. */
+/* The map has already reported the move, so the channel has another tag by now. */
 static void the_end_of_an_earlier_tag_leaves_the_present_one(void) {
     char command[FAKE_COMMAND_ROOM], name[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -151,7 +151,7 @@ static void no_waiter_queues_before_the_new_channel_is_open(void) {
     fake_native_pass(2 * PLOCK_SECOND / 5);
     fake_await("EVALSHA acquire", 2);
     fake_await_turn(leases[1], 100 * PLOCK_SECOND);
-    fake_await("EVALSHA acquire", 2); /* it follows the first */
+    fake_await("EVALSHA acquire", 2); /* the second waiter follows the first one */
     fake_confirm();
     fake_await("EVALSHA acquire", 4);
     CHECK_TEXT(fake_ticket(2, ticket), FAKE_TICKET);
@@ -159,7 +159,7 @@ static void no_waiter_queues_before_the_new_channel_is_open(void) {
     end();
 }
 
-/* All nodes pass a message on, so it comes by each channel. */
+/* Each node forwards a message, so it arrives on every channel. */
 static void a_message_that_comes_by_several_channels_counts_once(void) {
     begin(fake_refuses);
     get_in_queue(1);
@@ -175,7 +175,7 @@ static void a_message_that_comes_by_several_channels_counts_once(void) {
     CHECK(fake_publish("= 00000000-0000-0000-0000-000000000000 k"));
     fake_nudge();
     CHECK_INT(fake_commands_like("EVALSHA leave"),
-              0); /* the node that has the slot tells it, too */
+              0); /* ignored here, because the slot's node sends it, too */
     fake_redis.channel = new;
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 4);
@@ -191,8 +191,8 @@ static void say_sharded(const char *kind, const char *value) {
     CHECK(fake_say_on_channel(text, strlen(text)));
 }
 
-/* A message to a sharded channel comes by one channel only. The slot may have moved back to a node
- * at which the process no longer expects it. */
+/* A sharded message arrives on one channel only. It may be another channel than expected, because
+ * the slot may have moved back. */
 static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
     char value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -207,11 +207,12 @@ static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
     fake_await("EVALSHA acquire", 4);
     say_sharded("=", "00000000-0000-0000-0000-000000000000");
     fake_nudge();
-    fake_await("EVALSHA leave", 1); /* no other channel brings it, so the turn is passed on */
+    /* no other channel receives this message, so the turn is passed on */
+    fake_await("EVALSHA leave", 1);
     end();
 }
 
-/* The waiter is among those of another node by now, whose coordinator must then come to it. */
+/* The waiter already belongs to another node. So that node's coordinator must visit it. */
 static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes(void) {
     char value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -228,7 +229,7 @@ static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes
     end();
 }
 
-/* As long as the new channel is not open, the old one may bring the turn. */
+/* The old channel may receive the turn until the new channel is open. */
 static void a_turn_is_heard_on_the_old_channel_until_the_new_one_is_open(void) {
     begin(fake_refuses);
     get_in_queue(1);
@@ -244,7 +245,7 @@ static void a_turn_is_heard_on_the_old_channel_until_the_new_one_is_open(void) {
 static void a_waiter_that_comes_meanwhile_joins_those_that_have_moved(void) {
     begin(fake_refuses);
     get_in_queue(1);
-    plock__begin_step(); /* the worker thread does not step meanwhile */
+    plock__begin_step();
     plock__end_step();
     move_to(nodes[1]);
     fake_await_turn(leases[1], 100 * PLOCK_SECOND);
@@ -256,7 +257,7 @@ static void a_waiter_that_comes_meanwhile_joins_those_that_have_moved(void) {
         plock__wait_queue_find(&plock__coordinator_of(nodes[1])->queues, KEY);
     unsigned count = 0;
     for (const plock_waiter *waiter = queue->first; waiter; waiter = waiter->next) count++;
-    CHECK(queue->first && queue->first->place.ticket != 0); /* the oldest is first */
+    CHECK(queue->first && queue->first->place.ticket != 0); /* the oldest waiter is first */
     plock__leave();
     CHECK_INT(count, 3);
     CHECK(!has_waiters(nodes[0]));
@@ -277,7 +278,7 @@ static void a_watched_lease_is_checked_where_its_slot_is_now(void) {
     end();
 }
 
-/* A watch is listened for before its lease is asked for, so before the first map. */
+/* The watch begins before the lease's request, so before the first map. */
 static void what_begins_before_the_map_is_known_moves_to_its_node(void) {
     static const plock_acquire_options WATCHED = {.ttl = 60 * PLOCK_SECOND, .watched = true};
     plock_interest interest;
@@ -327,7 +328,7 @@ static void each_allocation_may_fail(void) {
         move_to(nodes[1]);
         fake_nudge();
         const bool over = plock__fail_allocation(0) < n;
-        /* the move, or the new channel, is tried again */
+        /* the move, or opening the channel, is retried */
         for (unsigned rounds = 0; fake_commands_like("SUBSCRIBE") < 2 && test_patient(&rounds);)
             fake_native_pass(PLOCK_SECOND / 10);
         fake_await("SUBSCRIBE", 2);

@@ -1,4 +1,4 @@
-/* Host names: found, not found, found too late; and never more than one thread for a name. */
+/* Host names: found, not found, or found too late. A name never has more than one thread. */
 #include "fake.h"
 #include "test.h"
 
@@ -18,11 +18,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* --- a name service that the test plays: it answers when the gate is open --- */
+/* --- a name service that the test controls: it answers when the gate is open --- */
 
-static int gate[2]; /* a pipe: a thread that reads a byte from it may continue */
+static int gate[2]; /* a pipe; a name service thread that reads a byte from it continues */
 static atomic_int asked, failure;
-static char asked_in[16]; /* the name of the first thread */
+static char asked_in[16]; /* the name of the first thread that called the name service */
 
 static int slow_service(const char *host, const char *port, const struct addrinfo *hints,
                         struct addrinfo **list) {
@@ -114,13 +114,13 @@ static void a_name_is_looked_up_by_another_thread(void) {
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
     CHECK(lookup != NULL && interest.fd >= 0);
     CHECK_INT(interest.events, POLLIN);
-    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* woken too early */
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* woken before there is an answer */
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
     CHECK(lookup == NULL);
     check_found("127.0.0.1 6379");
     CHECK_INT(atomic_load(&asked), 1);
-    /* an answer is not kept: the address may point elsewhere now */
+    /* the answer was not kept, because the address may change */
     CHECK(step(&lookup) == PLOCK_AGAIN);
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
@@ -171,7 +171,8 @@ static void a_later_request_joins(void) {
     end();
 }
 
-/* A name that hangs is asked for again and again, by resolvers that live for one attempt each. */
+/* A name service may hang. Then the same name is requested again and again, by resolvers that live
+ * for one attempt each. */
 static void another_resolver_of_the_same_name_joins_too(void) {
     plock_lookup *lookup = NULL;
     char copy[] = "store.example";
@@ -221,7 +222,7 @@ static void *ask_at_once(void *argument) {
     (void)pthread_barrier_wait(&barrier);
     plock_status status = plock__resolve(&resolver, &lookup, &addresses, &wanted, &words);
     CHECK_STATUS(status, PLOCK_AGAIN);
-    (void)pthread_barrier_wait(&barrier); /* all have asked, none has been answered */
+    (void)pthread_barrier_wait(&barrier); /* all threads have asked, and none has an answer */
     while (status == PLOCK_AGAIN) {
         struct pollfd polled = {.fd = wanted.fd, .events = wanted.events};
         CHECK_INT(poll(&polled, 1, 10000), 1);
@@ -240,7 +241,8 @@ static void many_that_ask_at_once_start_one_thread(void) {
             CHECK(pthread_create(&threads[i], NULL, ask_at_once, NULL) == 0);
         (void)pthread_barrier_wait(&barrier);
         (void)pthread_barrier_wait(&barrier);
-        /* as many as could have been started, so that a second one is counted and not waited for */
+        /* enough for one lookup in each thread, so that a second lookup would be counted and would
+         * not block */
         open_gate(THREADS);
         for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
         CHECK_INT(atomic_load(&asked), 1);
@@ -249,7 +251,7 @@ static void many_that_ask_at_once_start_one_thread(void) {
     }
 }
 
-/* --- too late --- */
+/* --- answers that come too late --- */
 
 static void a_caller_that_stops_waiting_leaves_the_thread_alone(void) {
     plock_lookup *lookup = NULL;
@@ -258,7 +260,7 @@ static void a_caller_that_stops_waiting_leaves_the_thread_alone(void) {
     plock__abandon_lookup(&lookup);
     CHECK(lookup == NULL);
     plock__abandon_lookup(&lookup);
-    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* the next one joins what is still running */
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* the next caller joins the running lookup */
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
     CHECK_INT(atomic_load(&asked), 1);
@@ -271,7 +273,7 @@ static void a_lookup_may_outlive_its_store(void) {
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
     plock__abandon_lookup(&lookup);
     plock__resolver_clear(&resolver);
-    memset(&resolver, 0xa5, sizeof resolver); /* its memory has another owner now */
+    memset(&resolver, 0xa5, sizeof resolver); /* as if the memory had another owner now */
     plock_resolver after;
     memcpy(&after, &resolver, sizeof after);
     open_gate(1);
@@ -281,8 +283,7 @@ static void a_lookup_may_outlive_its_store(void) {
     end();
 }
 
-/* As a caller sees it: the name takes too long, the lease is told at its deadline, and the thread
- * goes on alone. */
+/* For the caller, the lease fails at its deadline. The thread continues alone. */
 static void a_slow_name_does_not_make_a_call_late(void) {
     plock_config *config;
     plock_store *store;
@@ -300,7 +301,7 @@ static void a_slow_name_does_not_make_a_call_late(void) {
                   "the host name store.example could not be resolved in time");
     }
     for (unsigned rounds = 0; atomic_load(&asked) < 1 && test_patient(&rounds);) continue;
-    CHECK_INT(atomic_load(&asked), 1); /* three calls, one thread */
+    CHECK_INT(atomic_load(&asked), 1); /* one thread for three calls */
     plock_lease_free(lease);
     plock_store_close(store);
     fake_clock_stop();
@@ -308,7 +309,7 @@ static void a_slow_name_does_not_make_a_call_late(void) {
     end();
 }
 
-/* --- what the system does not give --- */
+/* --- lack of memory and descriptors --- */
 
 static void without_memory_nothing_is_started(void) {
     for (unsigned long n = 1;; n++) {
@@ -318,13 +319,13 @@ static void without_memory_nothing_is_started(void) {
         const plock_status status = step(&lookup);
         (void)plock__fail_allocation(0);
         if (status == PLOCK_AGAIN) {
-            CHECK_INT(n, 5); /* the lookup, its two texts and the waker */
+            CHECK_INT(n, 5); /* the lookup, its two texts, and the waker */
             open_gate(1);
             CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
             end();
             break;
         }
-        /* the waker's lack is the system's */
+        /* a waker that cannot be made counts as a failure of the system */
         CHECK_STATUS(status, n == 4 ? PLOCK_RESOLVE : PLOCK_NO_MEMORY);
         CHECK(lookup == NULL);
         CHECK_INT(atomic_load(&asked), 0);
@@ -353,9 +354,9 @@ static void without_a_descriptor_it_is_told(void) {
 static void ask_in_child(void *context) {
     plock_lookup *lookup = NULL;
     (void)context;
-    CHECK(pipe(gate) == 0); /* the parent's thread reads from the other one */
+    CHECK(pipe(gate) == 0); /* a new gate, because the parent's thread reads from the old one */
     const int before = atomic_load(&asked);
-    /* the parent's thread does not exist here, so the name is looked up again */
+    /* the child does not have the parent's thread, so the name is looked up again */
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);

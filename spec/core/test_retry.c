@@ -1,4 +1,4 @@
-/* A retry: one request until it is answered, or its time is over. */
+/* A retry: one request is sent until it is answered, or until its time is over. */
 #include "fake.h"
 #include "test.h"
 
@@ -80,7 +80,8 @@ static void an_answer_is_its_end(void) {
     } ANSWERS[] = {
         {":1\r\n", PLOCK_OK, PLOCK_OK},
         {":0\r\n", PLOCK_NOT_OWNER, PLOCK_NOT_OWNER},
-        {":2\r\n", PLOCK_OK, PLOCK_PROTOCOL}, /* handed over, which an extension never is */
+        /* the lock was handed over, which can only follow a release */
+        {":2\r\n", PLOCK_OK, PLOCK_PROTOCOL},
         {":4\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
         {":-1\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
         {"+OK\r\n", PLOCK_PROTOCOL, PLOCK_PROTOCOL},
@@ -98,8 +99,8 @@ static void an_answer_is_its_end(void) {
         }
 }
 
-/* The server has done a part of the work, and is asked for the rest at once. That it is then not
- * ours any more is no loss. */
+/* The answer 3 means that the server has done a part of the work. The retry asks for the rest at
+ * once. If the lease is gone then, that is no loss. */
 static void an_unfinished_request_is_sent_again(void) {
     static const struct {
         const char *last;
@@ -118,7 +119,7 @@ static void an_unfinished_request_is_sent_again(void) {
         end();
     }
     begin(&EXTEND, PLOCK_SECOND, true);
-    fake_peers[0].answers[0] = ":3\r\n"; /* an extension is never that */
+    fake_peers[0].answers[0] = ":3\r\n"; /* an extension is always finished */
     CHECK_STATUS(step(), PLOCK_PROTOCOL);
     end();
 }
@@ -142,7 +143,7 @@ static void a_lasting_failure_ends_it_too(void) {
     }
 }
 
-/* --- another try --- */
+/* --- retries --- */
 
 static void what_may_pass_is_tried_again_after_a_growing_pause(void) {
     plock_ns last = 0;
@@ -173,7 +174,7 @@ static void each_try_has_half_of_the_time_that_is_left(void) {
     fake_peers[1].answers[0] = FAKE_DONE;
     CHECK_STATUS(finish(), PLOCK_OK);
     CHECK(plock_now() < began + PLOCK_SECOND);
-    CHECK(retry.doubt); /* the first may have been carried out */
+    CHECK(retry.doubt); /* the server may have executed the first request */
     CHECK_INT(fake_connections(), 2);
     end();
 }
@@ -194,12 +195,13 @@ static void it_ends_with_the_last_failure_when_its_time_is_over(void) {
     CHECK_STATUS(finish(), PLOCK_CONNECT);
     CHECK_INT(plock_now(), began + PLOCK_SECOND);
     CHECK_HAS(error.message, "the fake says connect");
-    CHECK(!retry.doubt); /* it never left */
+    CHECK(!retry.doubt); /* no request was ever sent */
     CHECK(fake_connections() >= 5);
     end();
 }
 
-/* A caller that keeps no error between steps must not take the end for a success. */
+/* A caller may clear its error between the steps. The last step must still report the failure, and
+ * no success. */
 static void the_failure_is_its_own_and_not_what_the_caller_kept(void) {
     begin(&EXTEND, PLOCK_SECOND, true);
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";
@@ -238,22 +240,22 @@ static void a_connection_found_closed_is_replaced_at_once_and_once(void) {
 
 static void it_can_be_given_up_at_any_moment(void) {
     begin(&RELEASE, PLOCK_SECOND, true);
-    end(); /* not begun */
+    end(); /* before the request has begun */
     CHECK_INT(fake_connections(), 0);
     begin(&RELEASE, PLOCK_SECOND, true);
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    end(); /* asked */
+    end(); /* after the request was sent */
     CHECK(fake_peers[0].destroyed);
     CHECK_INT(fake_commands_like("EVAL "), 0);
     begin(&RELEASE, PLOCK_SECOND, true);
     fake_peers[0].answers[0] = "-LOADING x\r\n";
     CHECK_STATUS(step(), PLOCK_AGAIN);
-    end(); /* in a pause */
+    end(); /* during a pause */
     begin(&RELEASE, PLOCK_SECOND, true);
     fake_peers[0].answers[0] = FAKE_DONE;
     CHECK_STATUS(step(), PLOCK_OK);
     CHECK_INT(store->node.pool.open, 1);
-    end(); /* done */
+    end(); /* after the request was answered */
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* Loading the map of a cluster again: whatever gives rise to a doubt, a map that was asked for
- * after it follows. */
+/* Loading the map of a cluster again: each doubt about the map leads to a map that was requested
+ * after the doubt. */
 #include "fake.h"
 #include "loopback.h"
 #include "test.h"
@@ -21,11 +21,11 @@
 static int listener;
 static pthread_t thread;
 static pthread_barrier_t before_answer;
-static atomic_bool waits; /* before it answers */
+static atomic_bool waits; /* whether the node waits before it answers */
 static atomic_int answers;
 static plock_store *store;
 
-/* The node names another one as the owner of all slots each time: 7000, 7001, … */
+/* Each answer names another node as the owner of all slots: 7000, 7001, … */
 static void answer(int peer) {
     char bytes[1024], map[256];
     const ssize_t got = read(peer, bytes, sizeof bytes);
@@ -96,7 +96,7 @@ static bool goes_to(const char *port) { return key_goes_to("k", port); }
 
 static bool goes_to_soon(const char *port) { return key_goes_to_soon("k", port); }
 
-/* The map of a load counts a moment before the load has ended. */
+/* Waits until no load is running. A load's map is used a moment before the load has ended. */
 static bool no_load_runs_soon(void) {
     bool runs;
     unsigned rounds = 0;
@@ -118,11 +118,11 @@ static void a_doubt_just_after_a_load_leads_to_another(void) {
     end();
 }
 
-/* The node may have answered by what it knew before. */
+/* The node may have answered from what it knew before the doubt. */
 static void a_doubt_during_a_load_leads_to_another(void) {
     begin(true);
     doubt();
-    (void)pthread_barrier_wait(&before_answer); /* it has been asked */
+    (void)pthread_barrier_wait(&before_answer); /* the node has received the request */
     for (int i = 0; i < 5; i++) doubt();
     atomic_store(&waits, false);
     (void)pthread_barrier_wait(&before_answer);
@@ -135,7 +135,7 @@ static void a_doubt_before_a_load_has_begun_is_covered_by_it(void) {
     begin(false);
     doubt();
     CHECK(goes_to_soon("7000"));
-    for (int i = 0; i < 5; i++) doubt(); /* the first of them begins one a moment later */
+    for (int i = 0; i < 5; i++) doubt(); /* the first doubt begins a load a moment later */
     CHECK(goes_to_soon("7001"));
     CHECK_INT(atomic_load(&answers), 2);
     end();
@@ -151,7 +151,7 @@ static plock_node *move(const char *key, const char *port) {
     return node;
 }
 
-/* The node that is asked may not have heard of the move yet. */
+/* The node that is asked may not know of the move yet. */
 static void a_map_leaves_a_route_that_moved_lately(void) {
     begin(false);
     doubt();
@@ -182,14 +182,14 @@ static void a_map_counts_if_the_node_of_a_move_is_distrusted(void) {
     end();
 }
 
-/* No node says of a scan that it belongs elsewhere. */
+/* A node that has lost its slots still answers a scan. So the scan needs a fresh map. */
 static void a_scan_begins_by_a_fresh_map(void) {
     plock_query *query;
     plock_interest interest;
     begin(false);
     doubt();
     CHECK(goes_to_soon("7000"));
-    CHECK(no_load_runs_soon()); /* the scan would join it */
+    CHECK(no_load_runs_soon()); /* otherwise the scan would join that load */
     plock__enter();
     store->routes->loaded_at -= PLOCK_SECOND;
     plock__leave();
@@ -197,9 +197,9 @@ static void a_scan_begins_by_a_fresh_map(void) {
     CHECK_STATUS(plock_query_new(&query, store, "plock:v1:*", 10, false), PLOCK_OK);
     plock_query_scan(query, 0);
     CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
-    (void)pthread_barrier_wait(&before_answer); /* a node has been asked for the map */
+    (void)pthread_barrier_wait(&before_answer); /* a node has received the request for the map */
     CHECK_STATUS(plock_query_step(query, &interest), PLOCK_AGAIN);
-    CHECK_TEXT(plock_query_error(query)->message, ""); /* the scan has not gone to 7000 */
+    CHECK_TEXT(plock_query_error(query)->message, ""); /* the scan has not been sent to 7000 */
     atomic_store(&waits, false);
     (void)pthread_barrier_wait(&before_answer);
     CHECK_STATUS(plock_wait_poll(NULL, &interest), PLOCK_OK);

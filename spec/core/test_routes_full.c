@@ -1,4 +1,4 @@
-/* A store on a cluster that has met as many nodes as it can. */
+/* A store on a cluster that knows as many nodes as it has room for. */
 #include "fake.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* The scripts inside the library are those in core/scripts, and carry the names that Redis gives
- * them. */
+/* The scripts inside the library are those in core/scripts. Their names are the SHA-1s that Redis
+ * computes. */
 #include "test.h"
 
 #include "redis/script.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef PLOCK_SCRIPTS /* the Makefile says where they are */
+#ifndef PLOCK_SCRIPTS /* the Makefile defines the folder */
 #error "PLOCK_SCRIPTS must be the folder of the .lua files"
 #endif
 
@@ -41,8 +41,8 @@ static const char *const FILES[PLOCK__SCRIPTS] = {
 };
 #undef FILE_OF
 
-/* Reads a file as embedding does: without comment lines, indentation and blank lines. A line `--
- * include NAME` becomes that file. */
+/* Reads a file as the build embeds it: without comment lines, indentation and blank lines. A line
+ * `-- include NAME` is replaced with that file. */
 static size_t read_stripped(const char *name, char *text, size_t room) {
     static const char INCLUDE[] = "-- include ";
     char path[1024], line[512];
@@ -126,7 +126,7 @@ static void put(const char *name, const char *text) {
     CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* Embeds one file, with awk's messages in output. Returns true if awk succeeded. */
+/* Embeds one file. Writes awk's output and messages to output. Returns true if awk succeeded. */
 static bool embed(const char *name, char *output, size_t room) {
     char command[2048];
     (void)snprintf(command, sizeof command, "${AWK:-awk} -f '%s/embed.awk' '%s/%s' 2>&1",

@@ -1,4 +1,4 @@
-/* Finding a primary through sentinels that agree, lie, are silent, or are none. */
+/* Finding a primary through servers that agree, lie, are silent, or are no sentinels. */
 #include "fake.h"
 #include "loopback.h"
 #include "test.h"
@@ -26,10 +26,10 @@
 
 /* A sentinel that accepts one connection. It answers the greeting, and then the question. */
 typedef struct sentinel {
-    const char *greeting; /* NULL: it never answers */
+    const char *greeting; /* NULL: the sentinel never answers */
     const char *answer;
-    pthread_barrier_t *before_answer; /* NULL: it answers at once */
-    int milliseconds;                 /* how much later */
+    pthread_barrier_t *before_answer; /* NULL: the sentinel answers at once */
+    int milliseconds;                 /* how much later it answers */
     int listener;
     pthread_t thread;
 } sentinel;
@@ -59,7 +59,7 @@ static void *serve(void *argument) {
     return NULL;
 }
 
-/* The sentinels whose greeting is "" are not there. */
+/* A sentinel with the greeting "" does not exist. */
 static void begin(const char *options) {
     char url[256] = "redis+sentinel://";
     descriptors = test_open_descriptors();
@@ -133,7 +133,7 @@ static void the_address_that_they_name_is_found(void) {
     end();
 }
 
-/* The liar answers first: the others answer when it has. */
+/* The liar answers first. The others answer only after that. */
 static void most_of_them_decide(void) {
     pthread_barrier_t together;
     CHECK(pthread_barrier_init(&together, NULL, 2) == 0);
@@ -155,7 +155,7 @@ static void know(const char *port) {
 
 static void know_none(void) { known = (plock_addresses){0}; }
 
-/* The liar answers, and the others later than one waits for them at first. */
+/* The liar answers. The others answer only after the first, short wait for them. */
 static void a_slow_majority_keeps_the_known_primary(void) {
     sentinel late = KNOWS;
     late.milliseconds = 300;
@@ -166,8 +166,8 @@ static void a_slow_majority_keeps_the_known_primary(void) {
     know_none();
 }
 
-/* Only one answers, and nothing keeps the process from what it names but time. The rest of that
- * is enough to resolve a name, and to connect. */
+/* Only one sentinel answers, and names another primary. The search waits half of its time for the
+ * others. The rest of the time is enough to resolve a name and to connect. */
 static void another_primary_that_few_name_is_found_in_half_of_the_time(void) {
     know("6379");
     plock_ns before = plock_now();
@@ -187,14 +187,14 @@ static void a_name_of_the_known_primary_is_not_another_one(void) {
     know("6379");
     const plock_ns before = plock_now();
     CHECK_STATUS(find("", SILENT, NAMES, KNOWS), PLOCK_OK);
-    CHECK(plock_now() - before < 2 * PLOCK_SECOND); /* of 5 */
+    CHECK(plock_now() - before < 2 * PLOCK_SECOND); /* connect_timeout is 5 s */
     CHECK_TEXT(found.host, "localhost");
     end();
     know_none();
 }
 
-/* The first of the URL decides if they do not agree, but two of these do: by a name, and by an
- * address. */
+/* If no two sentinels agree, the first of the URL decides. Here two of them name the same server,
+ * one by its name and one by its address. */
 static void several_names_of_one_server_count_together(void) {
     CHECK_STATUS(find("", LIES, NAMES, KNOWS), PLOCK_OK);
     CHECK_TEXT(found.host, "localhost");
@@ -207,7 +207,7 @@ static void several_names_of_one_server_count_together(void) {
 static sentinel servers[2];
 static char answers[2][64];
 
-/* Fills in the answer of a sentinel that names the server. */
+/* Starts the server, and makes the answer of a sentinel that names this server. */
 static void begin_server(int number, const char *greeting) {
     sentinel *s = &servers[number];
     char port[LOOPBACK_PORT_ROOM];
@@ -228,8 +228,8 @@ static const char *end_server(int number) {
 #define PRIMARY    STANDALONE "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"
 #define REPLICA    STANDALONE "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$4\r\nsync\r\n:0\r\n"
 
-/* One names the first server, and one the second one. The servers are to greet so. Returns which
- * server was found. */
+/* One sentinel names the first server, and another names the second server. The servers send these
+ * greetings. Returns the number of the server that was found. */
 static int found_beside(sentinel third, const char *first, const char *second) {
     const int before = test_open_descriptors();
     begin_server(0, first);
@@ -255,11 +255,12 @@ static void if_they_are_tied_the_first_that_is_a_primary_is_found(void) {
     CHECK_INT(found_of(PRIMARY, REPLICA), 0);
     CHECK_INT(found_of(REPLICA, PRIMARY), 1);
     CHECK_INT(found_of(PRIMARY, PRIMARY), 0);
-    CHECK_INT(found_of(NULL, PRIMARY), 1); /* it is silent */
+    CHECK_INT(found_of(NULL, PRIMARY), 1); /* the first server does not answer */
     CHECK_INT(found_of("-ERR x\r\n", PRIMARY), 1);
-    CHECK_INT(found_of(REPLICA, REPLICA), 0); /* the connection then tells why not */
+    CHECK_INT(found_of(REPLICA, REPLICA), 0); /* the connection reports the reason afterwards */
     know("6379");
-    CHECK_INT(found_beside(SILENT, REPLICA, PRIMARY), 1); /* after a wait for the third one */
+    /* found after a wait for the third sentinel */
+    CHECK_INT(found_beside(SILENT, REPLICA, PRIMARY), 1);
     know_none();
 }
 
@@ -288,7 +289,7 @@ static void what_is_no_sentinel_is_named(void) {
     end();
 }
 
-/* The others may name the primary at the next attempt. */
+/* The other sentinels may name the primary at the next attempt. */
 static void a_mistake_of_one_is_not_final_while_others_are_silent(void) {
     CHECK_STATUS(find("&connect_timeout=0.5", REDIS, SILENT, AWAY), PLOCK_SILENT);
     CHECK_HAS(error.message, "a Redis server and no sentinel");
@@ -301,7 +302,7 @@ static void a_mistake_of_half_of_them_is_final(void) {
     end();
 }
 
-/* Callers whose time ends before the search are told what the search would say then. */
+/* so_far has the error for callers whose time ends before the search does. */
 static void what_is_known_so_far_is_told(void) {
     CHECK_STATUS(find("&connect_timeout=0.5", SILENT, IGNORANT, IGNORANT), PLOCK_BAD_CONFIG);
     CHECK_STATUS(so_far.status, PLOCK_BAD_CONFIG);
@@ -328,7 +329,7 @@ static void none_that_answers_is_told_in_time(void) {
     CHECK_STATUS(find("", AWAY, AWAY, AWAY), PLOCK_CONNECT);
     CHECK_HAS(error.message, "the sentinel 127.0.0.1:");
     end();
-    /* longer than a busy machine keeps this process from connecting */
+    /* long enough even on a busy machine */
     const plock_ns before = plock_now();
     CHECK_STATUS(find("&connect_timeout=2", SILENT, SILENT, SILENT), PLOCK_SILENT);
     CHECK(plock_now() - before < 3 * 2 * PLOCK_SECOND);
@@ -350,7 +351,7 @@ static void an_answer_in_another_form_is_refused(void) {
     }
 }
 
-/* The resolver asks on a thread of its own, and remembers what was found. */
+/* The resolver searches on its own thread, and remembers the result. */
 static plock_status resolve_with(plock_resolver *resolver) {
     plock_lookup *lookup = NULL;
     plock_interest interest;
@@ -428,7 +429,8 @@ static void names_that_hang_cost_a_thread_each(void) {
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     for (int i = 0; i < 4; i++) {
         const plock_status status = plock__find_primary(config, &known, &found, &so_far, &error);
-        CHECK(status == PLOCK_RESOLVE || status == PLOCK_SILENT); /* whichever notices first */
+        /* depends on which deadline is noticed first */
+        CHECK(status == PLOCK_RESOLVE || status == PLOCK_SILENT);
     }
     for (unsigned rounds = 0; atomic_load(&asked) < 2 && test_patient(&rounds);) continue;
     CHECK_INT(atomic_load(&asked), 2);

@@ -29,7 +29,7 @@ static const char *own(char value[FAKE_COMMAND_ROOM]) {
     return value;
 }
 
-/* --- what a share is --- */
+/* --- the kinds of shares --- */
 
 static void a_share_is_one_of_three_kinds(void) {
     static const char *const GOOD[] = {"r", "w", "s1", "s3", "s65535"};
@@ -68,7 +68,7 @@ static void an_owner_that_was_brought_shares_nothing(void) {
     end();
 }
 
-/* --- its life --- */
+/* --- the operations of a share --- */
 
 static void each_operation_has_its_script(void) {
     static const char *const SHARES[] = {"r", "w", "s3"};
@@ -136,11 +136,11 @@ static void what_was_given_up_is_taken_back(void) {
 static void a_writer_becomes_a_reader(void) {
     char value[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM];
     begin("w");
-    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_MISUSE); /* nothing is held */
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_MISUSE); /* nothing is held yet */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     const plock_ns until = plock_lease_valid_until(lease);
     CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
-    /* one at a time */
+    /* one operation at a time */
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_IN_USE);
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     (void)snprintf(expected, sizeof expected, "EVALSHA shared_downgrade 1 k %.40s 3600000",
@@ -149,7 +149,7 @@ static void a_writer_becomes_a_reader(void) {
     CHECK_TEXT(plock_lease_shares(lease), "r");
     CHECK(plock_lease_valid(lease));
     CHECK_INT(plock_lease_valid_until(lease), until);
-    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK); /* it stays one */
+    CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK); /* a reader stays a reader */
     CHECK_STATUS(fake_finish(lease), PLOCK_OK);
     CHECK_TEXT(plock_lease_shares(lease), "r");
     end();
@@ -173,7 +173,7 @@ static void so_may_one_that_is_given_up(void) {
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
     plock_lease_cancel(lease);
-    CHECK_TEXT(plock_lease_shares(lease), "w"); /* it has not left */
+    CHECK_TEXT(plock_lease_shares(lease), "w"); /* the request was not sent */
     fake_peers[0].answers[0] = FAKE_SILENCE;
     CHECK_STATUS(plock_lease_downgrade(lease), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
@@ -266,7 +266,7 @@ static void a_waiter_that_gives_up_leaves_with_its_share(void) {
     CHECK_TEXT(fake_word(command, 5, word), "0");
     CHECK_TEXT(fake_word(command, 6, word), "3600000");
     CHECK_TEXT(fake_word(command, 7, word), "s3");
-    CHECK(*fake_word(command, 12, word) != 0); /* the waiter's record */
+    CHECK(*fake_word(command, 12, word) != 0); /* the waiter's record is part of the request */
     end();
 }
 
@@ -282,8 +282,8 @@ static void a_shared_turn_without_a_waiter_here_is_passed_on(void) {
     end();
 }
 
-/* One of two waiters is granted a share. The server says that the place of a third holder, in
- * another process, is free in 400 ms at the latest. */
+/* One of two waiters is granted a share. The server answers that a third holder, in another
+ * process, will release within 400 ms. */
 static void a_later_waiter_looks_when_any_lease_ends(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -295,7 +295,7 @@ static void a_later_waiter_looks_when_any_lease_ends(void) {
     fake_redis.says = NULL;
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].answers[0] = NULL;
     fake_redis.says = refuses_first;
-    fake_redis.acquires = 1; /* the other's is refused, too */
+    fake_redis.acquires = 1; /* the other waiter is refused, too */
     wait_in_line(other);
     fake_await("EVALSHA shared_acquire", 3);
     (void)fake_command("EVALSHA shared_acquire", 1, command);
@@ -320,8 +320,8 @@ static const char *answers_in_line(const char *command, unsigned nth) {
     return *fake_word(command, 13, ticket) == 0 ? FAKE_REFUSED : answer;
 }
 
-/* One of two waiters is granted a share while no one else waits. The other was refused after that,
- * but reads its refusal first. */
+/* One of two waiters is granted a share, and the server knows of no other waiter. The other waiter
+ * is refused after that, but reads its refusal first. */
 static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -348,8 +348,8 @@ static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     end();
 }
 
-/* There are two waiters. One looks in 400 ms, because an earlier waiter keeps it out. The other
- * looks after a second at the earliest. */
+/* Of two waiters, one looks in 400 ms, because an earlier waiter keeps it out. The other looks in a
+ * second at the earliest. */
 static void a_longer_refusal_does_not_delay_the_others(void) {
     plock_lease *other;
     begin_natively(answers_in_line, "r");
@@ -365,7 +365,7 @@ static void a_longer_refusal_does_not_delay_the_others(void) {
     fake_native_pass(390 * PLOCK_MILLISECOND);
     fake_await("EVALSHA shared_acquire", 3);
     fake_native_pass(20 * PLOCK_MILLISECOND);
-    /* it was granted without being called, so the next waiter renews its place */
+    /* the first waiter was granted without a call, so the next waiter renews its place */
     fake_await("EVALSHA shared_acquire", 5);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     plock_lease_free(other);

@@ -1,4 +1,4 @@
-/* Slots: the numbers are those that Redis 7.0 answers to CLUSTER KEYSLOT. */
+/* Slots: the numbers are those with which Redis 7.0 answers CLUSTER KEYSLOT. */
 #include "test.h"
 
 #include "base/slot.h"
@@ -18,7 +18,7 @@ static void a_key_has_the_slot_that_redis_gives_it(void) {
     CHECK_INT(plock__slot(plock__text("a\0b", 3)), 8383);
 }
 
-/* The checksum, bit by bit: a division by x^16 + x^12 + x^5 + 1. */
+/* Computes the checksum bit by bit, as the remainder of a division by x^16 + x^12 + x^5 + 1. */
 static unsigned divided(const char *key, size_t length) {
     unsigned rest = 0;
     for (size_t bit = 0; bit < 8 * length; bit++) {
@@ -53,7 +53,7 @@ static void a_tag_that_is_empty_or_open_is_none(void) {
     CHECK(slot("}foo{") != slot("foo"));
 }
 
-/* The names as scripts/parts/beside.lua makes them. */
+/* The names are those that scripts/parts/beside.lua makes. */
 static void the_names_beside_a_lock_are_in_its_slot(void) {
     static const struct {
         const char *key, *queue;

@@ -1,4 +1,5 @@
-/* Asking the nodes of a cluster for its map: nodes that tell, are silent, are away, or are none. */
+/* Asking a cluster's nodes for the map: nodes that answer, are silent, do not exist, or belong to
+ * no cluster. */
 #include "fake.h"
 #include "loopback.h"
 #include "test.h"
@@ -23,7 +24,7 @@
 
 /* A node that accepts one connection. It answers the greeting, and then the question. */
 typedef struct node {
-    const char *greeting; /* NULL: it never answers; "": it is not there */
+    const char *greeting; /* NULL: the node never answers; "": the node does not exist */
     const char *answer;
     int listener;
     pthread_t thread;
@@ -118,14 +119,14 @@ static void any_node_tells_the_map(void) {
     for (unsigned i = 0; i < sizeof GROUPS / sizeof *GROUPS; i++) {
         const plock_ns began = plock_now();
         CHECK_STATUS(ask("20", *GROUPS[i][0], *GROUPS[i][1], *GROUPS[i][2]), PLOCK_OK);
-        CHECK(plock_now() - began < 10 * PLOCK_SECOND); /* it waits for none of the silent */
+        CHECK(plock_now() - began < 10 * PLOCK_SECOND); /* the silent nodes are not waited for */
         check_map();
         end();
     }
 }
 
 static void none_is_waited_for_longer_than_for_one(void) {
-    /* longer than a busy machine keeps this process from connecting */
+    /* long enough even on a busy machine */
     const plock_ns began = plock_now();
     CHECK_STATUS(ask("2", SILENT, HANGS, SILENT), PLOCK_SILENT);
     CHECK_HAS(error.message, "in time");
@@ -145,7 +146,7 @@ static void the_failure_of_one_is_told(void) {
     end();
 }
 
-/* An attempt later may find the others. */
+/* A later attempt may find the other nodes. */
 static void a_mistake_of_one_is_not_final_while_others_are_silent(void) {
     CHECK_STATUS(ask("2", REDIS, SILENT, SILENT), PLOCK_SILENT);
     CHECK_HAS(error.message, "stands alone");

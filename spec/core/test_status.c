@@ -1,4 +1,4 @@
-/* The list of statuses: names, texts and the three judgements. */
+/* The list of statuses: their names, their texts, and the three functions that classify them. */
 #include "test.h"
 
 #include "base/failure.h"
@@ -57,8 +57,8 @@ static void what_may_pass_by_itself_is_tried_again(void) {
         CHECK(!plock_status_retries(STAYS[i]));
 }
 
-/* A connection on which a reply may still come, or whose server is not the right one, must not be
- * used again. */
+/* A connection must not be used again if a reply may still arrive, or if its server is the wrong
+ * one. */
 static void a_connection_in_an_unknown_state_is_dropped(void) {
     static const plock_status DROPPED[] = {PLOCK_SILENT,    PLOCK_DISCONNECTED, PLOCK_PROTOCOL,
                                            PLOCK_READONLY,  PLOCK_MASTERDOWN,   PLOCK_NOAUTH,
@@ -101,7 +101,7 @@ static void failures_are_put_into_words_that_fit(void) {
     for (int i = 0; i < PLOCK_MESSAGE_MAX; i += 2) memcpy(longer + i, "é", 2);
     CHECK_STATUS(plock__fail(&error, PLOCK_CONNECT, "%s", longer), PLOCK_CONNECT);
     CHECK_TEXT(error.message + PLOCK_MESSAGE_MAX - 6, "é…");
-    memset(longer, 0x80, sizeof longer - 1); /* no text */
+    memset(longer, 0x80, sizeof longer - 1); /* bytes that are no valid text */
     CHECK_STATUS(plock__fail(&error, PLOCK_CONNECT, "%s", longer), PLOCK_CONNECT);
     CHECK_TEXT(error.message, "…");
     CHECK_STATUS(plock__fail(NULL, PLOCK_CONNECT, "no one listens"), PLOCK_CONNECT);
@@ -116,7 +116,7 @@ static void the_system_running_out_of_something_has_its_own_status(void) {
     CHECK_TEXT(error.message, "connecting: Connection refused");
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", EMFILE), PLOCK_DESCRIPTORS);
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ENFILE), PLOCK_DESCRIPTORS);
-    /* the kernel's lack, which passes */
+    /* the kernel's memory may suffice again later */
     CHECK_STATUS(plock__fail_errno(&error, PLOCK_CONNECT, "connecting", ENOMEM), PLOCK_CONNECT);
 }
 

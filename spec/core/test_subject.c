@@ -15,7 +15,7 @@ static bool is(plock_text text, const char *bytes, size_t length) {
 }
 
 static char *make(plock_subject *subject, const char *key, size_t length) {
-    /* not a byte more: the sanitizer sees whether it is enough */
+    /* exactly the length, so that the sanitizer notices one byte too many */
     char *room = plock__allocate(length);
     if (!room) abort();
     *subject = (plock_subject){0};
@@ -57,7 +57,8 @@ static void a_signature_names_channel_and_label_where_there_are(void) {
     plock__owner_sign(&owner, owner.channel, owner.label);
     check_signature(&owner, "-", longest);
     owner.channel = plock__text("0123456789abcdef", PLOCK__CHANNEL_LENGTH);
-    CHECK_STATUS(plock__owner_renew(&owner, PLOCK_MARSHAL), PLOCK_OK); /* the longest of all */
+    /* the longest possible signature */
+    CHECK_STATUS(plock__owner_renew(&owner, PLOCK_MARSHAL), PLOCK_OK);
     check_signature(&owner, "0123456789abcdef", longest);
 }
 

@@ -1,4 +1,5 @@
-/* The files for TLS are read once for a config, for all connections, however late they are. */
+/* The files for TLS are read once for each config, by the first connection that finds them. All
+ * later connections share the result. */
 #include "certificates.h"
 #include "fake.h"
 #include "test.h"
@@ -13,7 +14,8 @@
 enum { THREADS = 8 };
 
 static certificates files;
-static char folder_file[80]; /* another name of the authority's file */
+/* a second name of the authority's file, which tests create and remove */
+static char folder_file[80];
 static tls_pair pair;
 static plock_config *config;
 static pthread_barrier_t together;

@@ -13,7 +13,7 @@
 
 static void a_token_is_a_uuid_of_version_4(void) {
     enum { TOKENS = 1000 };
-    /* h: a digit, v: 8, 9, a or b */
+    /* h: a hexadecimal digit; v: 8, 9, a or b */
     static const char PATTERN[] = "hhhhhhhh-hhhh-4hhh-vhhh-hhhhhhhhhhhh";
     for (int i = 0; i < TOKENS; i++) {
         char token[PLOCK_TOKEN_LENGTH + 1];
@@ -81,15 +81,15 @@ static void draw_into_pipe(void *ends) {
     CHECK(write(((int *)ends)[1], tokens, sizeof tokens) == (ssize_t)sizeof tokens);
 }
 
-/* Bytes that the parent had drawn in advance are in the child's memory, too, and in that of its own
- * child. */
+/* The parent may have drawn bytes in advance. Those bytes are also in the memory of the child, and
+ * of the child's child. */
 static void a_forked_child_draws_others_than_its_parent(void) {
     enum { CHILDREN = 3 };
     static char tokens[(CHILDREN + 1) * DRAWN * PLOCK_TOKEN_LENGTH];
     int ends[2];
     char first[PLOCK_TOKEN_LENGTH];
     if (!CHECK(pipe(ends) == 0)) return;
-    CHECK_STATUS(plock_token(first), PLOCK_OK); /* now some lie ready */
+    CHECK_STATUS(plock_token(first), PLOCK_OK); /* now there are bytes drawn in advance */
     const size_t share = DRAWN * PLOCK_TOKEN_LENGTH;
     for (size_t i = 0; i < CHILDREN; i++) {
         test_in_child(draw_into_pipe, ends);
@@ -129,7 +129,7 @@ static void a_random_number_keeps_to_its_range(void) {
 
 static void openssl_keeps_nothing_for_the_thread(void) {
     char token[PLOCK_TOKEN_LENGTH], hex[PLOCK_DIGEST_HEX];
-    CHECK(!ERR_peek_error() && thread_state_drop()); /* it would be noticed */
+    CHECK(!ERR_peek_error() && thread_state_drop()); /* proves that the check would notice memory */
     CHECK_STATUS(plock_token(token), PLOCK_OK);
     CHECK_STATUS(plock_digest("message", 7, "secret", 6, hex), PLOCK_OK);
     CHECK(plock__script(PLOCK__ACQUIRE) != NULL);
@@ -138,7 +138,7 @@ static void openssl_keeps_nothing_for_the_thread(void) {
 
 int main(void) {
     thread_state_watch();
-    CHECK_STATUS(plock_initialize(), PLOCK_OK); /* as every program does that forks */
+    CHECK_STATUS(plock_initialize(), PLOCK_OK); /* as every program does before it forks */
     RUN(openssl_keeps_nothing_for_the_thread);
     RUN(a_token_is_a_uuid_of_version_4);
     RUN(no_token_comes_twice);

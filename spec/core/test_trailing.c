@@ -1,4 +1,4 @@
-/* Trailing releases: the request leaves at the end of a block, and no caller waits for its answer.
+/* Trailing releases: the request is sent at the end of a block, and no caller waits for its answer.
  */
 #include "fake.h"
 #include "test.h"
@@ -24,7 +24,7 @@ static void begin(void) {
 
 static void end(void) { fake_end(lease, store); }
 
-/* Holds the lease, and releases it with this answer to come. */
+/* Acquires the lease, and begins a trailing release that will get this answer. */
 static void release_trailing(const char *answer) {
     fake_peers[0].answers[0] = FAKE_HELD;
     fake_peers[0].answers[1] = answer;
@@ -39,7 +39,7 @@ static void await(const char *command, unsigned count) {
     CHECK_INT(fake_commands_like(command), count);
 }
 
-/* Returns whether there is such a notice, and takes all. */
+/* Takes all notices. Returns whether one of them is of this kind. */
 static bool is_told(plock_notice_kind kind) {
     bool found = false;
     for (plock_notice *notice; (notice = plock_notice_next()); plock_notice_free(notice))
@@ -48,14 +48,15 @@ static bool is_told(plock_notice_kind kind) {
     return found;
 }
 
-/* --- the answer is read before the next one --- */
+/* --- the answer is read before the next request's answer --- */
 
 static void the_next_request_leaves_behind_it_on_the_same_connection(void) {
     begin();
     release_trailing(FAKE_DONE);
     CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release 1 k ");
     fake_peers[0].answers[2] = FAKE_REFUSED;
-    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED); /* that answer, and not the release's */
+    /* the acquire's answer, and not the release's */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
     fake_peers[0].answers[3] = FAKE_HELD;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     fake_peers[0].answers[4] = FAKE_DONE;
@@ -133,13 +134,14 @@ static void a_connection_that_ends_is_replaced(void) {
     begin();
     release_trailing(FAKE_CLOSES);
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK); /* behind it, and then once more */
+    /* sent behind the release, and again on a new connection */
+    CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     await("EVALSHA release", 2);
     end();
     CHECK(!is_told(PLOCK_LOST_BEFORE) && !is_told(PLOCK_UNRELEASED));
 }
 
-/* As at the end of the process. */
+/* The process drains when it ends. */
 static void a_drain_waits_for_the_answer(void) {
     begin();
     release_trailing(FAKE_NOT_OURS);
@@ -157,7 +159,8 @@ static void closing_a_store_leaves_the_others_their_answers(void) {
     release_trailing(FAKE_SILENCE);
     CHECK_STATUS(plock_config_new(&config, "redis://other", &error), PLOCK_OK);
     CHECK_STATUS(plock_store_open(&closed, config, &error), PLOCK_OK);
-    plock__trailing_settle(closed, plock_now()); /* as plock_store_disconnect, but at once */
+    /* as plock_store_disconnect does, but without waiting */
+    plock__trailing_settle(closed, plock_now());
     CHECK(!fake_peers[0].destroyed);
     fake_say(&fake_peers[0], FAKE_NOT_OURS, strlen(FAKE_NOT_OURS));
     fake_clock_stop();
@@ -177,14 +180,16 @@ static void a_connection_in_use_is_waited_for_by_requests_about_the_key(void) {
     CHECK_STATUS(plock_lease_new(&third, store, "third", 5), PLOCK_OK);
     release_trailing(FAKE_SILENCE);
     const plock_acquire_options options = {.ttl = 3 * PLOCK_SECOND};
-    CHECK_STATUS(plock_lease_acquire(other, &options), PLOCK_OK); /* it takes the connection */
+    /* takes the connection with the trail */
+    CHECK_STATUS(plock_lease_acquire(other, &options), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(other, &interest), PLOCK_AGAIN);
     CHECK_STATUS(plock_lease_acquire(lease, &options), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     CHECK_INT(fake_connections(), 1);
     fake_peers[1].obliging = true;
     CHECK_STATUS(plock_lease_acquire(third, &options), PLOCK_OK);
-    CHECK_STATUS(fake_finish(third), PLOCK_OK); /* on another one */
+    /* a request for another key takes another connection */
+    CHECK_STATUS(fake_finish(third), PLOCK_OK);
     CHECK_INT(fake_connections(), 2);
     fake_say(&fake_peers[0], FAKE_DONE FAKE_HELD, strlen(FAKE_DONE FAKE_HELD));
     CHECK_STATUS(fake_finish(other), PLOCK_OK);
@@ -195,7 +200,7 @@ static void a_connection_in_use_is_waited_for_by_requests_about_the_key(void) {
     end();
 }
 
-/* Its user may be a thread that cannot run, or that waits for the caller. */
+/* The connection's user may be a thread that cannot run, or a thread that waits for this caller. */
 static void but_not_for_long(void) {
     plock_interest interest;
     plock_lease *other;
@@ -215,7 +220,7 @@ static void but_not_for_long(void) {
     end();
 }
 
-/* Two readers of one lock, each on a connection of its own. */
+/* Two readers of one lock release on two connections. */
 static void several_trails_of_a_key_are_waited_for(void) {
     plock_interest interest;
     plock_lease *readers[2], *writer, *other;
@@ -235,12 +240,14 @@ static void several_trails_of_a_key_are_waited_for(void) {
     for (unsigned p = 0; p < 2; p++)
         CHECK_STATUS(plock_lease_release_trailing(readers[p], 0), PLOCK_OK);
     CHECK_INT(fake_commands_like("EVALSHA shared_release"), 2);
-    CHECK(fake_peers[0].command_count == fake_peers[1].command_count); /* one on each */
+    /* one release on each connection */
+    CHECK(fake_peers[0].command_count == fake_peers[1].command_count);
     CHECK_STATUS(plock_lease_new(&writer, store, "rw", 2), PLOCK_OK);
     CHECK_STATUS(plock_lease_share(writer, "w"), PLOCK_OK);
     CHECK_STATUS(plock_lease_acquire(writer, &options), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(writer, &interest), PLOCK_AGAIN);
-    CHECK_INT(fake_commands_like("EVALSHA shared_acquire"), 2); /* it has not asked yet */
+    /* the writer has not sent its request yet */
+    CHECK_INT(fake_commands_like("EVALSHA shared_acquire"), 2);
     for (unsigned p = 0; p < 2; p++) fake_say(&fake_peers[p], FAKE_DONE, strlen(FAKE_DONE));
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     CHECK_STATUS(fake_finish(writer), PLOCK_OK);
@@ -301,7 +308,8 @@ static void a_script_that_the_server_may_not_know_is_left_to_the_caller(void) {
     CHECK_STATUS(plock_lease_release_trailing(lease, 0), PLOCK_AGAIN);
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    CHECK_STATUS(plock_lease_release_trailing(lease, 0), PLOCK_OK); /* it has executed it since */
+    /* by now the server has executed the script, so it knows the script */
+    CHECK_STATUS(plock_lease_release_trailing(lease, 0), PLOCK_OK);
     end();
 }
 

@@ -114,7 +114,7 @@ static int option(int level, int name) {
 
 static void check_descriptor(void) {
     const int fd = plock__socket_descriptor(transport);
-    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC); /* closed in programs that are started */
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC); /* started programs do not inherit the descriptor */
 }
 
 static void tcp_connects_and_carries_bytes(void) {
@@ -136,10 +136,10 @@ static void tcp_connects_and_carries_bytes(void) {
         CHECK(option(IPPROTO_TCP, TCP_NODELAY) != 0);
         CHECK(option(SOL_SOCKET, SO_KEEPALIVE) != 0);
 #ifdef TCP_KEEPIDLE
-        CHECK(option(IPPROTO_TCP, TCP_KEEPIDLE) < 60); /* the system's own is two hours */
+        CHECK(option(IPPROTO_TCP, TCP_KEEPIDLE) < 60); /* the system's default is two hours */
 #endif
         CHECK(close(peer) == 0 && close(listener) == 0);
-        descriptors -= 1; /* the listener's, which was open at the beginning */
+        descriptors -= 1; /* the listener, which was counted at the beginning */
         end();
     }
 }
@@ -180,7 +180,7 @@ static void what_the_socket_does_not_take_waits(void) {
 
 /* --- a connection that cannot be made --- */
 
-/* The message names where the connection was to lead. */
+/* Checks that the message names the server to which the connection failed. */
 static void check_message(const char *format, const char *place) {
     char rest[160], message[200];
     (void)snprintf(rest, sizeof rest, format, place);
@@ -204,7 +204,7 @@ static void a_path_without_a_server_is_refused(void) {
     check_message("%s: No such file or directory", path);
     end();
     const int listener = loopback_listen_unix(path, 8);
-    CHECK(close(listener) == 0); /* its file stays behind, as after a crash */
+    CHECK(close(listener) == 0); /* the socket's file stays, as after a crash */
     begin_unix();
     CHECK_STATUS(connect_it(), PLOCK_CONNECT);
     check_message("%s: Connection refused", path);
@@ -239,8 +239,8 @@ static void without_a_descriptor_it_is_told(void) {
 static struct in_addr answers[3];
 static uint16_t answer_ports[3];
 
-/* Three addresses for whatever is asked: without a kind of socket the system lists one address once
- * for each kind. */
+/* Answers every lookup with three addresses. Without a socket type, the system would list each
+ * address once for each type. */
 static int three_addresses(const char *host, const char *port, const struct addrinfo *hints,
                            struct addrinfo **list) {
     const struct addrinfo any = {.ai_family = AF_INET};
@@ -292,8 +292,8 @@ static void if_none_does_the_last_one_is_named(void) {
 
 enum { FILLERS = 16 };
 
-/* Connects to a listener until it takes no more; then the next one waits. Returns how many were
- * needed. */
+/* Connects to a listener until its backlog is full, so that the next connection must wait. Returns
+ * the number of connections. */
 static int fill(const struct sockaddr *name, socklen_t length, int fillers[FILLERS]) {
     int count = 0;
     while (count < FILLERS) {
@@ -307,7 +307,7 @@ static int fill(const struct sockaddr *name, socklen_t length, int fillers[FILLE
     return count;
 }
 
-/* An address that swallows everything must not use up the time of those after it. */
+/* An address that never answers must not use up the time of the addresses after it. */
 static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
     char full[LOOPBACK_PORT_ROOM], port[LOOPBACK_PORT_ROOM];
     int fillers[FILLERS];
@@ -330,7 +330,7 @@ static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
            step(deadline) == PLOCK_AGAIN && interest.deadline == deadline)
         wait_as_wanted();
     if (filled < FILLERS) {
-        CHECK_INT(interest.deadline, start + 100 * PLOCK_MILLISECOND); /* a third */
+        CHECK_INT(interest.deadline, start + 100 * PLOCK_MILLISECOND); /* a third of the time */
         CHECK_INT(interest.events, POLLOUT);
         fake_clock_pass(100 * PLOCK_MILLISECOND);
         CHECK_STATUS(step(deadline), PLOCK_AGAIN);
@@ -348,8 +348,8 @@ static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
     CHECK(close(deaf) == 0 && close(listener) == 0);
 }
 
-/* A Unix listener with a full backlog refuses at once, and does not announce room. So connect is
- * tried again. */
+/* A Unix listener with a full backlog refuses at once, and never reports that there is room again.
+ * So connect is retried. */
 static void a_full_unix_listener_is_asked_again(void) {
     int fillers[FILLERS];
     struct sockaddr_un name = {.sun_family = AF_UNIX};

@@ -1,5 +1,5 @@
-/* How the connection of a socket ends: the other side hangs up, resets it, says more than was
- * asked; or we let go of it. */
+/* How a socket connection ends: the other side hangs up, resets it, or sends more than was
+ * requested, or this side gives it up. */
 #include "loopback.h"
 #include "socket_pair.h"
 #include "test.h"
@@ -41,7 +41,7 @@ static void an_end_is_a_disconnection(void) {
     socket_pair_begin(&pair);
     CHECK(write(pair.peer, "x", 1) == 1);
     hang_up();
-    CHECK_STATUS(read_one(), PLOCK_OK); /* bytes that were sent before it still arrive */
+    CHECK_STATUS(read_one(), PLOCK_OK); /* bytes that were sent before the end still arrive */
     CHECK_STATUS(read_one(), PLOCK_DISCONNECTED);
     CHECK_TEXT(pair.error.message, "the server closed the connection");
     socket_pair_end(&pair);
@@ -55,7 +55,7 @@ static void a_reset_is_a_disconnection(void) {
     socket_pair_end(&pair);
 }
 
-/* The signal that this raises by default would end the host program. */
+/* By default, such a write raises a signal that would end the host program. */
 static void writing_to_a_closed_peer_raises_no_signal(void) {
     size_t sent;
     socket_pair_begin(&pair);
@@ -65,7 +65,7 @@ static void writing_to_a_closed_peer_raises_no_signal(void) {
         status =
             pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.interest, &pair.error);
     CHECK_STATUS(status, PLOCK_DISCONNECTED);
-    /* EPIPE now */
+    /* the second write fails with EPIPE */
     CHECK_STATUS(
         pair.transport->does->write(pair.transport, "x", 1, &sent, &pair.interest, &pair.error),
         PLOCK_DISCONNECTED);
@@ -106,7 +106,8 @@ static void letting_go_closes_and_sends_nothing(void) {
             pair.transport->does->abandon(pair.transport);
         else {
             pair.transport->does->destroy(pair.transport);
-            pair.transport = plock__socket_transport(pair.config, &pair.resolver); /* for end() */
+            /* end() needs a transport */
+            pair.transport = plock__socket_transport(pair.config, &pair.resolver);
         }
         CHECK(loopback_readable(pair.peer));
         CHECK_INT(recv(pair.peer, &byte, 1, 0), 0);
@@ -115,7 +116,7 @@ static void letting_go_closes_and_sends_nothing(void) {
     }
 }
 
-/* A forked child closes its copy; the parent's connection goes on. */
+/* A forked child closes its copy of the descriptor. The parent's connection still works. */
 static void abandon_in_child(void *context) {
     (void)context;
     pair.transport->does->abandon(pair.transport);

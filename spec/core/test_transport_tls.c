@@ -1,5 +1,5 @@
-/* Which servers TLS accepts: chains, names and addresses, times, client certificates, versions.
- * Also the effect of verify=none. */
+/* The servers that TLS accepts: chains, names and addresses, dates, client certificates, and
+ * protocol versions. Also the effect of verify=none. */
 #include "certificates.h"
 #include "test.h"
 #include "thread_state.h"
@@ -13,7 +13,7 @@
 static certificates files;
 static tls_pair pair;
 
-/* Connects to a server with this certificate; trust is a ca_file. */
+/* Connects to a server with this certificate. trust is the ca_file. */
 static plock_status try_it(const char *identity, const char *host, const char *trust,
                            const char *more) {
     char options[256];
@@ -37,7 +37,8 @@ static void the_right_name_or_address_is_accepted(void) {
         {files.named, "localhost", "", "localhost"},
         {files.named, "127.0.0.1", "&server_name=localhost", "localhost"},
         {files.named, "127.0.0.1", "&server_name=a.store.example", "a.store.example"},
-        {files.addressed, "127.0.0.1", "", ""}, /* addresses are not sent as names (RFC 6066) */
+        /* an address is not sent as a server name (RFC 6066) */
+        {files.addressed, "127.0.0.1", "", ""},
         {files.addressed, "localhost", "&server_name=::1", ""},
     };
     for (unsigned i = 0; i < sizeof SERVERS / sizeof *SERVERS; i++) {
@@ -62,10 +63,11 @@ static void check_refused(const char *identity, const char *trust, const char *m
 static void another_name_is_refused(void) {
     check_refused(files.named, files.ca, "&server_name=other.example", "hostname mismatch");
     check_refused(files.named, files.ca, "&server_name=localhost.example", "hostname mismatch");
-    /* a star is one label */
+    /* a star matches only one label */
     check_refused(files.named, files.ca, "&server_name=a.b.store.example", "hostname mismatch");
     check_refused(files.named, files.ca, "&server_name=store.example", "hostname mismatch");
-    check_refused(files.named, files.ca, "", "IP address mismatch"); /* a name is no address */
+    /* a certificate for a name is not valid for an address */
+    check_refused(files.named, files.ca, "", "IP address mismatch");
     check_refused(files.addressed, files.ca, "&server_name=localhost", "hostname mismatch");
     check_refused(files.addressed, files.ca, "&server_name=127.0.0.2", "IP address mismatch");
 }
@@ -117,15 +119,15 @@ static plock_status as_client(const char *identity, int version, const char *fol
 static void a_client_can_show_a_certificate(void) {
     static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (unsigned i = 0; i < 2; i++) {
-        /* the key stands in the same file */
+        /* the certificate's file contains the key, too */
         CHECK_STATUS(as_client(files.client, VERSIONS[i], "&cert="), PLOCK_OK);
         CHECK(pair.server.handshaken);
         tls_pair_stop(&pair);
     }
 }
 
-/* In TLS 1.2 the handshake fails; in 1.3 the client has finished it by the time the server looks,
- * so the next read or write fails. */
+/* In TLS 1.2, the handshake fails. In TLS 1.3, the client finishes the handshake before the server
+ * checks its certificate. So the next read or write fails. */
 static void check_client_refused(const char *identity, const char *option) {
     static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (unsigned i = 0; i < 2; i++) {
@@ -148,13 +150,13 @@ static void a_client_certificate_of_a_stranger_is_told(void) {
     check_client_refused(files.stranger, "&cert=");
 }
 
-/* The server's reason is in our queue when the write fails, and is worth more than "broken pipe".
- */
+/* When the write fails, the server's alert is waiting to be read. It explains more than "broken
+ * pipe". */
 static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     size_t sent;
     plock_status status = as_client(NULL, TLS1_3_VERSION, "");
     CHECK_STATUS(status, PLOCK_OK);
-    /* the alert has been sent; now the socket is gone, too */
+    /* the alert was sent before, and now the socket is closed, too */
     tls_server_hang_up(&pair.server, false);
     for (int i = 0; i < 50 && !status; i++)
         status =
@@ -164,7 +166,7 @@ static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     tls_pair_stop(&pair);
 }
 
-/* Once the server has answered, only this connection is spoilt, and another is worth a try. */
+/* If the server has already answered, only this connection is damaged, and another one may work. */
 static void a_spoilt_record_is_a_disconnection_if_the_server_has_answered(void) {
     char options[128], bytes[8];
     size_t got;

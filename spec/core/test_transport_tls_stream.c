@@ -1,5 +1,5 @@
-/* TLS as a stream of bytes: both directions, idle, its ends, servers that speak something else or
- * nothing; and its files. */
+/* TLS as a stream of bytes: both directions, idle connections, ends, servers that speak another
+ * protocol or nothing, and the files for TLS. */
 #include "certificates.h"
 #include "fake.h"
 #include "test.h"
@@ -59,7 +59,7 @@ static void bytes_go_both_ways(void) {
     tls_server_write(&pair.server, "+PONG\r\n", 7);
     CHECK_STATUS(tls_pair_read(&pair, bytes, 3, &got), PLOCK_OK);
     CHECK(got == 3 && !memcmp(bytes, "+PO", 3));
-    /* from what OpenSSL holds already */
+    /* these bytes are already in OpenSSL's buffer */
     CHECK_STATUS(tls_pair_read(&pair, bytes, sizeof bytes, &got), PLOCK_OK);
     CHECK(got == 4 && !memcmp(bytes, "NG\r\n", 4));
     CHECK_STATUS(pair.transport->does->read(pair.transport, bytes, sizeof bytes, &got,
@@ -81,7 +81,8 @@ static void what_is_left_of_a_record_is_pending(void) {
     plock_interest interest;
     pair.transport->does->expect(pair.transport, &interest);
     struct pollfd polled = {.fd = interest.fd, .events = POLLIN};
-    CHECK_INT(poll(&polled, 1, 0), 0); /* the descriptor tells nothing of it */
+    /* the descriptor is not readable, because OpenSSL has the other bytes */
+    CHECK_INT(poll(&polled, 1, 0), 0);
     for (size_t left = sizeof record - got; left > 0; left -= got) {
         (void)thread_state_drop();
         CHECK_INT(pair.transport->does->pending(pair.transport), left);
@@ -118,12 +119,13 @@ static plock_connection *greeted(void) {
     char bytes[256];
     connected();
     plock_connection *connection = plock__connection_new(pair.config, pair.transport);
-    pair.transport = NULL; /* the connection's now */
+    pair.transport = NULL; /* the connection owns it now */
     CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error),
                  PLOCK_AGAIN);
     CHECK(loopback_readable(pair.server.fd));
     CHECK(tls_server_read(&pair.server, bytes, sizeof bytes) > 0);
-    tls_server_write(&pair.server, "+OK\r\n+OK\r\n", 10); /* to HELLO and CLIENT SETNAME */
+    /* the answers to HELLO and CLIENT SETNAME */
+    tls_server_write(&pair.server, "+OK\r\n+OK\r\n", 10);
     (void)plock_wait_poll(NULL, &pair.interest);
     CHECK_STATUS(plock__connection_open(connection, PLOCK_NEVER, &pair.interest, &pair.error),
                  PLOCK_OK);
@@ -131,13 +133,13 @@ static plock_connection *greeted(void) {
 }
 
 static void a_connection_takes_all_of_a_record_before_it_waits(void) {
-    enum { REPLIES = 3500 }; /* 14,000 bytes: one record, several reads */
+    enum { REPLIES = 3500 }; /* 14,000 bytes: one TLS record, but several reads */
     static char record[4 * REPLIES];
     const plock_value *value;
     plock_connection *connection = greeted();
     for (int i = 0; i < REPLIES; i++) memcpy(record + 4 * i, ":1\r\n", 4);
     tls_server_write(&pair.server, record, sizeof record);
-    /* alive() finds the bytes that are still in the socket */
+    /* at_rest ignores bytes that are still in the socket; alive() finds those */
     CHECK(plock__connection_at_rest(connection));
     CHECK(plock__connection_expects(connection, &pair.interest));
     (void)plock_wait_poll(NULL, &pair.interest);
@@ -160,7 +162,7 @@ static void a_connection_is_not_at_rest_while_bytes_are_pending(void) {
     plock_connection *connection = greeted();
     CHECK(plock__connection_at_rest(connection));
     CHECK_STATUS(plock__connection_send(connection, 1, &word, &pair.error), PLOCK_OK);
-    /* ends where the first read does */
+    /* the reply ends where the first read ends */
     (void)snprintf(record, sizeof record, "$%d\r\n%0*d\r\n", 4087, 4087, 0);
     const size_t first = strlen(record);
     CHECK_INT(first, 4096);
@@ -175,8 +177,8 @@ static void a_connection_is_not_at_rest_while_bytes_are_pending(void) {
     end();
 }
 
-/* Bytes that the socket did not take are written again from another address, because the buffer may
- * have moved. */
+/* Bytes that the socket did not take are written again from another address, as if the buffer had
+ * moved. */
 static void a_full_socket_takes_the_rest_later(void) {
     static char bytes[2][60000], received[60000];
     size_t written = 0, arrived = 0, sent = 0;
@@ -197,7 +199,7 @@ static void a_full_socket_takes_the_rest_later(void) {
                                                              sizeof bytes[0], &sent, &pair.interest,
                                                              &pair.error)) == PLOCK_OK) {
             written += sent;
-            sent = 0; /* one more is enough */
+            sent = 0; /* one more write is enough */
         }
         if (!status) break;
     }
@@ -210,13 +212,14 @@ static void a_full_socket_takes_the_rest_later(void) {
 static void an_idle_connection_looks_alive_also_with_tickets_unread(void) {
     connected();
     (void)thread_state_drop();
-    /* in TLS 1.3 the server has sent session tickets */
+    /* in TLS 1.3, session tickets from the server are still unread */
     CHECK(pair.transport->does->alive(pair.transport));
     CHECK(!thread_state_drop());
     end();
 }
 
-/* With an alert, as servers do, or without one. Unread tickets may come before that. */
+/* The server closes with an alert, as servers usually do, or without one. Unread tickets may
+ * precede the end. */
 static void one_that_the_server_has_closed_does_not(void) {
     for (int says_so = 0; says_so < 2; says_so++) {
         connected();
@@ -268,13 +271,13 @@ static void writing_to_a_closed_peer_raises_no_signal(void) {
     end();
 }
 
-/* Letting go says nothing, not even TLS' farewell: in a forked child it would end the parent's
- * connection. */
+/* Giving up a connection sends nothing, not even TLS' close_notify. In a forked child, that would
+ * end the parent's connection. */
 static void letting_go_sends_nothing(void) {
     char bytes[64];
     for (int way = 0; way < 2; way++) {
         begin();
-        /* unread tickets would make it a reset */
+        /* unread tickets would turn the end into a reset */
         CHECK(SSL_CTX_set_max_proto_version(pair.server.context, TLS1_2_VERSION) == 1);
         CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
         if (way)
@@ -291,7 +294,8 @@ static void letting_go_sends_nothing(void) {
 
 /* --- servers that speak something else, or nothing --- */
 
-/* Our hello is answered with these bytes; NULL: with a reset. */
+/* Connects to a server that answers the client's hello with these bytes. NULL: the server resets
+ * the connection. */
 static plock_status answered_with(const char *bytes, size_t length) {
     plock_status status;
     begin();
@@ -325,13 +329,13 @@ static void a_server_without_tls_is_told_from_one_that_goes_away(void) {
     end();
 }
 
-/* There is no handshake, so the lease fails at its deadline. */
+/* The handshake never begins, so the lease fails at its deadline. */
 static void a_handshake_that_never_ends_is_silence(void) {
     char url[256], port[LOOPBACK_PORT_ROOM];
     plock_config *config;
     plock_store *store;
     plock_error error;
-    /* the system accepts, but no server answers */
+    /* the system accepts the connection, but no server answers */
     const int listener = loopback_listen("127.0.0.1", 8, port);
     (void)snprintf(url, sizeof url, "rediss://127.0.0.1:%s?connect_timeout=0.15&%s", port, trusted);
     CHECK_STATUS(plock_config_new(&config, url, &error), PLOCK_OK);
@@ -363,10 +367,10 @@ static void a_file_that_is_of_no_use_is_named(void) {
         {"ca_path", "/nonexistent", "", "ca_path: /nonexistent: No such file or directory"},
         {"cert", "/nonexistent.pem", "&verify=none", "cert: "},
         {"cert", files.garbage, "&verify=none", "cert: "},
-        {"cert", files.ca, "&verify=none", "key: "}, /* a certificate without its key */
-        /* the key has a passphrase, and the terminal does not ask for it */
+        {"cert", files.ca, "&verify=none", "key: "}, /* a certificate without a key */
+        /* the key has a passphrase, and no terminal is asked for it */
         {"cert", files.locked, "&verify=none", "key: "},
-        {"key", files.stranger, "&verify=none&cert=", "key: "}, /* a key of another certificate */
+        {"key", files.stranger, "&verify=none&cert=", "key: "}, /* the key of another certificate */
     };
     for (unsigned i = 0; i < sizeof FILES / sizeof *FILES; i++) {
         char url[400];
@@ -387,11 +391,11 @@ static void a_file_that_is_of_no_use_is_named(void) {
 }
 
 static void no_terminal_is_asked_for_a_passphrase(void) {
-    CHECK(close(STDIN_FILENO) == 0); /* and none would be found */
+    CHECK(close(STDIN_FILENO) == 0); /* if OpenSSL asked, it would find no terminal */
     a_file_that_is_of_no_use_is_named();
 }
 
-/* --- want of memory --- */
+/* --- lack of memory --- */
 
 static void each_allocation_may_fail_and_the_next_connection_works(void) {
     begin();
@@ -402,7 +406,7 @@ static void each_allocation_may_fail_and_the_next_connection_works(void) {
         const bool over = plock__fail_allocation(0) < n;
         if (over) {
             CHECK_STATUS(status, PLOCK_OK);
-            CHECK(n > 2); /* the transport and the socket below it, at least */
+            CHECK(n > 2); /* at least the transport and its socket were allocated */
             break;
         }
         CHECK_STATUS(status, PLOCK_NO_MEMORY);

@@ -1,4 +1,5 @@
-/* A cluster whose nodes are not used any more: their connections are closed, but for the last. */
+/* A cluster with nodes that are no longer used. Their connections are closed, except the last one
+ * of the store. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -75,14 +76,14 @@ static void only_the_last_connection_stays(void) {
     CHECK(!attended());
     use(nodes[1]);
     CHECK(attended());
-    fake_clock_pass(1); /* a connection of the same moment would be as late */
+    fake_clock_pass(1); /* so that only nodes[2] has the latest use */
     use(nodes[2]);
     CHECK_INT(open_at(nodes[0]) + open_at(nodes[1]) + open_at(nodes[2]), 3);
     await_none_at(nodes[0]);
     await_none_at(nodes[1]);
     await_end_of_job();
     CHECK_INT(open_at(nodes[2]), 1);
-    use(nodes[0]); /* and it begins again */
+    use(nodes[0]); /* the job begins again */
     CHECK(attended());
     await_none_at(nodes[2]);
     CHECK_INT(open_at(nodes[0]), 1);
@@ -124,7 +125,7 @@ static void nor_does_the_job_keep_a_store(void) {
     plock_store_close(store);
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
-    fake_settle(); /* nothing of it is left */
+    fake_settle(); /* nothing of the job is left */
 }
 
 static void look_in_child(void *context) {
@@ -134,7 +135,7 @@ static void look_in_child(void *context) {
     CHECK(attended());
     plock_store_disconnect(store);
     for (unsigned rounds = 0; attended() && test_patient(&rounds);) continue;
-    CHECK(!attended()); /* its own thread has ended it */
+    CHECK(!attended()); /* the child's own worker thread has ended the job */
     end();
 }
 

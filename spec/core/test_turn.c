@@ -70,7 +70,7 @@ static plock_status finish(plock_operation operation) {
     return status;
 }
 
-/* An extension that the server does not answer yet. */
+/* Begins an extension that the server does not answer yet. */
 static void begin_silent_extension(void) {
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
@@ -122,7 +122,7 @@ static void they_are_served_in_order(void) {
     fake_answer("EVALSHA extend", 0, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     check_waits(last);
-    check_waits(next); /* though nothing is under way: it is not its turn */
+    check_waits(next); /* no operation is in progress, but it is not its turn yet */
     CHECK_STATUS(step(head), PLOCK_AGAIN);
     check_waits(next);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
@@ -130,7 +130,7 @@ static void they_are_served_in_order(void) {
     CHECK_INT(plock_lease_ttl(lease), 2 * TTL);
     check_waits(last);
     CHECK_STATUS(finish(next), PLOCK_OK);
-    CHECK_STATUS(step(last), PLOCK_MISUSE); /* it is released, and not lost */
+    CHECK_STATUS(step(last), PLOCK_MISUSE); /* the lease has been released, and was not lost */
     CHECK(!plock_lease_lost(lease));
     end();
 }
@@ -142,15 +142,15 @@ static void a_caller_that_gives_up_delays_no_other(void) {
     const plock_operation extending = take(&first, begin_extension),
                           releasing = take(&second, begin_release);
     extending.cancel(extending.of);
-    extending.cancel(extending.of); /* once more does no harm */
+    extending.cancel(extending.of); /* a second cancel is harmless */
     fake_answer("EVALSHA extend", 0, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK_STATUS(finish(releasing), PLOCK_OK);
     end();
 }
 
-/* Its extension may be carried out or not: the release in the background comes after it, or before
- * it and nothing is left to extend. */
+/* The server may or may not execute the pending extension. The background release comes after it,
+ * or comes before it and leaves nothing to extend. */
 static void a_release_that_does_not_get_its_turn_goes_on_in_the_background(void) {
     static const char *const ANSWERS[] = {FAKE_DONE, FAKE_NOT_OURS};
     enum { PATIENCE_ENDS, HURRIED, CANCELLED, WAYS };
@@ -216,7 +216,7 @@ static void a_group_waits_for_all_of_its_leases(void) {
     check_waits(releasing);
     fake_answer("EVALSHA extend", 0, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-    CHECK_STATUS(step(releasing), PLOCK_AGAIN); /* it has begun */
+    CHECK_STATUS(step(releasing), PLOCK_AGAIN); /* the release has begun */
     CHECK(!plock_lease_held(lease) && !plock_lease_held(other));
     CHECK_INT(fake_commands_like("EVALSHA release_all"), 1);
     plock_group_free(group);
@@ -227,7 +227,7 @@ static void a_group_waits_for_all_of_its_leases(void) {
 static void use_in_child(void *context) {
     one extension;
     (void)context;
-    /* the line is of the parent's threads */
+    /* the parent's threads are in line for this lease, not the child's */
     CHECK_STATUS(step(take(&extension, begin_extension)), PLOCK_MISUSE);
     fake_end(lease, store);
 }
@@ -245,7 +245,7 @@ static void a_child_gets_no_turn_on_its_parents_lease(void) {
     end();
 }
 
-/* --- of a local store --- */
+/* --- leases of a local store --- */
 
 static plock_status begin_local_release(void *local) { return plock_lease_release(local, 0); }
 

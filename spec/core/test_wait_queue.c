@@ -30,7 +30,8 @@ static void insert(unsigned i, int64_t ticket) {
     plock__wait_queue_insert(queue, &waiters[i]);
 }
 
-/* Changes made here are noted as the waiters' own are. */
+/* The tests change waiters directly. So they record the changes in the queue, as the waiters do
+ * themselves. */
 static void note_all(void) {
     for (int i = 0; i < WAITERS; i++) plock__wait_queue_note(&waiters[i]);
 }
@@ -117,7 +118,7 @@ static void queues_are_found_by_key_and_waiters_by_value(void) {
     end();
 }
 
-/* The coordinator comes to a queue that has changed, and to each at its moment, but to no other. */
+/* The coordinator visits a queue that has changed or whose moment has come, and no other queue. */
 static void the_coordinator_comes_only_to_the_queues_that_need_it(void) {
     static plock_wait_queues queues;
     const plock_place place = {.free_in = PLOCK_SECOND / 2, .notified = true};
@@ -148,7 +149,7 @@ static void the_coordinator_comes_only_to_the_queues_that_need_it(void) {
     end();
 }
 
-/* --- who is to look --- */
+/* --- which waiter looks --- */
 
 static plock_waiter *next(bool open) {
     note_all();
@@ -180,12 +181,14 @@ static void a_message_counts_beside_an_answer(void) {
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(next(true) == NULL);
     CHECK_INT(at, plock_now() + PLOCK_SECOND);
-    plock__wait_queue_looks(queue, plock_now()); /* for another reason: it is still to come */
+    /* a look for another reason; the announced look is still due */
+    plock__wait_queue_looks(queue, plock_now());
     fake_clock_pass(PLOCK_SECOND);
     CHECK(next(true) == &waiters[0]);
     plock__wait_queue_looks(queue, plock_now());
     CHECK(next(true) == NULL);
-    CHECK_INT(at, PLOCK_NEVER); /* it is looking; the answer says when to look again */
+    /* a waiter is looking, and its answer will tell when to look again */
+    CHECK_INT(at, PLOCK_NEVER);
     CHECK_INT(queue->look_at, PLOCK_NEVER);
     end();
 }
@@ -203,7 +206,8 @@ static void a_waiter_that_is_already_asking_is_skipped(void) {
     end();
 }
 
-/* One after another, so that they get their places in the order in which they came. */
+/* The waiters ask one after another, so that they get their places in the order in which they came.
+ */
 static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) insert(i, 0);
@@ -223,8 +227,8 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     end();
 }
 
-/* The queue on the server may be lost, so a waiter that looks for the lock could overtake the one
- * that asks for its place. */
+/* The server may have lost the queue. Then a waiter that looks could overtake an earlier waiter
+ * that still asks for its place. */
 static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
     begin();
     insert(0, 1);
@@ -234,7 +238,7 @@ static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
     CHECK(next(true) == &waiters[0]);
     plock__wait_queue_looks(queue, plock_now());
     CHECK(plock__waiter_call(&waiters[0], false));
-    fake_clock_pass(1); /* a look falls due just then */
+    fake_clock_pass(1); /* a look becomes due at this moment */
     CHECK(next(true) == NULL);
     waiters[0].due = false;
     waiters[0].state = PLOCK__WAITER_RESTS;
@@ -242,7 +246,7 @@ static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
     end();
 }
 
-/* Shaken, all of them ask again in the order of the server's queue. */
+/* After the queue was lost, all waiters ask again, in the order of the server's queue. */
 static void those_that_are_due_ask_in_order(void) {
     begin();
     insert(0, 100);
@@ -288,7 +292,7 @@ static void many_that_rest_cost_nothing(void) {
     end();
 }
 
-/* --- when --- */
+/* --- when a waiter looks --- */
 
 static void a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_little_later(void) {
     begin();
@@ -300,7 +304,8 @@ static void a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_
     end();
 }
 
-/* Whatever the server promises, and however many are before us: it may forget. */
+/* A waiter looks at least once a second, whatever the server promised and whatever its rank is. The
+ * server may lose the queue. */
 static void there_is_a_look_in_each_second(void) {
     static const plock_place PLACES[] = {
         {.free_in = PLOCK_NEVER, .notified = true},
@@ -324,15 +329,16 @@ static void what_the_server_has_not_finished_is_asked_for_at_once(void) {
     end();
 }
 
-/* The queue is lost. Each resting waiter asks for its place, and a waiter that is asking asks once
- * more. */
+/* The queue was lost. Each resting waiter asks for its place, and a waiter that is already asking
+ * asks once more. */
 static void all_waiters_except_those_seen_in_the_queue_can_be_made_to_ask(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
     waiters[2].state = PLOCK__WAITER_ASKED;
     plock__wait_queue_shake(queue, &waiters[1]);
     for (unsigned i = 0; i < WAITERS; i++) {
-        CHECK_INT(waiters[i].due, i != 1); /* no newcomer overtakes the one that asks, either */
+        /* the asking waiter is due as well, so that no newcomer overtakes it */
+        CHECK_INT(waiters[i].due, i != 1);
         CHECK_INT(waiters[i].shaken, i != 1);
         CHECK_INT(waiters[i].state, i == 2 ? PLOCK__WAITER_ASKED_CALLED : PLOCK__WAITER_RESTS);
     }
@@ -359,8 +365,8 @@ static void a_call_while_a_request_is_under_way_is_remembered(void) {
     end();
 }
 
-/* Spread out, so that many do not come at the same moments, and not so often as to load the server.
- */
+/* The intervals are jittered, so that many waiters do not look at the same moment. They grow, so
+ * that the looks do not load the server. */
 static void a_holder_that_does_not_notify_is_looked_at_in_jittered_growing_intervals(void) {
     plock_ns last = 0;
     bool alike = true;
@@ -377,7 +383,7 @@ static void a_holder_that_does_not_notify_is_looked_at_in_jittered_growing_inter
     CHECK(!alike);
     const plock_place told = {.free_in = PLOCK_SECOND, .notified = true};
     plock__wait_queue_schedule(queue, &told, plock_now());
-    /* another such holder: from the beginning */
+    /* the next such holder is looked at with the shortest intervals again */
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(queue->look_at - plock_now() <= 6 * PLOCK_MILLISECOND);
     end();

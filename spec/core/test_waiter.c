@@ -1,4 +1,4 @@
-/* A waiter, from its place in the queue to the lock, or until it gives up: its requests, and their
+/* A waiter, from its place in the queue to the lock or to giving up: its requests and their
  * effects. */
 #include "fake_native.h"
 #include "test.h"
@@ -12,7 +12,7 @@ static plock_lease *lease;
 static plock_interest interest;
 static plock_ns began;
 
-/* From the acquire of this number on it is granted. */
+/* Acquires from this number on are granted. */
 static atomic_uint granted_from;
 
 static const char *grant(const char *command, unsigned nth) {
@@ -27,7 +27,7 @@ static const char *fall_silent(const char *command, unsigned nth) {
     return grant(command, nth);
 }
 
-/* The holder's time is nearly over, and with the next look it is granted. */
+/* The holder's lease lasts only 50 ms longer, and the next look is granted. */
 static const char *grant_soon(const char *command, unsigned nth) {
     if (strncmp(command, "EVALSHA acquire", 15)) return NULL;
     return nth == 0 ? "*2\r\n:0\r\n:50\r\n" : FAKE_HELD;
@@ -43,7 +43,7 @@ static void begin(const char *(*says)(const char *command, unsigned nth)) {
 
 static void end(void) { fake_end(lease, store); }
 
-/* In line, with a place in the queue: two acquires have been made. */
+/* Gives the lease a place in the queue, with two acquires. */
 static void join_the_queue(void) {
     fake_await_turn(lease, 10 * PLOCK_SECOND);
     fake_await("EVALSHA acquire", 2);
@@ -56,7 +56,8 @@ static void check_leave(const char *call, unsigned acquire, const char *doubt) {
     CHECK_INT(fake_commands_like(command), 1);
 }
 
-/* Whatever was published before has been heard when this has. */
+/* Waits until all earlier messages have been read. This message, for an unknown waiter, causes a
+ * leave. */
 static void await_hearing(unsigned leaves) {
     CHECK(fake_publish("= no-one k"));
     fake_await("EVALSHA leave", leaves);
@@ -81,18 +82,18 @@ static void a_refused_waiter_subscribes_and_then_queues(void) {
     (void)fake_command("EVALSHA acquire", 0, first);
     (void)fake_command("SUBSCRIBE", 0, subscribe);
     (void)fake_command("EVALSHA acquire", 1, second);
-    CHECK(!fake_queues(first)); /* no message could reach the waiter yet */
+    CHECK(!fake_queues(first)); /* it cannot queue yet, because no message could reach it */
     CHECK_TEXT(fake_word(first, 9, word), "-");
     CHECK_HAS(subscribe, "SUBSCRIBE plock:1:wake:");
     const char *channel = subscribe + strlen("SUBSCRIBE plock:1:wake:");
     CHECK_INT(strlen(channel), 16);
     CHECK_INT(strspn(channel, "0123456789abcdef"), 16);
     CHECK_TEXT(fake_word(second, 9, word), channel);
-    CHECK_TEXT(fake_word(second, 12, word), "0"); /* no ticket yet */
-    /* it shares with no process of the older implementation */
+    CHECK_TEXT(fake_word(second, 12, word), "0"); /* the waiter has no ticket yet */
+    /* the key is not shared with processes of the older implementation */
     CHECK_TEXT(fake_word(second, 13, word), "0");
     (void)fake_value(0, value);
-    /* refused for certain, so it can be asked with again */
+    /* the server certainly refused this token, so it can be sent again */
     CHECK_TEXT(fake_value(1, word), value);
     end();
 }
@@ -119,7 +120,8 @@ static void one_attempt_is_made_without_queueing(void) {
     CHECK_TEXT(fake_ticket(2, word), "");
     plock_lease_free(other);
     end();
-    CHECK_INT(fake_commands_like("EVALSHA leave"), 1); /* only the waiter's own connection */
+    /* only the waiter leaves, because the single attempt never queued */
+    CHECK_INT(fake_commands_like("EVALSHA leave"), 1);
 }
 
 static void the_record_has_its_label(void) {
@@ -144,7 +146,7 @@ static void at_its_turn_it_asks_with_its_ticket_and_holds(void) {
     begin(grant);
     granted_from = 2;
     join_the_queue();
-    fake_clock_pass(PLOCK_SECOND); /* it counts from the last request */
+    fake_clock_pass(PLOCK_SECOND); /* so that the lease counts from the last request */
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
@@ -165,7 +167,7 @@ static void a_turn_that_came_to_nothing_is_waited_for_again(void) {
     granted_from = 3;
     join_the_queue();
     fake_call("=", 1);
-    fake_await("EVALSHA acquire", 3); /* refused: another client was faster */
+    fake_await("EVALSHA acquire", 3); /* refused, because another client was faster */
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
@@ -173,8 +175,8 @@ static void a_turn_that_came_to_nothing_is_waited_for_again(void) {
     end();
 }
 
-/* The server has queued the waiter, another owner has released, and the message arrives before the
- * refusal. */
+/* The server has queued the waiter, and another owner has released. The message about the turn
+ * arrives before the refusal. */
 static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(fall_silent);
@@ -184,7 +186,7 @@ static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
     fake_await("EVALSHA acquire", 2);
     fake_call("=", 1);
     await_hearing(1);
-    fake_await("EVALSHA acquire", 2); /* a second request beside the first would be no quicker */
+    fake_await("EVALSHA acquire", 2); /* a second request would not be answered sooner */
     answer_last_acquire(FAKE_QUEUED);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     fake_await("EVALSHA acquire", 3);
@@ -196,7 +198,7 @@ static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
 static void so_it_is_if_its_own_thread_asks(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(fall_silent);
-    join_the_queue(); /* another waiter, so that the channel is open */
+    join_the_queue(); /* this waiter opens the channel */
     plock_lease *other = fake_lease(store);
     silent_at = 2;
     granted_from = 3;
@@ -212,7 +214,7 @@ static void so_it_is_if_its_own_thread_asks(void) {
     end();
 }
 
-/* The lease may have expired when the waiter's own thread sees it. */
+/* The lease may have expired before the waiter's own thread sees the grant. */
 static void what_was_granted_and_is_over_is_not_held(void) {
     begin(grant);
     granted_from = 2;
@@ -228,7 +230,7 @@ static void what_was_granted_and_is_over_is_not_held(void) {
     end();
 }
 
-/* --- an answer that never came --- */
+/* --- a lost answer --- */
 
 static void after_a_lost_answer_it_goes_on_with_another_token_and_its_ticket(void) {
     char old[FAKE_COMMAND_ROOM], new[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM];
@@ -260,11 +262,12 @@ static void a_waiter_that_gives_up_leaves_with_its_record(void) {
         if (way == FREE) plock_lease_free(lease), lease = NULL;
         if (way == TIME_OVER) {
             CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
-            /* the patience, and a moment to leave */
+            /* the patience, and a moment for the leave */
             CHECK(plock_now() <= began + 10 * PLOCK_SECOND + 20 * PLOCK_MILLISECOND);
         }
         fake_await("EVALSHA leave", 1);
-        check_leave("EVALSHA", 1, "0"); /* it was refused, so it cannot hold the lock */
+        /* the server refused the waiter, so it cannot hold the lock */
+        check_leave("EVALSHA", 1, "0");
         end();
     }
 }
@@ -274,8 +277,8 @@ static const char *leave_without_success(const char *command, unsigned nth) {
                                                              : fake_refuses(command, nth);
 }
 
-/* It may take longer than a release, because no caller waits for it. A waiter that stays in the
- * queue is counted by readers. */
+/* The leave is retried for longer than a release, because no caller waits for it. Until it
+ * succeeds, the status of the lock still counts the waiter. */
 static void a_waiter_that_gives_up_leaves_as_soon_as_the_server_answers(void) {
     begin(leave_without_success);
     join_the_queue();
@@ -288,7 +291,8 @@ static void a_waiter_that_gives_up_leaves_as_soon_as_the_server_answers(void) {
     end();
 }
 
-/* The request under way is waited for: it costs less than a connection. */
+/* The waiter first waits for the answer, because giving up the request would cost its connection.
+ */
 static void a_waiter_that_gives_up_during_a_request_leaves_after_the_answer(void) {
     static const char *const ANSWERS[] = {FAKE_QUEUED, FAKE_HELD, "-LOADING x\r\n", "-ERR x\r\n"};
     static const char *const DOUBTS[] = {"0", "1", "0", "1"};
@@ -308,8 +312,8 @@ static void a_waiter_that_gives_up_during_a_request_leaves_after_the_answer(void
     }
 }
 
-/* Without a channel, waiters do not queue, but look from time to time. A lease that they get in
- * this way is released, too. */
+/* Without a channel, waiters do not queue, but look from time to time. A lease that is granted to
+ * such a look is released, too. */
 static void a_lease_got_without_queueing_is_released_after_giving_up(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(grant_soon);
@@ -358,7 +362,8 @@ static void the_lease_can_be_used_again(void) {
     plock_lease_cancel(lease);
     fake_await("EVALSHA leave", 1);
     CHECK_STATUS(fake_acquire(lease, PLOCK_SECOND), PLOCK_OK);
-    CHECK_TEXT(fake_ticket(2, word), "0"); /* from the end of the queue, which is free */
+    /* ticket 0: the lease asks for a new place at the end of the queue */
+    CHECK_TEXT(fake_ticket(2, word), "0");
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
 }

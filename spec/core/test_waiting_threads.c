@@ -1,5 +1,5 @@
-/* Threads that wait for one lock. The server keeps the lock and its queue as the scripts do. There
- * is one holder at a time, every thread gets the lock, and threads that give up leave nothing
+/* Threads that wait for one lock. The fake server keeps the lock and its queue as the scripts do.
+ * There is one holder at a time, and every thread gets the lock. Threads that give up leave nothing
  * behind. */
 #include "fake_native.h"
 #include "test.h"
@@ -11,7 +11,7 @@
 
 enum { THREADS = 6, ROUNDS = 12, VALUE = 40, QUEUE_MAX = 4 * THREADS };
 
-/* --- the server, with the fake's mutex held --- */
+/* --- the server; the fake's mutex is held --- */
 
 static struct {
     char holder[VALUE], reserved[VALUE];
@@ -37,7 +37,7 @@ static void put_in(const char *value) {
         (void)snprintf(lock.queue[lock.queued++], VALUE, "%.39s", value);
 }
 
-/* Passes the turn to the first waiter that is reached. */
+/* Gives the turn to the first waiter whose process receives the message. */
 static void pass(void) {
     *lock.holder = *lock.reserved = 0;
     for (bool heard = false; lock.queued > 0 && !heard;) {
@@ -143,7 +143,7 @@ static void each_has_the_lock_in_turn(void) {
     CHECK_TEXT(lock.reserved, "");
 }
 
-/* A turn may reach a waiter that has just given up. It has left, so the turn is passed on. */
+/* A turn may reach a waiter that has just given up. Its leave then passes the turn on. */
 static void waiters_that_give_up_lose_no_turn(void) {
     run_threads(true, 0);
     CHECK_TEXT(lock.reserved, "");

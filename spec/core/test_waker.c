@@ -1,4 +1,4 @@
-/* Wakers: one thread wakes, another notices it and clears the waker. */
+/* Wakers: one thread wakes, and another thread notices that and clears the waker. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -20,7 +20,7 @@ static bool audible(plock_waker *waker, int timeout_ms) {
     return poll(&polled, 1, timeout_ms) == 1;
 }
 
-/* The engine's read(2) comes here; a test can let something happen just before it. */
+/* Replaces the engine's read(2), so that a test can wake just before it. */
 static _Atomic(plock_waker *) wake_before_read;
 
 ssize_t read(int fd, void *buffer, size_t size);
@@ -47,14 +47,14 @@ static void waking_twice_is_waking_once(void) {
     for (int i = 0; i < 1000; i++) plock_waker_wake(waker);
     CHECK(plock_waker_clear(waker));
     CHECK(!audible(waker, 0));
-    CHECK(!plock_waker_clear(waker)); /* and does not block */
+    CHECK(!plock_waker_clear(waker)); /* clearing again does not block */
     plock_waker_wake(waker);
     CHECK(audible(waker, 0));
     plock_waker_give(waker);
 }
 
-/* A thread that clears the waker looks around afterwards. So this wake may be lost, but not the
- * next one. */
+/* The thread that clears the waker looks for work afterwards. So a wake during the clear may be
+ * lost, but the next wake may not. */
 static void a_wake_in_the_middle_of_a_clear_does_not_silence_the_next(void) {
     plock_waker *waker = plock__waker_take_open();
     plock_waker_wake(waker);
@@ -91,7 +91,8 @@ typedef struct admin_session {
     atomic_int asked, replied, lost;
 } admin_session;
 
-/* Hears wakes until it has seen the last question, and acknowledges each state it saw. */
+/* Waits for wakes until it has seen the last number asked, and acknowledges each number that it
+ * saw. */
 static void *listen_and_reply(void *argument) {
     admin_session *c = argument;
     for (int seen = 0; seen < ROUNDS;) {
@@ -114,7 +115,8 @@ static void no_wake_is_lost_between_threads(void) {
     for (int i = 1; i <= ROUNDS && !atomic_load(&c.lost); i++) {
         atomic_store(&c.asked, i);
         plock_waker_wake(c.ask);
-        if (i % 2) continue; /* every other wake may meet the clear of the one before */
+        /* without an answer in between, the next wake may coincide with the clear of this one */
+        if (i % 2) continue;
         while (atomic_load(&c.replied) < i && !atomic_load(&c.lost))
             if (audible(c.reply, 5000))
                 (void)plock_waker_clear(c.reply);
@@ -153,12 +155,12 @@ static void without_a_descriptor_errno_says_why(void) {
     CHECK_INT(code, EMFILE);
     CHECK(open == NULL);
     CHECK_INT(code_of_open, EMFILE);
-    plock_waker_wake(waker); /* before it has a descriptor: heard as soon as it has */
+    plock_waker_wake(waker); /* the wake is noticed as soon as the waker has a descriptor */
     CHECK(audible(waker, 0));
     plock_waker_give(waker);
 }
 
-/* As many as wait at once, and no more than a few when none does. */
+/* Each waker in use may have a descriptor. Unused wakers keep only a few. */
 static void descriptors_are_given_back(void) {
     enum { WAKERS = 100, KEPT_AT_MOST = 16 };
     plock_waker *wakers[WAKERS];
@@ -220,7 +222,8 @@ static void threads_that_wait_need_no_descriptor(void) {
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-/* At a socket, that is: there the interrupt needs a descriptor, and only as long. */
+/* A thread that waits at a descriptor needs a descriptor for its interrupt, too, but only while it
+ * waits. */
 static void an_interrupt_is_heard_beside_a_descriptor_and_without_one_left(void) {
     for (int left = 0; left < 2; left++) {
         struct rlimit limit;
@@ -303,8 +306,8 @@ static void no_wake_is_lost_between_a_look_and_the_sleep(void) {
     }
 }
 
-/* A descriptor's number may be anything's as soon as it is closed: no wake that comes late may
- * write there. */
+/* When a waker's descriptor is closed, its number may be reused at once. A late wake must not write
+ * to that number. */
 typedef struct late_ringer {
     _Atomic(plock_waker *) waker;
     atomic_bool over;
@@ -322,7 +325,7 @@ static void a_late_wake_writes_to_no_closed_descriptor(void) {
     atomic_init(&l.waker, waker);
     atomic_init(&l.over, false);
     for (int i = 0; i < 32; i++) fillers[i] = plock__waker_take_open();
-    /* So many are kept open that the next is closed. */
+    /* Now enough unused descriptors are kept, so the next one is closed. */
     for (int i = 0; i < 32; i++) plock_waker_give(fillers[i]);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, wake_again_and_again, &l) == 0);
@@ -354,15 +357,15 @@ static void without_memory_there_is_no_waker_and_errno_says_why(void) {
 /* --- fork --- */
 
 static void use_in_child(void *context) {
-    plock_waker **wakers = context; /* 0: in use, 1: unused at the fork */
-    CHECK(!audible(wakers[0], 0));  /* it has another one here */
+    plock_waker **wakers = context; /* wakers[0] was in use at the fork, and wakers[1] was not */
+    CHECK(!audible(wakers[0], 0));  /* in the child, it has another descriptor */
     plock_waker *own = plock_waker_take();
     if (!CHECK(own != NULL)) return;
     CHECK(!audible(own, 0));
     plock_waker_wake(own);
     CHECK(audible(own, 0));
     plock_waker_give(own);
-    plock_waker_give(wakers[0]); /* one that the parent's code had in its hands */
+    plock_waker_give(wakers[0]); /* a waker that the parent was using at the fork */
     plock_waker *again = plock_waker_take();
     CHECK(again == wakers[0] && plock_waker_descriptor(again) >= 0);
 }
@@ -373,7 +376,7 @@ static void a_forked_child_shares_none_with_its_parent(void) {
     const int before = test_open_descriptors();
     test_in_child(use_in_child, wakers);
     CHECK_INT(test_open_descriptors(), before);
-    CHECK(!audible(wakers[0], 0)); /* the child's wake has no effect here */
+    CHECK(!audible(wakers[0], 0)); /* the child's wake has no effect in the parent */
     plock_waker_wake(wakers[0]);
     CHECK(audible(wakers[0], 0));
     plock_waker_give(wakers[0]);
@@ -395,8 +398,8 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
     CHECK_INT(plock__live_allocations(), 0);
 }
 
-/* Without a futex, a mutex would be in the way: the handler may interrupt the thread that has just
- * taken it. */
+/* A handler wakes a waker. If wakers used a mutex in place of a futex, the handler could interrupt
+ * the thread that has just locked it. */
 enum { SIGNALS = TEST_TSAN ? 2000 : 50000 };
 static plock_waker *expecting;
 static atomic_bool signalled_enough;

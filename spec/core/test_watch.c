@@ -40,7 +40,8 @@ static void a_renewal_shortens_nothing(void) {
     end();
 }
 
-/* One of several holders, with scripts of their own; also when it has become a lesser one. */
+/* A lease of one of several holders is renewed and checked with its own scripts, also after a
+ * downgrade. */
 static void a_share_is_renewed_and_looked_at_as_such(void) {
     char command[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_acquire_options patience = RENEWED;
@@ -59,13 +60,13 @@ static void a_share_is_renewed_and_looked_at_as_such(void) {
                    value);
     for (unsigned i = 0; i < 2; i++)
         CHECK_TEXT(fake_command("EVALSHA shared_extend", i, command), expected);
-    fake_native_pass(1); /* it is renewed no more, and only watched */
+    fake_native_pass(1); /* from now on, the lease is only watched */
     (void)snprintf(expected, sizeof expected, "! %.40s k", value);
     CHECK(fake_publish(expected));
     fake_await("EVALSHA shared_extend", 3);
     (void)snprintf(expected, sizeof expected, "EVALSHA shared_extend 1 k %.40s", value);
     CHECK_TEXT(fake_command("EVALSHA shared_extend", 2, command), expected);
-    /* a look makes nothing longer */
+    /* a check does not extend the lease */
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began + TTL / 3, TTL));
     fake_await("EVALSHA extend", 0);
     fake_await("EVALSHA check", 0);
@@ -80,7 +81,7 @@ static void its_time_counts_from_when_the_renewal_left(void) {
     renewals(2);
     const plock_ns left = plock_now();
     fake_native_pass(400 * PLOCK_MILLISECOND);
-    /* until it is confirmed */
+    /* unchanged until the renewal is confirmed */
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
     atomic_store(&fake_to_extend, NULL);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
@@ -97,7 +98,7 @@ static void a_lease_granted_late_is_renewed_in_time(void) {
     enum { LATE_MS = 280 };
     plock_interest interest;
     begin();
-    /* so that the channel is open, and nothing else makes the thread look */
+    /* so that the channel is open, and the worker thread has no other reason to look */
     plock_lease *first = fake_lease(store);
     fake_watch(first, &(plock_acquire_options){.ttl = 3600 * PLOCK_SECOND, .renews = true});
     atomic_store(&fake_to_acquire, FAKE_SILENCE);
@@ -152,7 +153,8 @@ static void each_lease_is_renewed_at_its_own_time(void) {
     }
     fake_native_pass(400 * PLOCK_MILLISECOND);
     for (unsigned i = 0; i < LEASES; i++) {
-        fake_native_pass(100 * PLOCK_MILLISECOND); /* a third of its ttl after it was acquired */
+        /* a third of the lease's TTL after its acquire */
+        fake_native_pass(100 * PLOCK_MILLISECOND);
         (void)snprintf(beginning, sizeof beginning, "EVALSHA extend 1 %c ", 'a' + (char)i);
         fake_await(beginning, i == 0 ? 2 : 1);
         renewals(2 + i);
@@ -161,7 +163,7 @@ static void each_lease_is_renewed_at_its_own_time(void) {
     end();
 }
 
-/* More than the worker thread has room for in poll(2). */
+/* More renewals than the worker thread can poll at a time. */
 static void so_are_any_number_of_them(void) {
     enum { LEASES = 300 };
     static plock_lease *leases[LEASES];
@@ -174,7 +176,7 @@ static void so_are_any_number_of_them(void) {
     fake_await("SUBSCRIBE", 1);
     pass(TTL / 3, TTL / 3);
     for (unsigned rounds = 0;
-         renewed < LEASES && test_patient(&rounds);) /* some of them wait for a connection */
+         renewed < LEASES && test_patient(&rounds);) /* some renewals wait for a connection */
         if (plock_lease_valid_until(leases[renewed]) >= fake_reliable(began + TTL / 3, TTL))
             renewed++;
     CHECK_INT(renewed, LEASES);
@@ -183,9 +185,9 @@ static void so_are_any_number_of_them(void) {
     end();
 }
 
-/* --- one that waited --- */
+/* --- a lease that waited --- */
 
-/* The waiter's own thread may be late, so the lease is renewed from the grant on. */
+/* The waiter's own thread may be late, so the renewal begins at the grant. */
 static void a_lease_granted_to_a_waiter_is_renewed_before_it_sees_it(void) {
     plock_lease *first;
     begin();
@@ -206,7 +208,7 @@ static void a_lease_granted_to_a_waiter_is_renewed_before_it_sees_it(void) {
     CHECK_INT(fake_commands_like("EVALSHA leave"), 0);
 }
 
-/* --- how long --- */
+/* --- how long it is renewed --- */
 
 static void a_release_ends_it(void) {
     begin();
@@ -218,7 +220,7 @@ static void a_release_ends_it(void) {
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
 }
 
-/* And what a renewal is then told is no loss. */
+/* The answer to that renewal is no loss, whatever it is. */
 static void so_does_one_that_is_begun_while_a_renewal_is_under_way(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -227,7 +229,7 @@ static void so_does_one_that_is_begun_while_a_renewal_is_under_way(void) {
     renewals(2);
     CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_OK);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-    fake_nudge(); /* the connection was given up with the renewal */
+    fake_nudge(); /* so that the worker thread gives up the renewal and its connection */
     pass(2 * TTL, TTL / 3);
     renewals(2);
     CHECK(!plock_lease_lost(lease));
@@ -244,7 +246,7 @@ static void freeing_or_leaving_it_ends_it(void) {
         else
             plock_lease_free(lease), lease = NULL;
         fake_await("EVALSHA release", way == FREE);
-        /* else time would pass for its answer, and it would be repeated */
+        /* otherwise the release would not be answered in time, and would be repeated */
         fake_await_settled(store);
         pass(2 * TTL, TTL / 3);
         renewals(1);
@@ -274,7 +276,7 @@ static void nothing_is_renewed_when_it_has_been_held_long_enough(void) {
     end();
 }
 
-/* --- telling --- */
+/* --- reporting renewals --- */
 
 static void renewals_are_told_where_that_is_wanted(void) {
     begin();

@@ -23,7 +23,7 @@ static void break_it(void) {
     atomic_store(&fake_to_check, FAKE_NOT_OURS);
 }
 
-/* Told once, whatever comes after it. */
+/* Checks that the loss is reported, and only once. */
 static void check_lost(void) {
     fake_await_notice(PLOCK_LOST, lease);
     CHECK(plock_lease_lost(lease));
@@ -40,7 +40,7 @@ static void check_kept(void) {
     fake_no_notice();
 }
 
-/* --- told --- */
+/* --- a break is announced --- */
 
 static void a_break_message_starts_a_check_at_once(void) {
     for (unsigned i = 0; i < 2; i++) {
@@ -56,7 +56,7 @@ static void a_break_message_starts_a_check_at_once(void) {
     }
 }
 
-/* The server may have come to it after what is being answered. */
+/* The server may have executed the break after the check that it is about to answer. */
 static void a_message_during_a_check_starts_another(void) {
     for (unsigned i = 0; i < 2; i++) {
         const char *const looks = i == 0 ? "EVALSHA extend" : "EVALSHA check";
@@ -67,7 +67,7 @@ static void a_message_during_a_check_starts_another(void) {
         fake_call("!", 0);
         fake_await(looks, 2);
         fake_call("!", 0);
-        fake_await(looks, 2); /* one at a time */
+        fake_await(looks, 2); /* only one check at a time */
         break_it();
         fake_answer(looks, 1, FAKE_DONE);
         fake_await(looks, 3);
@@ -76,7 +76,7 @@ static void a_message_during_a_check_starts_another(void) {
     }
 }
 
-/* Any client may publish. */
+/* Any client may publish a break, so the lease is checked first. */
 static void it_is_not_believed_without_looking(void) {
     begin();
     fake_watch(lease, &WATCHED);
@@ -121,8 +121,8 @@ static void a_check_that_fails_is_made_again_while_there_is_time(void) {
     end();
 }
 
-/* The same for lasting failures: a lease that may be lost is not taken for held because the check
- * failed. */
+/* The same applies to lasting failures. A failed check does not prove that the lease is still held.
+ */
 static void so_is_one_that_fails_for_good(void) {
     static const char *const FAILURES[] = {"-NOPERM x\r\n", "-ERR x\r\n", "+OK\r\n"};
     for (unsigned i = 0; i < 3; i++) {
@@ -135,7 +135,7 @@ static void so_is_one_that_fails_for_good(void) {
         checks(2);
         fake_native_pass(1);
         checks(3);
-        fake_call("!", 0); /* told again, it looks again at once */
+        fake_call("!", 0); /* after another message, it is checked at once */
         checks(4);
         atomic_store(&fake_to_check, FAKE_NOT_OURS);
         fake_native_pass(TTL / 12);
@@ -144,7 +144,7 @@ static void so_is_one_that_fails_for_good(void) {
     }
 }
 
-/* A renewal is a check, too. */
+/* A renewal is a check, too. If it fails, and no renewal follows, a check replaces it. */
 static void a_renewal_that_fails_is_made_up_for_when_it_is_not_renewed_any_more(void) {
     plock_acquire_options patience = RENEWED;
     patience.max_hold = TTL / 6 + 10 * PLOCK_MILLISECOND;
@@ -205,7 +205,7 @@ static void a_channel_that_cannot_be_had_does_not_keep_it_from_being_renewed(voi
     end();
 }
 
-/* The message is quicker than the thread that reads what was granted. */
+/* The message may arrive before the lease's own thread has read the grant. */
 static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
     for (unsigned i = 0; i < 2; i++) {
         plock_interest interest;
@@ -215,7 +215,7 @@ static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
         CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK);
         fake_watch(first, &WATCHED);
         CHECK_STATUS(plock_lease_acquire(lease, PATIENCES[i]), PLOCK_OK);
-        /* granted, and not yet read */
+        /* the server has granted the lease, and its thread has not read the answer */
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         fake_call("!", 1);
         fake_nudge();
@@ -228,7 +228,7 @@ static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
     }
 }
 
-/* --- for how long --- */
+/* --- how long the channel stays open --- */
 
 static bool coordinator_is_there(void) {
     plock__enter();
@@ -237,8 +237,8 @@ static bool coordinator_is_there(void) {
     return there;
 }
 
-/* The channel is not needed for leases that are not held. The channel and the thread end when they
- * have not been needed for a while. */
+/* A lease that is not held needs no channel. The channel and the thread end when they have not been
+ * needed for a while. */
 static void it_is_listened_for_no_longer_than_it_lasts(void) {
     enum { RELEASED, LOST, REFUSED, CANCELLED, WAYS };
     for (int way = 0; way < WAYS; way++) {

@@ -1,11 +1,11 @@
-/* How the worker thread finds out by itself that a lease is lost, and that it says so once. */
+/* The worker thread finds out by itself that a lease is lost, and reports that once. */
 #include "one_watched.h"
 #include "test.h"
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
 static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 
-/* Told once, whatever comes after it. */
+/* Checks that the loss is reported, and only once. */
 static void check_lost(void) {
     fake_await_notice(PLOCK_LOST, lease);
     CHECK(plock_lease_lost(lease));
@@ -22,7 +22,7 @@ static void check_kept(void) {
     fake_no_notice();
 }
 
-/* --- told by an answer --- */
+/* --- losses that an answer reports --- */
 
 static void a_renewal_that_finds_another_owner_tells_of_the_loss(void) {
     begin();
@@ -33,7 +33,7 @@ static void a_renewal_that_finds_another_owner_tells_of_the_loss(void) {
     fake_native_pass(1);
     renewals(2);
     check_lost();
-    renewals(2); /* it is not asked for again */
+    renewals(2); /* the server is not asked again */
     end();
 }
 
@@ -80,7 +80,7 @@ static void one_that_lasts_ends_in_a_loss_at_the_end_of_its_time(void) {
     }
 }
 
-/* A lasting failure may be repaired by an operator. The server is asked less often. */
+/* An operator may repair a lasting failure. Until then, the server is asked less often. */
 static void a_failure_that_does_not_pass_is_tried_again_too(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -106,16 +106,16 @@ static void an_answer_that_comes_after_the_end_of_its_time_changes_nothing(void)
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     fake_native_pass(TTL / 3);
     renewals(2);
-    fake_clock_pass(2 * TTL); /* the machine slept */
+    fake_clock_pass(2 * TTL); /* as if the machine had slept */
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     fake_await_notice(PLOCK_LOST, lease);
     CHECK(plock_lease_lost(lease) && !plock_lease_valid(lease));
     end();
 }
 
-/* --- losses that are seen before a request --- */
+/* --- losses before a request --- */
 
-/* It was granted, and broken before the thread that waits for it came round to see it. */
+/* The lease was granted, and then broken before its own thread saw the grant. */
 static void a_waiter_that_lost_it_before_seeing_it_does_not_hold_it(void) {
     plock_lease *first;
     plock_acquire_options patience = RENEWED;
@@ -133,7 +133,8 @@ static void a_waiter_that_lost_it_before_seeing_it_does_not_hold_it(void) {
     atomic_store(&fake_to_extend, NULL);
     fake_native_pass(PLOCK_SECOND / 2);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-    CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease)); /* another token, another watch */
+    /* the new grant has another token and another watch */
+    CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     end();
 }
@@ -146,7 +147,7 @@ static void a_lost_lease_is_still_released(void) {
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
     fake_native_pass(TTL / 3);
     fake_await_notice(PLOCK_LOST, lease);
-    /* by its token, so it takes nothing from another */
+    /* the release names the token, so it cannot release another owner's lease */
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK(!plock_lease_lost(lease));
     atomic_store(&fake_to_extend, NULL);

@@ -1,5 +1,5 @@
-/* A watched lease in the hands of its program: extended while the worker thread renews it,
- * released, used again, inherited. */
+/* A watched lease whose program extends it during a renewal, releases it, uses it again, or
+ * inherits it in a child. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -19,7 +19,8 @@ static plock_status extend(plock_ns ttl) {
     return status ? status : fake_await_end(lease);
 }
 
-/* A renewal has left, and has not been answered: the second extension that the server got. */
+/* Begins a renewal that is not answered yet. It is the second extension that the server receives.
+ */
 static void begin_renewal(void) {
     fake_watch(lease, &RENEWED);
     atomic_store(&fake_to_extend, FAKE_SILENCE);
@@ -38,7 +39,7 @@ static void the_next_renewal_asks_for_the_new_time(void) {
     const plock_ns extended = plock_now();
     CHECK_STATUS(extend(6 * PLOCK_SECOND), PLOCK_OK);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(extended, 6 * PLOCK_SECOND));
-    /* the program may shorten it */
+    /* without "longer", so the program's extension may also shorten the lease */
     CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 1, command), 7, word), "");
     fake_native_pass(2 * PLOCK_SECOND - 1);
     renewals(2);
@@ -50,7 +51,8 @@ static void the_next_renewal_asks_for_the_new_time(void) {
     end();
 }
 
-/* The next renewal is due before it ends, not when it would have been. */
+/* The next renewal is due before the shortened lease ends, and not at the time that was planned
+ * before. */
 static void one_that_is_shortened_is_renewed_in_time(void) {
     begin();
     fake_watch(lease, &(plock_acquire_options){.ttl = 30 * PLOCK_SECOND, .renews = true});
@@ -66,8 +68,8 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
     end();
 }
 
-/* The server may have executed it, or may do so later, after renewals that it has answered.
- * Whenever it does, the lease lasts that long from then. */
+/* The server may have executed the shortening, or may execute it later, even after renewals that it
+ * has answered. From that moment on, the lease lasts only for the shorter time. */
 static void so_is_one_that_may_have_been_shortened(void) {
     enum { GIVEN_UP, UNANSWERED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -92,7 +94,7 @@ static void so_is_one_that_may_have_been_shortened(void) {
             CHECK(plock_lease_valid(lease));
             CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), shorter));
         }
-        CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_OK); /* this is certain */
+        CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_OK); /* the server has confirmed this time */
         CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), 60 * PLOCK_SECOND));
         end();
     }
@@ -125,8 +127,8 @@ static void one_that_is_only_watched_lasts_as_long_as_the_program_says(void) {
     end();
 }
 
-/* The server may execute them in any order. The program's extension counts, because the renewal
- * shortens nothing. */
+/* The server may execute the extension and the renewal in either order. The program's extension
+ * counts, because a renewal never shortens a lease. */
 static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
     begin();
     begin_renewal();
@@ -139,11 +141,12 @@ static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
     CHECK_INT(plock_lease_valid_until(lease), until);
     CHECK(plock_lease_valid(lease));
     pass(120 * PLOCK_SECOND, 10 * PLOCK_SECOND);
-    CHECK(plock_lease_valid(lease)); /* and the lease is still renewed */
+    CHECK(plock_lease_valid(lease)); /* the lease is still renewed */
     end();
 }
 
-/* If the server came to the renewal last, the key would stay for the longer time. */
+/* If the server executed the renewal last, the key would stay for the longer time. So the extension
+ * waits for the renewal. */
 static void an_extension_that_shortens_it_lets_a_renewal_go_ahead(void) {
     plock_interest interest;
     begin();
@@ -155,7 +158,7 @@ static void an_extension_that_shortens_it_lets_a_renewal_go_ahead(void) {
         fake_clock_pass(PLOCK_MILLISECOND);
     }
     renewals(2);
-    /* so far nothing has been asked for */
+    /* the extension has not been sent yet */
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(began, TTL));
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
@@ -174,7 +177,8 @@ static void but_one_that_is_given_up_meanwhile_has_not_been_asked_for(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
-    renewals(3); /* at once: its answer says nothing of what the program has asked for meanwhile */
+    /* renewed again at once, because the old answer does not cover the program's last request */
+    renewals(3);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
     end();
 }
@@ -186,11 +190,11 @@ static void so_they_do_while_both_are_under_way(void) {
     atomic_store(&fake_to_extend, FAKE_SILENCE);
     fake_clock_pass(10 * PLOCK_MILLISECOND);
     CHECK_STATUS(plock_lease_extend(lease, PLOCK_SECOND), PLOCK_OK);
-    fake_clock_pass(PLOCK_SECOND / 4); /* half of command_timeout is what a renewal gets */
+    fake_clock_pass(PLOCK_SECOND / 4); /* a renewal's time limit is half of command_timeout */
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     renewals(3);
     const plock_ns left = plock_now();
-    /* it may have been shortened by now */
+    /* the extension has been sent, so the lease may be shorter now */
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND));
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(left, PLOCK_SECOND));
@@ -200,7 +204,7 @@ static void so_they_do_while_both_are_under_way(void) {
     end();
 }
 
-/* Two that are under way at once could be carried out in either order. */
+/* If both were in flight, the server could execute them in either order. */
 static void nothing_is_renewed_while_the_program_extends_it(void) {
     plock_interest interest;
     begin();
@@ -210,12 +214,12 @@ static void nothing_is_renewed_while_the_program_extends_it(void) {
     CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     const plock_ns asked = plock_now();
-    fake_native_pass(200 * PLOCK_MILLISECOND); /* a renewal would be due */
+    fake_native_pass(200 * PLOCK_MILLISECOND); /* a renewal would be due now */
     fake_call("!", 0);
     renewals(2);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
-    renewals(3); /* the message has not been forgotten */
+    renewals(3); /* the break message has not been forgotten */
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(asked, TTL));
     fake_answer("EVALSHA extend", 2, FAKE_DONE);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
@@ -249,7 +253,7 @@ static void an_extension_that_fails_or_is_given_up_leaves_it_to_the_renewals(voi
     }
 }
 
-/* The caller has been told, so there is no notice. */
+/* The extension reports the loss to the caller, so there is no notice. */
 static void an_extension_that_finds_another_owner_ends_it(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -265,7 +269,7 @@ static void an_extension_that_finds_another_owner_ends_it(void) {
 
 /* --- used again --- */
 
-/* The word of the n-th acquire's record that says where its owner listens. */
+/* The word in the n-th acquire's record that names the owner's channel. */
 static const char *channel_of(unsigned nth, char word[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];
     return fake_word(fake_command("EVALSHA acquire", nth, command), 9, word);
@@ -287,7 +291,7 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
             else
                 fake_leave(lease);
         }
-        /* which has no watch */
+        /* this acquire has no watch */
         CHECK_STATUS(fake_hold(lease, &(plock_acquire_options){.ttl = TTL}), PLOCK_OK);
         CHECK_TEXT(channel_of(1, again), "-");
         CHECK_STATUS(fake_release(lease), PLOCK_OK);
@@ -300,7 +304,7 @@ static void a_lease_that_is_used_again_names_the_channel_of_its_own_time(void) {
     }
 }
 
-/* The messages about the first do not concern the second. */
+/* Messages about the first use do not concern the second one. */
 static void each_use_is_watched_by_itself(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -327,11 +331,12 @@ static void use_in_child(void *context) {
     if (threads) {
         plock_lease *own;
         CHECK_STATUS(plock_lease_new(&own, store, "own", 3), PLOCK_OK);
-        CHECK_STATUS(fake_hold(own, &RENEWED), PLOCK_OK); /* another coordinator, another thread */
+        /* the child has its own coordinator and its own worker thread */
+        CHECK_STATUS(fake_hold(own, &RENEWED), PLOCK_OK);
         fake_await("SUBSCRIBE", 2);
         fake_native_pass(TTL / 3);
         CHECK(fake_commands_like("EVALSHA extend 1 own ") >= 2);
-        fake_await("EVALSHA extend 1 k ", 1); /* the parent's */
+        fake_await("EVALSHA extend 1 k ", 1); /* only the parent's renewal */
         CHECK_STATUS(fake_release(own), PLOCK_OK);
         plock_lease_free(own);
     }
@@ -357,11 +362,11 @@ static void a_child_neither_renews_nor_ends_what_its_parent_holds(void) {
     bool threads = !TEST_TSAN;
     begin();
     fake_watch(lease, &RENEWED);
-    other = fake_lease(store); /* so that there are several in the list */
+    other = fake_lease(store); /* so that the list of watches has several entries */
     CHECK_STATUS(fake_hold(other, &WATCHED), PLOCK_OK);
     test_in_child(use_in_child, &threads);
     fake_native_pass(TTL / 3);
-    renewals(2); /* and the parent goes on, and receives its messages */
+    renewals(2); /* in the parent, renewals and messages continue */
     fake_call("!", 0);
     renewals(3);
     fake_call("!", 1);

@@ -8,25 +8,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Few in a run, for each release may cost a connection on which a renewal is under way, and there
- * are only so many peers; many runs. */
+/* Each run has few leases. A release may cost a connection on which a renewal is in flight, and the
+ * number of peers is limited. So there are many runs. */
 enum { THREADS = 4, ROUNDS = 5, LEASES = THREADS * ROUNDS, RUNS = 8 };
 
 static plock_store *store;
 static atomic_uint working, answered;
 
-/* The server's other answers: one of this many renewals and checks gets this. */
+/* One of every three renewals and checks gets this answer. */
 static const char *_Atomic now_and_then;
 static atomic_uint asked;
 
-/* As if the new holder's lease had been broken, too. */
+/* Publishes that this acquire's lease was broken. */
 static void call_broken(const char *acquire) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     (void)snprintf(message, sizeof message, "! %s k", fake_word(acquire, 4, value));
     (void)fake_publish_within(message);
 }
 
-/* Some are refused, unless they have queued. */
+/* Refuses some acquires, unless they ask for a place in the queue. */
 static const char *says(const char *command, unsigned nth) {
     enum { EVERY = 3, REFUSED = 4 };
     const bool acquires = !strncmp(command, "EVALSHA acquire", 15);
@@ -38,13 +38,13 @@ static const char *says(const char *command, unsigned nth) {
 }
 
 static void begin(const char *sometimes) {
-    fake_clock_stop(); /* this is in real time */
+    fake_clock_stop(); /* these tests use the real clock */
     atomic_store(&working, THREADS);
     atomic_store(&answered, 0);
     atomic_store(&asked, 0);
     atomic_store(&now_and_then, sometimes);
     plock_notice_want(PLOCK_RENEWED, false);
-    /* a slow machine is no loss */
+    /* long timeouts, so that a slow machine causes no loss */
     store = fake_store("redis://h?attempt_timeout=30&command_timeout=30&connect_timeout=30");
     fake_redis.says = says;
     fake_redis.descriptors = true;
@@ -57,7 +57,8 @@ static plock_status finish(plock_lease *lease) {
     return status;
 }
 
-/* Longer than any test takes: what makes the worker thread look is what the channel says. */
+/* The TTL is longer than any test. So only messages on the channel make the worker thread check a
+ * lease. */
 static plock_ns ttl_of(unsigned round) { return (100 + round % 2) * PLOCK_SECOND; }
 
 static void extend(plock_lease *lease, unsigned round) {
@@ -66,7 +67,7 @@ static void extend(plock_lease *lease, unsigned round) {
     CHECK(status == PLOCK_OK || (status == PLOCK_NOT_OWNER && atomic_load(&now_and_then)));
 }
 
-/* The states that a program may see. */
+/* Checks that the lease's state is one that a program may see. */
 static void look_at(plock_lease *lease) {
     const plock_ns until = plock_lease_valid_until(lease);
     CHECK(until > 0);
@@ -78,12 +79,12 @@ static plock_lease *let_go(plock_lease *lease, unsigned round) {
     switch (round % WAYS) {
     case LEAVE: fake_leave(lease); return lease;
     case FREE: plock_lease_free(lease); return fake_lease(store);
-    case FORGET_NEARLY: /* begins to extend it, and lets it go */
+    case FORGET_NEARLY: /* begins an extension, and cancels it */
         if (plock_lease_extend(lease, ttl_of(round)) == PLOCK_OK) plock_lease_cancel(lease);
         break;
     default: break;
     }
-    if (plock_lease_release(lease, PLOCK_KEEP_AT_LEAST)) return lease; /* it was lost */
+    if (plock_lease_release(lease, PLOCK_KEEP_AT_LEAST)) return lease; /* the lease was lost */
     (void)finish(lease);
     return lease;
 }
@@ -111,7 +112,7 @@ static void *come_and_go(void *argument) {
     return NULL;
 }
 
-/* Calls leases broken, and breaks the channel, as often as there is time for. */
+/* Publishes breaks and cuts the channel as often as possible. */
 static void disturb(unsigned cuts_max) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     unsigned cuts = 0;
@@ -142,7 +143,7 @@ static void run_once(const char *sometimes, unsigned lost_max, unsigned cuts) {
     disturb(cuts);
     for (unsigned i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK_INT(atomic_load(&answered), LEASES);
-    /* one that has just been found lost may be released before that is told */
+    /* a lost lease may be released before its loss is reported */
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
     const unsigned lost = losses();
     CHECK(lost <= lost_max);

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that is done after so many steps, or when its descriptor is readable, however often it is
- * stepped until then. */
+/* A job that ends after this many steps, or when its descriptor is readable, in whatever number of
+ * steps. */
 typedef struct counted_job {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that a pointer to the job points to this struct, too */
     int steps_left, fd;
 } counted_job;
 
@@ -28,7 +28,7 @@ static bool readable(int fd) {
 static atomic_int stepped, destroyed;
 static atomic_bool in_step;
 static pthread_t stepped_by;
-static char stepped_in[16]; /* the name of that thread */
+static char stepped_in[16]; /* the name of the thread that stepped it */
 
 static plock_status step(plock_job *job, plock_interest *interest) {
     counted_job *counted = (counted_job *)(void *)job;
@@ -100,13 +100,13 @@ static void the_thread_has_a_name(void) {
 #endif
 
 static void many_jobs_go_on_side_by_side(void) {
-    enum { JOBS = 300 }; /* more than are stepped at a time */
+    enum { JOBS = 300 }; /* more than the worker thread steps at a time */
     int ends[2];
     begin();
     CHECK(pipe(ends) == 0);
     for (int i = 0; i < JOBS; i++) plock__worker_submit(waits_for(ends[0]));
     for (unsigned rounds = 0; atomic_load(&stepped) < 2 && test_patient(&rounds);) continue;
-    /* they wait for the pipe, and none of them for another */
+    /* all jobs wait for the pipe, and none for another job */
     CHECK_INT(atomic_load(&destroyed), 0);
     CHECK(write(ends[1], "x", 1) == 1);
     check_destroyed(JOBS);
@@ -115,19 +115,18 @@ static void many_jobs_go_on_side_by_side(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
-/* Leases are watched for as long as they are held, so there may be any number of jobs that do
- * nothing but wait. */
+/* A lease is watched as long as it is held. So there may be any number of jobs that only wait. */
 static void waiters_keep_no_other_from_its_turn(void) {
     enum { JOBS = 300 };
     int ends[2], own[2];
     begin();
     CHECK(pipe(ends) == 0 && pipe(own) == 0);
     for (int i = 0; i < JOBS; i++) plock__worker_submit(waits_for(ends[0]));
-    plock__worker_submit(steps(5)); /* has times of its own */
+    plock__worker_submit(steps(5)); /* this job waits only for deadlines */
     check_destroyed(1);
-    plock__worker_submit(waits_for(own[0])); /* and this one a descriptor */
+    plock__worker_submit(waits_for(own[0])); /* this job waits for its own descriptor */
     plock__worker_submit(steps(2));
-    check_destroyed(2); /* so the one before it has been stepped, too */
+    check_destroyed(2); /* by then, the job before it has been stepped, too */
     CHECK(write(own[1], "x", 1) == 1);
     check_destroyed(3);
     CHECK(write(ends[1], "x", 1) == 1);
@@ -136,7 +135,7 @@ static void waiters_keep_no_other_from_its_turn(void) {
     for (int i = 0; i < 2; i++) CHECK(close(ends[i]) == 0 && close(own[i]) == 0);
 }
 
-/* --- the cost of many --- */
+/* --- the cost of many jobs --- */
 
 enum { MANY = 2000, BITS = 11 };
 
@@ -161,8 +160,8 @@ static void submit_resting(void) {
     for (unsigned rounds = 0; atomic_load(&rested) < MANY && test_patient(&rounds);) continue;
 }
 
-/* Leases are watched for as long as they are held. What goes on beside them must not cost more the
- * more of them there are. The work is counted, not timed. */
+/* A lease is watched as long as it is held. The cost of other jobs must not grow with the number of
+ * resting jobs. The work is counted, not timed. */
 static void jobs_that_rest_cost_nothing(void) {
     enum { TIMES = 100 };
     begin();
@@ -181,7 +180,8 @@ static void jobs_that_rest_cost_nothing(void) {
     end();
 }
 
-/* So does one of them that is wanted at once, and one whose descriptor is ready. */
+/* It also costs nothing to find one resting job that is scheduled, or a job whose descriptor is
+ * ready. */
 static void one_of_them_is_found_without_the_others(void) {
     int ends[2];
     begin();
@@ -219,8 +219,8 @@ static plock_status note_order(plock_job *job, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-/* Of the jobs whose descriptors are ready at once, the one that has waited for longer comes first,
- * also after others have ended. */
+/* Of the jobs with ready descriptors, the job that has waited longest comes first, even after other
+ * jobs have ended. */
 static void ready_ones_come_in_the_order_in_which_they_began_to_wait(void) {
     int first[2], all[2];
     begin();
@@ -244,7 +244,8 @@ static void ready_ones_come_in_the_order_in_which_they_began_to_wait(void) {
 
 static plock_status rest_again(plock_job *job, plock_interest *interest) {
     plock__enter();
-    plock__worker_schedule(job); /* during its own step, as another thread may do */
+    /* schedules the job during its own step, as another thread may do */
+    plock__worker_schedule(job);
     plock__leave();
     return step(job, interest);
 }
@@ -273,7 +274,7 @@ static void a_new_job_is_begun_while_others_wait(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
-/* The thread ends with its last job; the next one starts another. */
+/* The thread ends with its last job. The next job starts another thread. */
 static void it_comes_back_after_it_has_ended(void) {
     begin();
     for (int i = 1; i <= 20; i++) {
@@ -286,12 +287,12 @@ static void it_comes_back_after_it_has_ended(void) {
 static void no_thread_means_that_the_job_is_dropped_at_once(void) {
     begin();
     plock__forget_wakers();
-    (void)plock__fail_allocation(1); /* the waker */
+    (void)plock__fail_allocation(1); /* there is no memory for the waker */
     plock__worker_submit(steps(5));
     (void)plock__fail_allocation(0);
     CHECK_INT(atomic_load(&destroyed), 1);
     CHECK_INT(atomic_load(&stepped), 0);
-    plock__worker_submit(steps(5)); /* and the next one is carried out */
+    plock__worker_submit(steps(5)); /* the next job is done */
     check_destroyed(2);
     CHECK_INT(atomic_load(&stepped), 5);
     end();
@@ -308,7 +309,8 @@ static void draining_waits_for_what_is_under_way(void) {
     end();
 }
 
-/* Nothing is ended: the thread, and what its time was too short for, go on. */
+/* plock_settle ends nothing: the thread continues, and so does a job that did not finish in time.
+ */
 static void awaiting_ends_nothing(void) {
     int ends[2];
     begin();
@@ -326,7 +328,7 @@ static void awaiting_ends_nothing(void) {
 }
 
 static void draining_ends_at_its_deadline_and_drops_the_rest(void) {
-    /* a loaded machine may be slow, but not this slow */
+    /* enough even for a loaded machine */
     static const plock_ns GRACE = 5 * PLOCK_SECOND;
     int ends[2];
     begin();
@@ -340,7 +342,7 @@ static void draining_ends_at_its_deadline_and_drops_the_rest(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
-/* Afterwards the process may end: no thread of ours is left that would carry something out. */
+/* After the drain, the process may end. No engine thread is left that could do the work. */
 static void draining_drops_even_what_has_not_been_begun(void) {
     enum { TIMES = 50 };
     int ends[2];
@@ -361,7 +363,7 @@ static void leave_another(plock_job *job) {
     plock__worker_submit(steps(5));
 }
 
-/* No other thread carries out what the jobs leave that are ended so. */
+/* A dropped job may submit another job, which is dropped as well. No thread is left to do it. */
 static void draining_drops_what_the_dropped_ones_leave(void) {
     int ends[2];
     begin();
@@ -405,8 +407,8 @@ static void *submit_many(void *argument) {
     return NULL;
 }
 
-/* At the end of a process other threads may still let go of leases. With time enough none of their
- * releases is dropped. */
+/* At the end of a process, other threads may still release leases. If there is enough time, none of
+ * these releases is dropped. */
 static void draining_while_others_submit_loses_nothing(void) {
     pthread_t threads[SUBMITTERS];
     begin();
@@ -426,7 +428,7 @@ static void look_in_child(void *context) {
     (void)context;
     const int before = atomic_load(&stepped);
     plock__worker_submit(steps(3));
-    /* the parent's job has been given up, without a step; the child's own is done */
+    /* the parent's job was dropped without a step, and the child's own job is done */
     check_destroyed(2);
     CHECK_INT(atomic_load(&stepped), before + 3);
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
@@ -443,7 +445,7 @@ static void the_parents_jobs_are_not_the_childs(void) {
     test_in_child(look_in_child, NULL);
     CHECK_INT(atomic_load(&destroyed), 0);
     CHECK(write(ends[1], "x", 1) == 1);
-    check_destroyed(1); /* the parent's goes on */
+    check_destroyed(1); /* the parent's job continues */
     end();
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
@@ -480,7 +482,8 @@ static void check_whole(void *context) {
     CHECK(!atomic_load(&in_step));
 }
 
-/* Half a step would leave a connection that is freed but not forgotten to the child. */
+/* In the middle of a step, a connection may be freed but still listed. A child must not inherit
+ * this state. */
 static void a_fork_never_comes_in_the_middle_of_a_step(void) {
     enum { FORKS = 60 };
     begin();

@@ -26,7 +26,7 @@ static void give_back(void *memory, const char *file, int line) {
 void thread_state_watch(void) {
     CHECK(CRYPTO_set_mem_functions(allocate, reallocate, give_back) == 1);
     CHECK_INT(OPENSSL_init_crypto(0, NULL), 1);
-    (void)thread_state_drop(); /* of the beginning */
+    (void)thread_state_drop(); /* frees the state of the initialization */
 }
 
 bool thread_state_drop(void) {

@@ -1,13 +1,14 @@
-/* What OpenSSL keeps for the thread that called it: its errors, its random generator. */
+/* The state that OpenSSL keeps for each thread: its error queue and its random generator. */
 #ifndef THREAD_STATE_H
 #define THREAD_STATE_H
 
 #include <stdbool.h>
 
-/* Before OpenSSL is first used. */
+/* Call this before OpenSSL is first used. */
 void thread_state_watch(void);
 
-/* Drops this thread's; was there any? Known only where it is watched. */
+/* Frees this thread's state. Returns whether there was any, which is known only after
+ * thread_state_watch. */
 bool thread_state_drop(void);
 
 #endif

@@ -33,8 +33,7 @@ void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca,
     CHECK_STATUS(tls_pair_renew(pair), PLOCK_OK);
 }
 
-/* Waits for the client's descriptor, stepping the server meanwhile; for a hundred rounds of a
- * moment at most where it is the server that has to go on. */
+/* Steps the server, and waits for the client's descriptor for a millisecond at most. */
 static void wait_stepping(tls_pair *pair) {
     struct pollfd polled = {.fd = pair->interest.fd, .events = pair->interest.events};
     tls_server_step(&pair->server);
@@ -42,7 +41,7 @@ static void wait_stepping(tls_pair *pair) {
 }
 
 static plock_status connect_step(tls_pair *pair, plock_ns deadline) {
-    (void)thread_state_drop(); /* the server's */
+    (void)thread_state_drop(); /* drops the state of the server, which runs on this thread, too */
     const plock_status status =
         pair->transport->does->connect(pair->transport, deadline, &pair->interest, &pair->error);
     CHECK(!thread_state_drop());
@@ -64,7 +63,7 @@ plock_status tls_pair_connect(tls_pair *pair) {
     for (unsigned rounds = 0;
          !status && !pair->server.handshaken && !pair->server.failed && test_patient(&rounds);)
         tls_server_step(&pair->server);
-    /* the host program has an OpenSSL, too, and would take it for its own failure */
+    /* the host program also uses OpenSSL, and would take this error for its own */
     CHECK(ERR_peek_error() == 0);
     return status;
 }

@@ -1,4 +1,4 @@
-/* plock's TLS transport and a server for it. The test steps them in turn. */
+/* plock's TLS transport, and a server for it. The test steps them in turn. */
 #ifndef TLS_PAIR_H
 #define TLS_PAIR_H
 
@@ -14,16 +14,16 @@ typedef struct tls_pair {
     plock_error error;
 } tls_pair;
 
-/* Starts the server and prepares a transport to it; host "127.0.0.1" or a name that resolves to
- * that; options: of the URL's query. The server's context may still be changed before
- * tls_pair_connect. */
+/* Starts the server, and prepares a transport to it. host is "127.0.0.1" or a name for it. options
+ * are appended to the URL's query. A test may change the server's context before tls_pair_connect.
+ */
 void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca, const char *host,
                     const char *options);
 
-/* Makes another transport, for another connection to the same server. */
+/* Makes another transport, for a second connection to the same server. */
 plock_status tls_pair_renew(tls_pair *pair);
 
-/* Until the handshake has succeeded or failed on the client's side. */
+/* Connects, until the handshake has succeeded or failed on the client's side. */
 plock_status tls_pair_connect(tls_pair *pair);
 
 plock_status tls_pair_read(tls_pair *pair, char *bytes, size_t size, size_t *got);

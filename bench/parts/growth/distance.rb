@@ -7,7 +7,7 @@ require_relative "section"
 
 module Bench
   class Growth < Part
-    # How many round trips does a lock take on a server that is far away?
+    # How many round trips does a lock need if its server is far away?
     class Distance < Section
       TITLE = "Distance of the server"
       STEP = "round trip ms"
@@ -18,7 +18,8 @@ module Bench
       PAIRS = 1.0       # seconds
       WARM_UP = 0.2     # seconds
       HANDOFFS = 10
-      HOLD = 0.15..0.4 # seconds, and two round trips, so that the waiter waits before the release
+      # seconds in addition to two round trips, so that the waiter waits before the release
+      HOLD = 0.15..0.4
       SEED = 1
 
       FIGURES = {
@@ -29,10 +30,10 @@ module Bench
         handoff_trips: Figure.new(title: "hand-off, round trips", digits: 2, least: 1)
       }.freeze
 
-      # Round trips must not become more with their length.
+      # The number of round trips must not grow with their duration.
       def self.bound(_from, _to) = SLACK
 
-      # The target at the longest distance, where everything else takes no time in comparison.
+      # The target at the longest distance, at which all other costs are negligible.
       TRIPS = 2.1
 
       private

@@ -4,7 +4,7 @@ require_relative "section"
 
 module Bench
   class Growth < Part
-    # Does a lock cost more the more other keys are held?
+    # Does a lock cost more if more other keys are held?
     class Keys < Section
       TITLE = "Keys held at once"
       STEP = "keys"
@@ -25,7 +25,7 @@ module Bench
       }.freeze
 
       MIB = 1024.0 * 1024
-      FEW = 1_000 # fewer keys than that take less memory than the rest of the process now and then
+      FEW = 1_000 # below this number, the keys use less memory than other changes in the process
 
       private
 
@@ -58,7 +58,7 @@ module Bench
 
       def per_key(bytes, keys) = keys < FEW ? nil : bytes.fdiv(keys)
 
-      # Bytes: of the server, or of the local store's file.
+      # Returns the bytes that the server uses, or the size of the local store's file.
       def memory(contestant)
         return @server.memory if contestant.name == "growth-redis"
 

@@ -11,8 +11,8 @@ module Bench
       STEP = "leases"
       STEPS = [1, 100, 1_000, 10_000].freeze
 
-      CPU = 4.0    # seconds; each lease is renewed once
-      EVENTS = 7.0 # seconds; each lease is renewed twice
+      CPU = 4.0    # seconds in which each lease is renewed once
+      EVENTS = 7.0 # seconds in which each lease is renewed twice
 
       FIGURES = {
         cpu_percent: Figure.new(title: "CPU %", digits: 2, plot: "renewals"),
@@ -36,7 +36,7 @@ module Bench
         end
       end
 
-      # late: sorted nanoseconds.
+      # late: the sorted nanoseconds by which renewals were late.
       def step(leases, cpu, late)
         raise Failed, "no lease was renewed" if late.empty?
 

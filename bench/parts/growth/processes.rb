@@ -5,7 +5,7 @@ require_relative "section"
 
 module Bench
   class Growth < Part
-    # Does a section take longer the more processes want the same key?
+    # Does a section take longer if more processes want the same key?
     class Processes < Section
       TITLE = "Processes on one key"
       STEP = "processes"

@@ -5,20 +5,22 @@ require_relative "../../support/part"
 
 module Bench
   class Growth < Part
-    # A figure of each step. title: the heading, with the unit. digits: after the point. least: the
-    # figure counts as this much when it is compared, because less than it is noise. nil: it is not
-    # compared, since it grows by its nature, or is a share. plot: the file, if it has a picture.
+    # A figure of each step.
+    # title: its heading, with the unit. digits: the number of digits after the point.
+    # least: a smaller value counts as this much in comparisons, because the difference is noise.
+    # nil: the figure is not compared, because it must grow, or because it is a share.
+    # plot: the name of its picture's file, or nil.
     Figure = Struct.new(:title, :digits, :least, :plot, keyword_init: true) do
       def text(value) = value.nil? ? "–" : Growth.number(value, digits)
     end
 
-    # One contestant at one step. figures: name => value. previous: the row of the step
-    # before it, or nil.
+    # The figures of one contestant at one step. figures: name => value. previous: the row of the
+    # previous step, or nil.
     Row = Struct.new(:contestant, :n, :figures, :previous) do
       def label = contestant.label
       def to_h = { contestant: contestant.name, n: n, **figures }
 
-      # How many times as much as in the other row.
+      # Returns this row's figure as a multiple of the other row's.
       def times(name, other, least)
         mine, theirs = [self, other].map { |row| row.figures[name] }
         [mine, least].max.fdiv([theirs, least].max) if mine && theirs
@@ -30,18 +32,19 @@ module Bench
       [whole.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ","), rest].compact.join(".")
     end
 
-    # One table: one thing that grows from step to step. A subclass has a TITLE, a STEP (what is
-    # counted, with its unit), STEPS and FIGURES (name => Figure).
+    # One table, about one number that grows from step to step. A subclass has a TITLE, a STEP
+    # (the name of that number, with its unit), STEPS and FIGURES (name => Figure).
     class Section < Part
       NAME = "growth"
       FAMILY = :growth
       MARK = "▲"
-      HUGE_STEPS = [].freeze # beyond STEPS, with --huge
+      HUGE_STEPS = [].freeze # further steps with --huge
 
-      # A figure may grow by this factor more than log n does, from one step to the next and from
-      # the first to the last. Other load on a machine easily makes 1.5 out of 1. In a decade, a
-      # figure that grows with n grows ten times, and with the square root of n 3.2 times. From 100
-      # on, log n grows 1.5 times or less, so this factor finds both.
+      # From one step to the next, and from the first to the last, a figure may grow by this
+      # factor more than log n does. Other load on a machine easily multiplies a figure by 1.5. In
+      # a decade, a figure that is proportional to n grows by 10, and one that is proportional to
+      # the square root of n by 3.2. From 100 on, log n grows by 1.5 or less, so this factor finds
+      # both.
       SLACK = 2.0
 
       def self.bound(from, to) = SLACK * Math.log2(1 + to) / Math.log2(1 + from)
@@ -57,8 +60,8 @@ module Bench
       def figures = self.class::FIGURES
       def steps = self.class::STEPS + (@options.huge ? self.class::HUGE_STEPS : [])
 
-      # Yields each step, and makes a row of the figures that the block returns. A step that fails
-      # is the last one.
+      # Yields each step, and makes a row from the figures that the block returns. After a step
+      # that fails, there are no further steps.
       def rows(contestant)
         rows = []
         steps.each { |n| rows << Row.new(contestant, n, yield(n), rows.last) }
@@ -69,7 +72,7 @@ module Bench
         rows
       end
 
-      # Processes of the contestant.
+      # Starts this many processes of the contestant, and yields them.
       def growers(contestant, placement, count)
         Grower.start(contestant, @server.address, placement, count) do |growers|
           growers.each { |grower| @versions.merge!(grower.versions) }

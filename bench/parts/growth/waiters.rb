@@ -4,15 +4,16 @@ require_relative "section"
 
 module Bench
   class Growth < Part
-    # Does a waiter cost more the more others wait for its key?
+    # Does a waiter cost more if more others wait for its key?
     class Waiters < Section
       TITLE = "Waiters for one key"
       STEP = "waiters"
       STEPS = [1, 10, 100, 1_000].freeze
       HUGE_STEPS = [10_000].freeze
 
-      PROCESSES = 4 # at most; each has its share of the waiters as threads
-      ROUNDS = { 1 => 20, 10 => 5 }.freeze # of a step with few waiters; the others have one
+      PROCESSES = 4 # the most processes; each has its share of the waiters as threads
+      # rounds of a step with few waiters; a step with more waiters has one
+      ROUNDS = { 1 => 20, 10 => 5 }.freeze
       VISITS = 10
       IDLE = 1.0 # seconds in which all waiters wait
 
@@ -38,7 +39,8 @@ module Bench
         end
       end
 
-      # Microseconds for each waiter. idles: whether to measure also what waiting costs.
+      # Returns the microseconds for each waiter. idles: whether to measure the cost of waiting,
+      # too.
       def round(count, holder, waiting, idles)
         key = fresh_key
         shares = shares(count, waiting)
@@ -56,7 +58,7 @@ module Bench
         }
       end
 
-      # Of the process with the most waiters.
+      # Measures the process with the most waiters.
       def idle((grower, share), idles)
         return {} unless idles
 

@@ -7,7 +7,8 @@ require "securerandom"
 require_relative "worker"
 
 module Demo
-  # Lets the workers contend for a while, kills one of them while it is inside, and keeps count.
+  # Lets the workers contend for a while, kills one of them while it is inside, and records the
+  # sections.
   class Contest
     WORKERS = 8
     DURATION_S = 3.0
@@ -21,7 +22,7 @@ module Demo
     Section = Struct.new(:worker, :overlapped, :waited_ns, :entered_ns, keyword_init: true)
     Result = Struct.new(:sections, :pids, :killed, :killed_ns, :failed, keyword_init: true)
 
-    # The lock is a callable that takes the section as its block; unless given, Parse::Lock.
+    # The lock is a callable that receives the section as its block. The default is Parse::Lock.
     def initialize(store, lock: nil, duration: DURATION_S, output: $stdout)
       @store = store
       @key = "demo-#{SecureRandom.hex}"
@@ -61,8 +62,8 @@ module Demo
       watch
     end
 
-    # An unknown worker would go on by itself, and take the lock after everything has been cleared
-    # away.
+    # Delays signals while workers start. A worker that the demo does not know yet would continue
+    # by itself, and take the lock after the demo has cleaned up.
     def uninterrupted
       heard = nil
       before = Worker::ENDINGS.to_h { |signal| [signal, trap(signal) { heard = signal }] }
@@ -86,7 +87,7 @@ module Demo
       bar.finish
     end
 
-    # The last process inside: it will be there again.
+    # Chooses the last process that was inside. It stays inside at its next entry.
     def choose_victim
       @victim = @workers.find { |worker| worker.number == @sections.last&.worker } || @workers.first
       @victim.stay

@@ -7,7 +7,7 @@ require "uri"
 
 module Demo
   # The server of PLOCK_URL. The demo deletes the keys that it made there, which would otherwise
-  # stay until they expire, and touches no others.
+  # stay until they expire. It touches no other keys.
   class GivenServer
     PATIENCE_S = 5
     LOOK_AGAIN_S = 0.01
@@ -18,13 +18,13 @@ module Demo
     def initialize(url)
       @url = url
       store = Plock::Store.open(url)
-      @name = store.url # without the password
+      @name = store.url # the URL without the password
       store.close
       client.call("PING")
     end
 
-    # The last bytes of ended processes may reach the server later, so the keys are deleted after it
-    # has closed their connections.
+    # The last bytes of ended processes may reach the server late. So the keys are deleted after
+    # the server has closed those processes' connections.
     def close(keys, pids)
       await_end_of(pids.map { |pid| "name=plock-#{pid}" })
       client.call("DEL", *keys)
@@ -39,14 +39,15 @@ module Demo
         sleep LOOK_AGAIN_S
       end
     rescue RedisClient::PermissionError
-      nil # the user of that URL may not look; most likely the keys are gone
+      nil # the URL's user may not list connections; most likely the keys are gone
     end
 
     def client
       @client ||= RedisClient.config(url: @url, **credentials, ssl_params: ssl_params).new_client
     end
 
-    # Percent-decoded as plock does it: a plus sign is one.
+    # The user and the password, percent-decoded as plock decodes them: a plus sign stays a plus
+    # sign.
     def credentials
       { username: URI(@url).user, password: URI(@url).password }
         .reject { |_, text| text.nil? || text.empty? }

@@ -5,8 +5,8 @@ require "plock"
 require "tmpdir"
 
 module Demo
-  # A file that the processes of this host share: that of PLOCK_URL, or one in a temporary folder,
-  # which #close removes.
+  # A file that the processes of this host share: the file of PLOCK_URL, or one in a temporary
+  # folder, which #close removes.
   class HostStore
     attr_reader :url, :name
 
@@ -21,7 +21,7 @@ module Demo
       raise
     end
 
-    # Keys need no deletion: they end with their holders.
+    # Keys need no deletion, because they end with their holders.
     def close(*)
       FileUtils.remove_entry(@folder) if @folder && File.exist?(@folder)
     end

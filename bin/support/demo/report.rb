@@ -3,7 +3,7 @@
 require "terminal-table"
 
 module Demo
-  # The results of the contest, as tables.
+  # The results of the contest as tables.
   class Report
     NS_PER_MS = 1_000_000.0
 
@@ -14,7 +14,7 @@ module Demo
 
     def to_s = [per_process, in_all].join("\n")
 
-    # True if no sections overlapped, and the other workers went on after the kill.
+    # True if no sections overlapped, no worker failed, and the workers continued after the kill.
     def sound? = overlaps.zero? && !recovery_ms.nil? && @result.failed.empty?
 
     private

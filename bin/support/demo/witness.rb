@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Demo
-  # Checks that no other process is in the critical section, without asking the store. It uses a
-  # lock on a file: the kernel gives it to one process at a time, and takes it from a dead process
-  # at once.
+  # Checks without the store that no other process is in the critical section. It locks a file.
+  # The kernel gives that lock to one process at a time, and releases a dead process's lock at
+  # once.
   class Witness
     def initialize(path)
       @file = File.open(path, File::RDWR | File::CREAT)

@@ -4,10 +4,10 @@ require "timeout"
 require_relative "witness"
 
 module Demo
-  # A process that enters the critical section again and again, and reports each time on a pipe,
-  # from inside.
+  # A process that enters the critical section again and again. Each time it is inside, it writes
+  # a record to a pipe.
   class Worker
-    # number, flags, nanoseconds waited, instant of entry (CLOCK_MONOTONIC is the same clock in all
+    # number, flags, nanoseconds waited, time of entry (CLOCK_MONOTONIC is the same clock in all
     # processes)
     RECORD = "CCQ>Q>"
     RECORD_BYTES = 18
@@ -17,7 +17,7 @@ module Demo
     STAY = "s"
     STOP = "e"
 
-    # The length of a section; short, because the contest is about the lock.
+    # The duration of a section. It is short, because the contest is about the lock.
     WORK_S = 0.002
 
     GRACE_S = 2
@@ -32,7 +32,7 @@ module Demo
       orders, @orders = IO.pipe
       @pid = fork do
         ENDINGS.each { |signal| trap(signal, "DEFAULT") }
-        # a terminal sends it to every process; the demo itself tells the workers to stop
+        # a terminal sends it to every process, but the demo itself tells the workers to stop
         trap(:INT, "IGNORE")
         @orders.close
         work(orders, Witness.new(witness_path), events)
@@ -41,14 +41,15 @@ module Demo
       orders.close
     end
 
-    # From its next entry on it stays inside.
+    # The worker stays inside from its next entry on.
     def stay = @orders.write(STAY)
 
-    # Its next section is its last one, as if the demo were gone and this pipe closed.
+    # The worker's next section is its last one. It also ends so when the demo is gone and this
+    # pipe is closed.
     def stop
       @orders.write(STOP)
     rescue Errno::EPIPE
-      nil # it has ended
+      nil # the worker has ended
     end
 
     def kill
@@ -56,9 +57,9 @@ module Demo
       wait
     end
 
-    # It releases and takes back all that it asked for, so that no request of it reaches the server
-    # after its end. A worker that takes too long is killed. It also gets the order to stop: it may
-    # have been too young for the signal.
+    # Makes the worker stop. On the signal, it releases the lock and takes back its requests, so
+    # that none of them reaches the server after its end. It also gets the order to stop, because
+    # a new worker may not handle the signal yet. A worker that takes too long is killed.
     def interrupt
       return if @status
 
