@@ -15,14 +15,16 @@ module Parse
     autoload :LockBackend, ::File.expand_path("lock_backend", __dir__)
   end
 
-  # A lock that processes on any number of machines share through one Redis, held while a block
-  # runs.
+  # A lock that is held while a block runs. Processes on any number of machines share it through
+  # one Redis.
   #
-  # The lock has a time limit: if the holder dies, it frees itself after `ttl:`. So a block that
-  # runs longer than its `ttl:` may overlap with the next one; a warning says so when the block
-  # ends. Choose a `ttl:` well above the longest run, and make the block harmless if it runs twice.
+  # The lock has a time limit: if the holder dies, the lock frees itself after `ttl:`. So a block
+  # that runs longer than its `ttl:` may overlap with the next holder's block; a warning says so
+  # when the block ends. Choose a `ttl:` well above the longest run, and make the block harmless
+  # if it runs twice.
   #
-  # Each call looks up the store: `Parse.synchronize_create_store`, else `Parse.cache`. It may be:
+  # Each call looks up the store: `Parse.synchronize_create_store`, else `Parse.cache`. The store
+  # may be:
   #
   # * a {Plock::Store} or a URL;
   # * a client of `redis` or `redis-client`, or a pool of them;
@@ -30,11 +32,11 @@ module Parse
   # * any object with `lock_acquire` and `lock_release`;
   # * any object with `key?`, `create`, `[]` and `delete`.
   #
-  # Without any of these, or with a store that only this process sees, the lock is degraded. It then
-  # excludes within this process only, and `on_degraded:` chooses a warning or an error. An invalid
-  # store raises {Plock::ConfigurationError} or {Plock::UnsupportedError}.
+  # If there is no store, or only this process sees the store, the lock is degraded. It then
+  # excludes only callers in this process, and `on_degraded:` chooses a warning or an error. An
+  # invalid store raises {Plock::ConfigurationError} or {Plock::UnsupportedError}.
   #
-  # Only the main Ractor can use it.
+  # Only the main Ractor can use the lock.
   #
   # @example
   #   Parse::Lock.acquire("import:#{batch_id}", ttl: 10) { run_import(batch_id) }
@@ -45,7 +47,7 @@ module Parse
   #     # another process does it
   #   end
   module Lock
-    # Precedes the digest of a key in the store.
+    # The prefix of a key's digest in the store.
     KEY_PREFIX = "parse-stack:lock:v1:"
 
     # Seconds until a lock frees itself, if {acquire} has no `ttl:`.
@@ -63,7 +65,7 @@ module Parse
     # The least number of bytes of a `secret:`.
     SECRET_MIN_BYTES = 16
 
-    # The name in warnings.
+    # The caller's name in warnings.
     SOURCE = "Parse::Lock"
 
     private_constant :SOURCE
@@ -73,23 +75,24 @@ module Parse
       # `break`, `next`, `throw`, exception, Thread#kill, Timeout. The block never runs without the
       # lock.
       #
-      # A failure of the store causes a warning on the standard error stream. An attempt that fails
-      # counts as not acquired. If a release fails, the method still returns the block's value.
+      # A failure of the store causes a warning on the standard error stream. A failed attempt
+      # does not acquire the lock. If a release fails, the method still returns the block's value.
       #
-      # @param key [String] names what is locked: 1 to 1024 bytes of any kind. The store sees only a
-      #   digest of it.
+      # @param key [String] names the thing to lock: 1 to 1024 bytes of any kind. The store sees
+      #   only a digest of the key.
       # @param ttl [Integer, #to_int, String] seconds until the lock frees itself, clamped to 1..30
       # @param wait [Float, #to_f, String] seconds to wait, clamped to 0.0..30; 0 makes exactly one
       #   attempt
-      # @param on_degraded [Symbol] with a process-local store: `:warn` at every call,
-      #   `:warn_throttled` at most once in 60 s, `:proceed` silently, or `:raise`
-      # @param secret [Symbol, String, nil] the secret that hashes the key: `:auto`, the configured
-      #   secret; a String of at least 16 bytes; nil, none. Processes exclude one another only if
-      #   they use the same secret.
+      # @param on_degraded [Symbol] the action if the store is process-local: `:warn` warns at
+      #   every call, `:warn_throttled` warns at most once in 60 s, `:proceed` is silent, and
+      #   `:raise` raises an error
+      # @param secret [Symbol, String, nil] the secret that hashes the key: `:auto` for the
+      #   configured secret, a String of at least 16 bytes, or nil for no secret. Processes
+      #   exclude one another only if they use the same secret.
       # @yieldparam token [String] the owner token of this hold, a UUID
       # @return [Object] the block's value
       # @raise [ArgumentError, TypeError, FloatDomainError] an invalid argument
-      # @raise [TimeoutError] not acquired within `wait:`
+      # @raise [TimeoutError] the lock was not acquired within `wait:`
       # @raise [UnavailableError] the store is process-local, with `on_degraded: :raise`
       # @raise [Plock::ConfigurationError, Plock::UnsupportedError] an invalid store, or one that
       #   plock cannot use
@@ -123,7 +126,7 @@ module Parse
         end
       end
 
-      # Forgets what {LockBackend.reset!} forgets, for the end of a test.
+      # Does the same as {LockBackend.reset!}, for the end of a test.
       #
       # @return [nil]
       def reset!
@@ -133,8 +136,8 @@ module Parse
 
       private
 
-      # A pool that lends no client now may do so before the wait is over, so this counts as a
-      # failed attempt.
+      # A pool that has no client to lend may have one before the wait is over. So this method
+      # does not raise, and the attempt counts as failed.
       def reachable(source)
         StoreResolver.resolve(source)
       rescue ::Plock::UnavailableError

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# An application may declare autoloads, and two threads may load the two constants at once. So each
-# file loads the other only through its constant. This file does so first, and lock.rb never waits
-# for this one.
+# An application may autoload both constants, and two threads may then load them at once. So that
+# they do not deadlock, each file loads the other only through its constant. This file first loads
+# lock.rb, and lock.rb never waits for this file.
 module Parse
   autoload :Lock, ::File.expand_path("lock", __dir__) unless const_defined?(:Lock, false)
   Lock
@@ -12,8 +12,8 @@ module Parse
   # The parts of {Parse::Lock}, under the names that applications and the find-or-create lock of
   # Parse Stack use. The files of `parse/lock/` do the work.
   #
-  # The caller must release a lock that it makes from these parts. Prefer {Parse::Lock.acquire},
-  # which waits without polling and always releases.
+  # The caller must release a lock that it acquires with these methods. Prefer
+  # {Parse::Lock.acquire}, which waits without polling and always releases.
   #
   # @example
   #   store = Parse::LockBackend.lock_store
@@ -29,7 +29,8 @@ module Parse
     class << self
       # Looks up the store: `Parse.synchronize_create_store` if set, else `Parse.cache` if defined.
       #
-      # @return [Object, nil] nil also if one of them raises Parse::Error::ConnectionError
+      # @return [Object, nil] nil if neither is set, or if one of them raises
+      #   Parse::Error::ConnectionError
       def lock_store
         ::Parse.synchronize_create_store || (::Parse.cache if ::Parse.respond_to?(:cache))
       rescue *connection_errors
@@ -37,22 +38,24 @@ module Parse
       end
 
       # @param store [Object, nil]
-      # @return [Boolean] whether only this process sees the store, or there is none
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] a store of Redis that plock
-      #   cannot use, which is an error and not degraded
+      # @return [Boolean] true if only this process sees the store, or if there is no store
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] plock cannot use this store of
+      #   Redis. This is an error, and does not count as degraded.
       def degraded_store?(store)
         Lock::StoreResolver.resolve(store).nil?
       rescue ::Plock::UnavailableError
-        false # a pool without a client to lend at the moment is still a shared store
+        false # a pool that has no client to lend at the moment is still a shared store
       end
 
       # Warns or raises, as the caller chooses, because the store is degraded.
       #
       # @param mode [Symbol] `:warn`, `:warn_throttled` (at most once in 60 s), `:proceed` (silent)
       #   or `:raise`; any other value means `:warn`
-      # @param key [String] as the store would have it; the warning shows its last 12 bytes
+      # @param key [String] the key as it would be in the store; the warning shows its last 12
+      #   bytes
       # @param source [String] the caller's name; `[source]` begins the warning
-      # @param unavailable_error [Class, nil] the error that `:raise` raises; nil: Parse::Error
+      # @param unavailable_error [Class, nil] the error that `:raise` raises; nil means
+      #   Parse::Error
       # @return [nil]
       # @raise [Parse::Error] with `:raise`
       def handle_degraded(mode, key, source: "Parse::LockBackend", unavailable_error: nil)
@@ -64,7 +67,7 @@ module Parse
       # on the standard error stream and returns false.
       #
       # @param store [Object] of any kind that {Parse::Lock} takes
-      # @param key [String] as the store will have it
+      # @param key [String] the key as it will be in the store
       # @param owner [String] unique for this acquisition
       # @param ttl [Integer] seconds until the lock frees itself
       # @return [Boolean] whether the lock is acquired
@@ -78,7 +81,7 @@ module Parse
       # @param store [Object]
       # @param key [String]
       # @param owner [String]
-      # @return [Boolean, nil] whether the owner held it; nil: the store failed
+      # @return [Boolean, nil] whether the owner held it; nil if the store failed
       def release(store, key, owner) = Lock::Attempts.release(store, key, owner)
 
       # @return [Float] seconds, 0.035 to 0.065, for callers that poll
@@ -87,18 +90,18 @@ module Parse
       # @return [Float] seconds of the monotonic clock
       def monotonic_now = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
 
-      # Forgets the warnings given, the generated secret, idle mutexes, and the stores found for
-      # objects. It is for the end of a test. Connections stay open.
+      # Forgets the warnings that were given, the generated secret, the idle mutexes, and the
+      # stores that were found for objects. Call this at the end of a test. Connections stay open.
       #
       # @return [nil]
       def reset! = Lock.reset!
 
       # Returns the secret for a call that does not pass its own.
       #
-      # @param store [Object, nil] the store. If no secret is configured, a process-local store gets
-      #   {auto_secret}. Any other store gets none, with a warning once.
+      # @param store [Object, nil] the store. If no secret is configured, a process-local store
+      #   gets {auto_secret}. Any other store gets no secret, and a warning is given once.
       # @param source [String] the caller's name, for the warning
-      # @return [String, nil] nil: keys are hashed without a secret
+      # @return [String, nil] nil if keys are hashed without a secret
       def lock_secret_for(store:, source: "Parse::LockBackend")
         Lock::Secrets.for(source) { degraded_store?(store) }
       end
@@ -107,7 +110,8 @@ module Parse
       #   `ENV["PARSE_STACK_LOCK_SECRET"]`
       def configured_secret = Lock::Secrets.configured
 
-      # @return [String] a random secret, the same until {reset!} or the end of the process
+      # @return [String] a random secret, which stays the same until {reset!} or the end of the
+      #   process
       def auto_secret = Lock::Secrets.generated
 
       # Warns, once in each process, that keys are hashed without a secret.
@@ -119,16 +123,16 @@ module Parse
         nil
       end
 
-      # The mutex for a key within this process. A thread that ends releases it. An interrupt may
-      # come between `lock` and the next line; {synchronize_process_mutex} leaves nothing locked
-      # then.
+      # The mutex for a key within this process. A thread that ends releases its mutex. An
+      # interrupt may come between `lock` and the next line, and then the mutex stays locked.
+      # {synchronize_process_mutex} releases it even then.
       #
       # @param key [String]
-      # @return [Parse::Lock::ProcessMutex] has a Mutex's lock, try_lock, locked?, owned?, unlock
-      #   and synchronize
+      # @return [Parse::Lock::ProcessMutex] an object with a Mutex's methods lock, try_lock,
+      #   locked?, owned?, unlock and synchronize
       def process_mutex(key) = Lock::Degraded::MUTEXES[key]
 
-      # Waits, without end, for the key's mutex and runs the block with it.
+      # Waits without limit for the key's mutex, and holds the mutex while the block runs.
       #
       # @param key [String]
       # @yield
@@ -138,7 +142,8 @@ module Parse
 
       private
 
-      # Ruby evaluates this only when an exception is raised. The application may define the error.
+      # Ruby calls this only when an exception is raised. The application may or may not define
+      # the error.
       def connection_errors
         defined?(::Parse::Error::ConnectionError) ? [::Parse::Error::ConnectionError] : []
       end

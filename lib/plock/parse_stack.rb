@@ -6,10 +6,10 @@ module Plock
   # Parse Stack's locks on plock's engine. Require `plock/parse_stack` after `parse-stack-next`.
   #
   # From then on {Parse::Lock} and {Parse::LockBackend} are plock's. The gem's own
-  # `first_or_create!` and `create_or_update!` use them, too. Stores and secrets are those that the
-  # application has configured for the gem. plock takes over the address, TLS settings and database
-  # of a `Parse::Cache::Redis`. Processes that still run the gem's own implementation and those that
-  # run plock's exclude one another.
+  # `first_or_create!` and `create_or_update!` use them, too. Stores and secrets are those that
+  # the application has configured for the gem. plock takes over the address, TLS settings and
+  # database of a `Parse::Cache::Redis`. A process that still runs the gem's own implementation
+  # and a process that runs plock's exclude each other.
   #
   # @example Gemfile
   #   gem "parse-stack-next"
@@ -28,10 +28,10 @@ module Plock
       #
       # @api private
       # @return [void]
-      # @raise [UnsupportedError] the gem is not there, or too old
+      # @raise [UnsupportedError] the gem is not loaded, or is too old
       def install
         check
-        # makes the gem load its LockBackend now: later, it would load it over ours
+        # makes the gem load its LockBackend now, because a later load would overwrite plock's
         ::Parse.const_get(:CreateLock)
         replace_lock unless ours?(:Lock, :acquire)
         replace_backend unless ours?(:LockBackend, :try_acquire)
@@ -58,7 +58,8 @@ module Plock
         ::Parse.const_get(name, false).method(method).source_location.first.start_with?("#{OURS}/")
       end
 
-      # Code that rescues an error by a constant that it looked up earlier must still rescue it.
+      # Keeps the gem's error classes, so that code that already refers to them still rescues
+      # these errors.
       def replace_lock
         theirs = ::Parse.const_get(:Lock, false) unless ::Parse.autoload?(:Lock)
         ::Parse.__send__(:remove_const, :Lock)
@@ -69,7 +70,7 @@ module Plock
         require "#{OURS}/lock"
       end
 
-      # Loads ours again, because the gem has defined its methods over ours.
+      # Loads plock's file again, because the gem has overwritten its methods.
       def replace_backend
         ::Parse.__send__(:remove_const, :LockBackend)
         load "#{OURS}/lock_backend.rb"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "sidekiq"
-require "sidekiq/api" # a job that is deleted gives back what it holds
+require "sidekiq/api" # so that a deleted job releases its key
 require_relative "errors"
 require_relative "jobs/guard"
 require_relative "jobs/sidekiq/client_middleware"
@@ -13,9 +13,9 @@ require_relative "jobs/sidekiq/server_middleware"
 module Plock
   # Guarded Sidekiq jobs. `require "plock/sidekiq"` installs the middleware. See {Guard}.
   #
-  # The server's middleware comes first, so that the job holds its key around every other
-  # middleware, for example one with a transaction. The client's middleware comes last, so that a
-  # push that another middleware stops takes no key.
+  # The server middleware comes first, so that the job holds its key around every other
+  # middleware, for example around a transaction. The client middleware comes last, so that no key
+  # is acquired for a push that another middleware stops.
   module Sidekiq
     OLDEST = "7.3"
     private_constant :OLDEST
@@ -53,8 +53,8 @@ module Plock
         server.prepend(ServerMiddleware)
       end
 
-      # The capsules that have copied the chains already, if this file is loaded late. Sidekiq has
-      # no method for this.
+      # The capsules that had already copied the middleware chains when this file was loaded.
+      # Sidekiq has no public method for this.
       def begun(config)
         config.capsules.each_value.select do |capsule|
           %i[@client_chain @server_chain].any? { |chain| capsule.instance_variable_get(chain) }

@@ -15,7 +15,7 @@ module Parse
     #   release reads and then deletes, so a holder whose lock has expired may delete the lock of
     #   the next holder.
     #
-    # Only this module polls such a store.
+    # A waiter for a lock in such a store polls.
     #
     # @api private
     module Attempts
@@ -28,12 +28,12 @@ module Parse
       class << self
         # Tries once.
         #
-        # @param store [Object] as configured
+        # @param store [Object] the store that is configured
         # @param key [String]
         # @param owner [String]
         # @param ttl [Integer] seconds
-        # @return [Boolean, nil] nil: the store failed, with a warning, and may have granted the
-        #   lock
+        # @return [Boolean, nil] nil if the store failed, which causes a warning. The store may
+        #   still have granted the lock.
         def acquire(store, key, owner, ttl)
           target, = reach(:acquire, store) || (return false) # no request was sent
           guarded(:acquire) do
@@ -49,10 +49,11 @@ module Parse
 
         # Releases the lock if the owner holds it.
         #
-        # @param store [Object] as configured
+        # @param store [Object] the store that is configured
         # @param key [String]
         # @param owner [String]
-        # @return [Boolean, nil] whether the owner held it; nil: the store failed, with a warning
+        # @return [Boolean, nil] whether the owner held it; nil if the store failed, which causes
+        #   a warning
         def release(store, key, owner)
           target, = reach(:release, store) || return
           guarded(:release) do
@@ -64,30 +65,31 @@ module Parse
           end
         end
 
-        # Tries until the lock is acquired or the patience ends, runs the block and releases on
-        # every way out of it. An interrupt during the release is raised after it, because a release
-        # that is cut off would leave the lock until its TTL.
+        # Tries until the lock is acquired or the patience is over, runs the block, and releases
+        # the lock on every way out of the block. An interrupt during the release is raised
+        # afterwards, because an interrupted release would leave the lock in the store until its
+        # TTL ends.
         #
-        # @param store [Object] as configured
+        # @param store [Object] the store that is configured
         # @param key [String]
-        # @param owner [String] made for this call
+        # @param owner [String] unique for this call
         # @param ttl [Integer] seconds
         # @param patience [Numeric] seconds to wait; 0 makes exactly one try
-        # @yieldparam asked_at [Float, nil] the monotonic clock before the successful try; nil: not
-        #   acquired
+        # @yieldparam asked_at [Float, nil] the monotonic clock before the successful try; nil if
+        #   the lock was not acquired
         # @return [Object] the block's value
         def hold(store, key, owner, ttl, patience)
           deadline = now + patience
           asked_at = now
           pid = ::Process.pid
-          doubt = true # from the sending of a request until the store refuses it
+          doubt = true # true from the start of a request until the store refuses it
           failed = false
           # A child that was forked in the block leaves the lock to its parent.
           leave = -> { release(store, key, owner) if doubt && pid == ::Process.pid }
           ::Plock::Interrupts.finally(leave) do
             until (answer = acquire(store, key, owner, ttl))
-              # The store may have carried out a request that failed. Our own lock then refuses this
-              # try.
+              # The previous request failed, but the store may have carried it out. Then it is our
+              # own lock that refuses this try, so it is released.
               release(store, key, owner) if failed && answer == false
               doubt = failed = answer.nil?
               left = deadline - now
@@ -108,8 +110,8 @@ module Parse
 
         def reach(action, store) = guarded(action) { [StoreResolver.resolve(store) || store] }
 
-        # The one broad rescue: an application's store may raise any error. It must not reach the
-        # caller.
+        # Rescues every StandardError, because an application's store may raise any error. No such
+        # error must reach the caller.
         def guarded(action)
           yield
         rescue ::StandardError => e

@@ -2,10 +2,11 @@
 
 module Parse
   module Lock
-    # A mutex with a timeout that belongs to a claim, which is an object of the caller. The caller
-    # makes the claim first. So it may always release, whether it got the mutex or was interrupted.
+    # A mutex with a timeout. It belongs to a claim, an object that the caller makes before it
+    # takes the mutex. So the caller can always release, even if an interrupt hides whether it got
+    # the mutex.
     #
-    # The mutex of a holder whose thread has ended is free.
+    # If the holder's thread has ended, the mutex is free.
     #
     # @api private
     class ClaimedMutex
@@ -25,12 +26,12 @@ module Parse
       # @return [String] without the claim, which may be a token
       def inspect = "#<#{self.class} #{locked? ? "locked" : "free"}>"
 
-      # The caller must call {#give_back} in {Plock::Interrupts.finally}, also if this method
+      # The caller must call {#give_back} in {Plock::Interrupts.finally}, even if this method
       # returns false or raises.
       #
       # @param claim [Object]
-      # @param patience [Numeric, nil] seconds to wait; nil: without end
-      # @param blockless [Boolean] the caller may end without a release
+      # @param patience [Numeric, nil] seconds to wait; nil sets no limit
+      # @param blockless [Boolean] whether the caller's thread may end without a release
       # @return [Boolean] whether the mutex is ours now
       def take(claim, patience, blockless: false)
         deadline = patience && (now + patience)
@@ -41,7 +42,7 @@ module Parse
 
             @freed.wait(@guard, @blockless ? [left, LOOK_S].compact.min : left)
           end
-          @claim = nil # of an ended thread; an interrupt may come at any of these lines
+          @claim = nil # ends the claim of a dead thread first: an interrupt may come at any line
           @blockless = blockless
           @fiber = ::Fiber.current
           @thread = ::Thread.current
@@ -50,8 +51,8 @@ module Parse
         true
       end
 
-      # Frees the mutex if it belongs to the claim. A waiter that was woken and then interrupted
-      # wakes the next one by this call.
+      # Frees the mutex if it belongs to the claim. In any case, this call wakes a waiter if the
+      # mutex is free. So a waiter that was woken and then interrupted wakes the next waiter.
       #
       # @param claim [Object]
       def give_back(claim)

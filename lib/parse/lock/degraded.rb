@@ -6,14 +6,14 @@ require_relative "reports"
 
 module Parse
   module Lock
-    # The behaviour without a store that other processes see: a warning that the caller chooses, and
-    # exclusion within this process.
+    # The behaviour if no other process sees the store: a warning or an error, as the caller
+    # chooses, and exclusion within this process.
     #
     # @api private
     module Degraded
       # Seconds between two warnings of the mode `:warn_throttled`.
       THROTTLE = 60
-      # Bytes of a key that the warning shows.
+      # The warning shows this number of bytes from the end of a key.
       TAIL = 12
 
       private_constant :THROTTLE, :TAIL
@@ -26,9 +26,10 @@ module Parse
       class << self
         # @param mode [Symbol] `:warn`, `:warn_throttled`, `:proceed` or `:raise`; any other value
         #   means `:warn`
-        # @param key [String] as a store would have it
+        # @param key [String] the key as it would be in a store
         # @param source [String] the caller's name
-        # @param unavailable_error [Class, nil] the error that `:raise` raises; nil: Parse::Error
+        # @param unavailable_error [Class, nil] the error that `:raise` raises; nil means
+        #   Parse::Error
         # @raise [Parse::Error] with `:raise`
         def announce(mode, key, source, unavailable_error)
           case mode

@@ -8,8 +8,8 @@ module Parse
     # plock's engine. The block has not run; try again later, or wait longer.
     class TimeoutError < ::Parse::Error; end
 
-    # Raised with `on_degraded: :raise` if no store is configured that other processes see.
-    # Configure one.
+    # Raised with `on_degraded: :raise` if other processes do not see the configured store, or if
+    # no store is configured. Configure a store that all processes share.
     class UnavailableError < ::Parse::Error; end
   end
 end

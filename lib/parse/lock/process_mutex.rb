@@ -2,11 +2,12 @@
 
 module Parse
   module Lock
-    # The mutex of a key within this process. It has a Mutex's lock, try_lock, locked?, owned?,
-    # unlock and synchronize. As with Mutex, the fiber is the owner, and a thread that ends releases
-    # the mutex. It has no `sleep`, so a ConditionVariable cannot use it.
+    # The mutex of a key within this process. It has a Mutex's methods lock, try_lock, locked?,
+    # owned?, unlock and synchronize. As with Mutex, the fiber is the owner, and a thread that
+    # ends releases the mutex. It has no `sleep`, so a ConditionVariable cannot use it.
     #
-    # Two objects for one key are the same mutex, however long they have been kept.
+    # All objects for one key stand for the same mutex, even if one of them was kept for a long
+    # time.
     class ProcessMutex
       # @api private
       # @param mutexes [ProcessMutexes]

@@ -6,16 +6,16 @@ require_relative "process_mutex"
 
 module Parse
   module Lock
-    # One mutex for each key, within this process. At most {LIMIT} are kept, and the least recently
-    # used one is removed first. A mutex that is held or reserved is not removed. If all are in use,
-    # there may be more than {LIMIT} for a while.
+    # One mutex for each key, within this process. At most {LIMIT} are kept, and the least
+    # recently used one is removed first. A mutex that is held or reserved is not removed. If all
+    # of them are in use, there may be more than {LIMIT} for a while.
     #
     # @api private
     class ProcessMutexes
       LIMIT = 4096
 
-      # A mutex; the claims of its holder, of its waiters and of callers that have reserved it; and
-      # the {ProcessMutex} that applications see.
+      # A mutex; the claims of its holder, its waiters and the callers that have reserved it; and
+      # its face, the {ProcessMutex} that applications see.
       Entry = ::Struct.new(:mutex, :claims, :face) do
         def idle? = claims.empty? && !mutex.locked?
       end
@@ -32,9 +32,9 @@ module Parse
       # Takes the key's mutex for as long as the block runs.
       #
       # @param key [String]
-      # @param patience [Numeric, nil] seconds to wait; nil: without end
-      # @param claim [Object] made for this call
-      # @yieldparam held [Boolean] false: the patience ended before the mutex was free
+      # @param patience [Numeric, nil] seconds to wait; nil sets no limit
+      # @param claim [Object] unique for this call
+      # @yieldparam held [Boolean] false if the patience was over before the mutex was free
       # @return [Object] the block's value
       def hold(key, patience, claim)
         entry = nil
@@ -50,7 +50,7 @@ module Parse
         alone { find(key).face }
       end
 
-      # Waits without end.
+      # Waits without limit.
       #
       # @param key [String]
       # @yield
@@ -65,7 +65,7 @@ module Parse
       # Takes the key's mutex until {give_back_own}, or until this thread ends.
       #
       # @param key [String]
-      # @param patience [Numeric, nil] seconds to wait; nil: without end
+      # @param patience [Numeric, nil] seconds to wait; nil sets no limit
       # @return [Boolean] whether the mutex is ours now
       def take(key, patience)
         claim = ::Object.new
@@ -100,12 +100,13 @@ module Parse
 
       private
 
-      # An interrupt between two lines that change the entries would leave two mutexes for one key.
+      # Masks interrupts, because an interrupt between two lines that change the entries could
+      # leave two mutexes for one key.
       def alone(&block)
         ::Thread.handle_interrupt(::Object => :never) { @lock.synchronize(&block) }
       end
 
-      # Requires that interrupts are masked. `entry` is nil if none was reserved.
+      # Requires that interrupts are masked. `entry` is nil if no entry was reserved.
       def leave(entry, claim, gives_back)
         return unless entry
 
@@ -122,7 +123,7 @@ module Parse
       # exist there.
       def find(key)
         start_afresh unless @pid == ::Process.pid
-        # the entry moves to the end in one expression, which no signal handler can part
+        # one expression moves the entry to the end, so that no signal handler can run in between
         return @entries[key] = @entries.delete(key) if @entries.key?(key)
 
         make_room

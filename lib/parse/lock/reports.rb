@@ -23,7 +23,7 @@ module Parse
 
         # The block took longer than the lock lasted.
         #
-        # @param key [String] as the caller named it
+        # @param key [String] the caller's key
         # @param held [Float] seconds
         # @param ttl [Numeric] seconds
         def overrun(key, held, ttl)
@@ -34,8 +34,8 @@ module Parse
               "twice."
         end
 
-        # Warns. The stream may be closed, or a pipe that no process reads any more: that must
-        # change nothing about the lock.
+        # Warns. The stream may be closed, or may be a pipe that no process reads any more. That
+        # must not affect the lock.
         #
         # @param text [String]
         def say(text)

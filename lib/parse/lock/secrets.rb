@@ -18,9 +18,9 @@ module Parse
 
       class << self
         # @param source [String] the caller's name, for the warning
-        # @yieldreturn [Boolean] whether only this process sees the store; called if no secret is
-        #   configured
-        # @return [String, nil] nil: keys are hashed without a secret
+        # @yieldreturn [Boolean] whether only this process sees the store. The block is called
+        #   only if no secret is configured.
+        # @return [String, nil] nil if keys are hashed without a secret
         def for(source)
           secret = configured
           return secret if secret && !secret.empty?
@@ -30,13 +30,14 @@ module Parse
           nil
         end
 
-        # @return [String, nil] read afresh at each call
+        # @return [String, nil] the configured secret, which is read again at each call
         def configured
           secret = ::Parse.synchronize_create_secret
           secret ? secret.to_s : ::ENV[VARIABLE]
         end
 
-        # @return [String] random; the same until {reset} or the end of the process
+        # @return [String] a random secret, which stays the same until {reset} or the end of the
+        #   process
         def generated
           @generated || @lock.synchronize { @generated ||= ::SecureRandom.hex(32) }
         end

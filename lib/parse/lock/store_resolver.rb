@@ -4,11 +4,12 @@ require "plock"
 
 module Parse
   module Lock
-    # Finds the store for the object that the application has configured. Each lock calls it, so it
-    # remembers the results for the last few objects, by identity, and reads them without a mutex.
+    # Finds the store for the object that the application has configured. Each acquire uses it. So
+    # it remembers the results for the last few objects, by identity, and reads them without a
+    # mutex.
     #
-    # All clients of one server share one store of plock. Stores are kept by a digest of address and
-    # credentials.
+    # All clients of one server share one store of plock. Stores are found by a digest of their
+    # address and credentials.
     #
     # @api private
     module StoreResolver
@@ -24,8 +25,9 @@ module Parse
 
       class << self
         # @param source [Object, nil]
-        # @return [Plock::Store, Plock::LocalStore, Object, nil] a store of plock; or the source
-        #   itself, if it can lock or create; nil: degraded
+        # @return [Plock::Store, Plock::LocalStore, Object, nil] a store of plock; the source
+        #   itself if it has the methods of one of the two protocols (see {Attempts}); or nil if
+        #   the lock is degraded
         # @raise [Plock::ConfigurationError] an invalid URL
         # @raise [Plock::UnsupportedError] plock cannot replace this client
         # @raise [Plock::UnavailableError] the pool has no client to lend at the moment
@@ -53,7 +55,8 @@ module Parse
           resolved
         end
 
-        # @return [Object, false] false: degraded, because nil means unknown in `@resolved`
+        # @return [Object, false] false if the lock is degraded, because nil means unknown in
+        #   `@resolved`
         def judge(source)
           case source
           when ::Plock::Store, ::Plock::LocalStore then return source
@@ -72,7 +75,7 @@ module Parse
           digest = ::Plock.digest([url, options.sort].inspect)
           store = @lock.synchronize { @stores[digest] } || ::Plock::Store.open(url, **options)
           @lock.synchronize do
-            # if two threads have opened it, the second store is not used
+            # if two threads have opened the store, the second one is not used
             store = @stores.delete(digest) || store
             @stores.shift if @stores.size >= STORES
             @stores[digest] = store

@@ -14,12 +14,12 @@ require_relative "locker/rows"
 require_relative "locker/advisory"
 
 # The API of the gem `locker`: locks that are rows of a table, through an Active Record model. The
-# table and the rules are those of the gem, so processes of both exclude one another. Require
-# `plock/compat/locker` instead of that gem.
+# table and the rules are those of the gem, so processes of plock and of the gem exclude one
+# another. Require `plock/compat/locker` instead of that gem.
 #
-# Times are the database's. Any caller can take a row whose `locked_until` has passed. `sequence`
-# grows by one each time that a caller takes the row. One scheduler renews the rows that this
-# process holds, over another connection of the model's pool.
+# All times are read from the database's clock. Any caller can take a row whose `locked_until` has
+# passed. `sequence` grows by one each time that a caller takes the row. A scheduler renews the
+# rows that this process holds, over another connection of the model's pool.
 #
 # @example
 #   # true if the block has run, false if another caller holds the row
@@ -38,16 +38,16 @@ class Locker
   attr_accessor :lock_for
   # @return [Class] an Active Record model
   attr_accessor :model
-  # @return [Boolean, nil] whether the row is ours; nil: the answer is missing
+  # @return [Boolean, nil] whether the row is ours; nil if the database has not answered
   attr_accessor :locked
   # @return [Boolean] whether {#run} waits
   attr_accessor :blocking
 
   class << self
-    # @return [Class, nil] the default model; nil: `::Lock`
+    # @return [Class, nil] the default model; nil means `::Lock`
     attr_accessor :model
 
-    # Runs the block with the lock, as {#run}.
+    # Runs the block with the lock, as {#run} does.
     #
     # @param key [String]
     # @param options [Hash{Symbol => Object}] as for {#initialize}
@@ -57,19 +57,20 @@ class Locker
     # @raise (see #run)
     def run(key, options = {}, &block) = taking(key, options).run(&block)
 
-    # Deletes the rows that no caller has held since that time. The sequence of such a key begins at
-    # 1 again.
+    # Deletes the rows that no caller has held since the given time. The sequence of such a key
+    # begins at 1 again.
     #
-    # @param before [Time, Date, String] a date, or a text as the database has it, is in UTC
-    # @param model [Class, nil] nil: the default model
+    # @param before [Time, Date, String] the time; a Date, or a String in the database's format,
+    #   counts as UTC
+    # @param model [Class, nil] nil means the default model
     # @return [Integer] number of deleted rows
     # @raise [ActiveRecord::ActiveRecordError] the database failed
     def prune(before, model: nil) = Rows.new(model || self.model || ::Lock).prune(before)
 
     private
 
-    # Skips {#initialize}, because the statement that takes the row makes it, too. But a subclass
-    # may define another {#initialize}.
+    # Skips {#initialize}, because the statement that takes the row also makes it. If a subclass
+    # defines its own {#initialize}, that is called.
     def taking(key, options)
       return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
 
@@ -81,11 +82,11 @@ class Locker
   #
   # @param key [String]
   # @param options [Hash{Symbol => Object}]
-  # @option options [Boolean] :blocking (false) wait, without end, for the row
+  # @option options [Boolean] :blocking (false) whether to wait without limit for the row
   # @option options [Numeric] :lock_for (30) seconds, more than 0, until the row expires
   # @option options [Numeric] :renew_every (10) seconds, more than 0 and less than `:lock_for`
   # @option options [Class] :model ({Locker.model}, else `::Lock`)
-  # @raise [ArgumentError] an unknown option, or a number out of its range
+  # @raise [ArgumentError] an unknown option, or a number outside its range
   # @raise [ActiveRecord::ActiveRecordError] the database failed
   def initialize(key, options = {})
     prepare(key, options)
@@ -99,8 +100,8 @@ class Locker
     @identifier
   end
 
-  # From then on, all threads that use this object are the same owner, and can enter {#run} again.
-  # The first block that ends releases the row.
+  # Sets the owner's name. From then on, all threads that use this object are the same owner, so
+  # several of them can be in {#run} at once. The first block that ends releases the row.
   #
   # @param name [String]
   # @return [String]
@@ -111,34 +112,35 @@ class Locker
   end
 
   # @api private
-  # Chooses another name, so that a late answer to an earlier request is not ours.
+  # Chooses a new name. If the database carries out an earlier request late, the row then does not
+  # count as ours.
   #
-  # @return [Boolean] false: the caller has set the name, which stays
+  # @return [Boolean] false if the caller has set the name, which then stays
   def rename
     identify unless @named
     !@named
   end
 
-  # Runs the block with the lock, and releases it. The lock is not re-entrant, even through the same
-  # object: a call during another one has its own {#identifier}, and leaves {#locked} and
-  # {#sequence} as they are.
+  # Runs the block with the lock, and releases it. The lock is not re-entrant, even through the
+  # same object. A call during another call has its own {#identifier}, and does not change
+  # {#locked} and {#sequence}.
   #
-  # @param blocking [Boolean] wait for the row, without end
+  # @param blocking [Boolean] whether to wait without limit for the row
   # @yieldparam sequence [Integer] greater than that of every earlier holder
   # @return [Boolean] whether the block has run
-  # @raise [LockStolen] another caller has taken the row, or it expired while the database did not
-  #   answer. The error is raised in the block, as soon as a renewal finds the loss. It is raised
-  #   after the block if the loss is found only then, or under a Fiber scheduler.
+  # @raise [LockStolen] another caller has taken the row, or the row expired while the database
+  #   did not answer. The error is raised in the block, as soon as a renewal finds the loss. It is
+  #   raised after the block if the loss is found only then, or under a Fiber scheduler.
   # @raise [ActiveRecord::ActiveRecordError] the database failed before the block
   # @raise [Plock::UnavailableError] the database took longer than {#lock_for} to answer
-  # @raise [Plock::UnsupportedError] the call would wait, without end, for its own block
+  # @raise [Plock::UnsupportedError] the call would wait forever for its own block
   #
   # @example
   #   Locker.new("import", blocking: true, lock_for: 60).run { |sequence| import(fence: sequence) }
   def run(blocking = @blocking, &block)
     raise ArgumentError, "Locker#run needs a block" unless block
 
-    identifier # of this process
+    identifier # chooses a new name after a fork
     alone = nil
     Thread.handle_interrupt(Plock::UNINTERRUPTED) { alone = @alone.try_lock }
     return hold(blocking, &block) if alone || @named
@@ -162,8 +164,8 @@ class Locker
 
   # Renews the row for {#lock_for} seconds from now.
   #
-  # @param _thread [Thread, nil] is ignored: the gem raises an error in it
-  # @return [Boolean] whether it was still ours
+  # @param _thread [Thread, nil] ignored; the gem raises an error in this thread
+  # @return [Boolean] whether the row was still ours
   # @raise [ActiveRecord::ActiveRecordError] the database failed
   def renew(_thread = nil)
     @locked = rows.renew(key, identifier, lock_for)
@@ -171,7 +173,7 @@ class Locker
 
   # Releases the row.
   #
-  # @return [Boolean] whether it was still ours
+  # @return [Boolean] whether the row was still ours
   # @raise [ActiveRecord::ActiveRecordError] the database failed
   def release
     released = rows.release(key, identifier)
@@ -180,7 +182,7 @@ class Locker
     released
   end
 
-  # @return [Integer, nil] the sequence of the last take; nil: not taken yet
+  # @return [Integer, nil] the sequence of the last take; nil if the row was not taken yet
   attr_reader :sequence
 
   # @api private
@@ -216,7 +218,7 @@ class Locker
   end
 
   def identify
-    @alone = Thread::Mutex.new unless @pid == Process.pid # its owner is in #run
+    @alone = Thread::Mutex.new unless @pid == Process.pid # the caller in #run holds it
     @pid = Process.pid
     @identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
     @named = @locked = false

@@ -13,9 +13,9 @@ require_relative "mongo_locking/name"
 
 # The module of MongoDB's driver.
 module Mongo
-  # The API of the gem `mongo-locking` on plock's engine: a graph of locks between objects. Require
-  # `plock/compat/mongo_locking` instead of that gem. A caller that locks an object locks the root
-  # that the object reaches through its parents.
+  # The API of the gem `mongo-locking` on plock's engine. Require `plock/compat/mongo_locking`
+  # instead of that gem. An object can have a parent. A caller that locks an object locks its
+  # root: the object at the end of the chain of parents.
   #
   # Locks are leases in a store of plock (`store:`), or documents of a Mongo::Collection
   # (`collection:`), as in the gem. They are renewed as long as their process lives.
@@ -50,7 +50,7 @@ module Mongo
     @options = {}
 
     class << self
-      # @return [Logger, nil] logs locks, releases and failures
+      # @return [Logger, nil] the logger for locks, releases and failures
       attr_accessor :logger
 
       # The defaults for classes and calls that do not set an option.
@@ -61,8 +61,8 @@ module Mongo
         end
       end
 
-      # @param klass [Class] gets `lockable!` and `locked_by!`; its instances get `lock` and
-      #   `have_lock?`
+      # @param klass [Class] receives `lockable!` and `locked_by!`; its instances receive `lock`
+      #   and `have_lock?`
       def included(klass)
         super
         klass.include(ModelMethods)
@@ -74,12 +74,12 @@ module Mongo
       # @param opts [Hash{Symbol => Object}]
       # @option opts [Mongo::Collection, Proc] :collection the collection of the documents; a Proc
       #   is called at the first lock
-      # @option opts [Plock::Locking, String, Proc, Object] :store instead of a collection, a store
-      #   of plock, or an argument of Plock::Store.open
+      # @option opts [Plock::Locking, String, Proc, Object] :store a store of plock, or an
+      #   argument of Plock::Store.open, to use instead of a collection
       # @option opts [Logger] :logger
       # @option opts [Numeric] :max_retries (5) number of tries, 0 or more
-      # @option opts [Numeric] :first_retry_interval (0.2) seconds, 0 or more, from the first try to
-      #   the second; each pause is twice as long as the one before
+      # @option opts [Numeric] :first_retry_interval (0.2) seconds, 0 or more, from the first try
+      #   to the second; each pause is twice as long as the previous pause
       # @option opts [Numeric] :max_retry_interval (5) longest pause in seconds, 0 or more
       # @option opts [Numeric] :max_lifetime (600) seconds, up to 31_622_400, after which the lock
       #   of a process that died is free
@@ -113,16 +113,17 @@ module Mongo
         end
       end
 
-      # Opened at the first lock.
+      # The store is opened at the first lock.
       #
       # @return [Plock::Locking] the store of the locks
-      # @raise [InvalidConfig] neither a collection nor a store, or an unusable one
+      # @raise [InvalidConfig] neither a collection nor a store is configured, or the configured
+      #   object is not a collection
       def store
         @backing || @mutex.synchronize { @backing ||= open }
       end
 
       # Makes the indexes of the collection now. Otherwise the first lock makes them. A store of
-      # plock needs none.
+      # plock needs no indexes.
       #
       # @return [nil]
       # @raise [InvalidConfig] as for {.store}
@@ -135,7 +136,8 @@ module Mongo
       # @return [Hash{Symbol => Numeric}]
       def options = Locker::DEFAULT_OPTIONS.merge(@options)
 
-      # Lists the locks that are held. In a collection, these include locks of the gem's processes.
+      # Lists the locks that are held. In a collection, these include the locks of processes that
+      # run the gem.
       #
       # @return [Array<Held>]
       # @raise [Plock::UnsupportedError] the store cannot list its locks
@@ -144,7 +146,7 @@ module Mongo
         store.each_lock.filter_map { |status| Held.of(status) }
       end
 
-      # Takes a lock away from its holder. A holder in plock notices the loss.
+      # Takes a lock away from its holder. A holder that uses plock notices the loss.
       #
       # @overload break(held)
       #   @param held [Held]
@@ -162,8 +164,8 @@ module Mongo
       end
 
       # @api private
-      # A class that includes this module must find Ruby's ArgumentError, so the gem's names of
-      # errors are not constants here.
+      # Finds the gem's errors by their names. They are not constants of this module, because a
+      # class that includes it would then find the gem's ArgumentError instead of Ruby's.
       def const_missing(name)
         Exceptions.const_defined?(name, false) ? Exceptions.const_get(name, false) : super
       end

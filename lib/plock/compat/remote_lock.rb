@@ -9,11 +9,12 @@ require_relative "remote_lock/adapters"
 require_relative "remote_lock/leftovers"
 require_relative "remote_lock/waiting"
 
-# The API of the gem `remote_lock` on plock's engine. Require `plock/compat/remote_lock` instead of
-# that gem. Keys and values in the store are the same, so processes of both exclude one another.
+# The API of the gem `remote_lock` on plock's engine. Require `plock/compat/remote_lock` instead
+# of that gem. The keys and values in the store are those of the gem, so processes of plock and of
+# the gem exclude one another.
 #
-# The lock belongs to the fiber that acquired it, and that fiber may enter it again. It expires
-# after `expiry:`.
+# The lock belongs to the fiber that acquired it, and that fiber may enter it again. The lock
+# expires after `expiry:`.
 #
 # @example
 #   lock = RemoteLock.new(RemoteLock::Adapters::Redis.new(Redis.new), "billing")
@@ -22,13 +23,14 @@ class RemoteLock
   # Raised when another caller held the lock at every try. The block has not run.
   class Error < RuntimeError; end
 
-  # The defaults of the options of {#acquire_lock}. The pause and the expiry are seconds.
+  # The defaults of the options of {#acquire_lock}. The pause and the expiry are in seconds.
   DEFAULT_OPTIONS = { initial_wait: 10e-3, expiry: 60, retries: 11 }.freeze
 
   # The options of {#synchronize}.
   OPTIONS = [*DEFAULT_OPTIONS.keys, :wrap_in_transaction].freeze
 
-  # The pauses of so many tries exceed every wait.
+  # The pauses between this many tries add up to more than any possible wait, so no more tries are
+  # counted.
   TRIES_COUNTED = 1_100
   private_constant :OPTIONS, :TRIES_COUNTED
 
@@ -46,17 +48,18 @@ class RemoteLock
   # Acquires the lock, runs the block, and releases the lock on every way out of it. If this fiber
   # already holds the lock, the method only runs the block.
   #
-  # A failed release is logged, so the caller gets the block's value or exception. Its rest in the
-  # store is released before this fiber acquires the lock again.
+  # A failed release is only logged, so the caller receives the block's value or exception. If the
+  # lock is still in the store, this fiber releases it before it acquires the lock again.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}] as for {#acquire_lock}
-  # @option options [Boolean, #transaction] :wrap_in_transaction (false) runs the block in a
-  #   transaction of ActiveRecord::Base, or of this class. The transaction commits before the lock
-  #   is released, unless another transaction is already open around it.
+  # @option options [Boolean, #transaction] :wrap_in_transaction (false) true runs the block in a
+  #   transaction of ActiveRecord::Base; a class runs it in a transaction of that class. The
+  #   transaction commits before the lock is released, unless another transaction is already open
+  #   around it.
   # @yield with the lock
   # @return [Object] the block's value
-  # @raise [Error] not acquired
+  # @raise [Error] the lock was not acquired
   # @raise [ArgumentError] an option is invalid
   # @raise [Plock::Error] the store failed
   def synchronize(key, options = {}, &block)
@@ -77,7 +80,7 @@ class RemoteLock
   # @return [Object] the block's value
   # @raise (see #synchronize)
   def synchronize_all(keys, options = {}, &block)
-    transactions(options) # raises before the first lock
+    transactions(options) # raises before the first lock is acquired
     innermost = -> { run(transactions(options), &block) }
     keys.map(&:to_s).uniq.sort.reverse.inject(innermost) do |inner, key|
       -> { synchronize(key, options.except(:wrap_in_transaction), &inner) }
@@ -88,19 +91,20 @@ class RemoteLock
   # seconds by default. Call {#release_lock} afterwards. A caller that already holds the lock waits,
   # too.
   #
-  # On Redis, and on every store of plock, a caller does not sleep until the next try: the first
-  # waiter is called as soon as the lock is free. If Kernel.sleep or a method of the adapter has
+  # On Redis, and on every store of plock, a caller does not sleep until the next try. The first
+  # waiter is notified as soon as the lock is free. If Kernel.sleep or a method of the adapter has
   # been replaced, as in tests, this method makes the tries one by one.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}]
-  # @option options [Numeric] :initial_wait (0.01) seconds, 0 or more; the pause after the n-th try
-  #   is `2 ** (n - 1)` to `2 ** n` times as long
+  # @option options [Numeric] :initial_wait (0.01) seconds, 0 or more; the pause after the n-th
+  #   try is `2 ** (n - 1)` to `2 ** n` times this value
   # @option options [Numeric] :expiry (60) seconds until the lock expires, up to 31_622_400
   # @option options [Integer, Float] :retries (11) number of tries; 0 makes none, and
-  #   Float::INFINITY means without end. plock's adapters count the pauses only, up to 366 days.
+  #   Float::INFINITY sets no limit. plock's adapters wait for the sum of the pauses, up to 366
+  #   days.
   # @return [nil]
-  # @raise [Error] not acquired
+  # @raise [Error] the lock was not acquired
   # @raise [ArgumentError] an option is invalid
   # @raise [Plock::Error] the store failed
   def acquire_lock(key, options = {})
@@ -118,7 +122,7 @@ class RemoteLock
   #
   # @param key [#to_s]
   # @return [Boolean, Object] with plock's adapters, whether the lock was still ours
-  # @raise [Plock::Error] the store failed; the lock expires
+  # @raise [Plock::Error] the store failed; the lock then expires
   def release_lock(key)
     released = false
     ours = @adapter.delete(key_for(key))
@@ -141,7 +145,7 @@ class RemoteLock
     expiry, tries = settings.values_at(:expiry, :retries)
     if @adapter.respond_to?(:obtains?) && @adapter.obtains?
       counted = [tries, TRIES_COUNTED].min
-      # not #sum, which makes a NaN of numbers like these
+      # not #sum, which returns NaN for such large numbers
       wait = (1...counted).inject(0.0) { |sum, tried| sum + pause_after(tried, settings) }
       return @adapter.obtain(name, expiry, wait)
     end
@@ -158,7 +162,7 @@ class RemoteLock
     [2.0**(tried + rand - 1), Float::MAX].min * settings[:initial_wait]
   end
 
-  # Adapters to the same store have the same place.
+  # The place of a lock: its store and its key. Adapters to the same store have the same place.
   def place(key)
     store = Waiting === @adapter ? @adapter.turns : @adapter
     [store.__id__, key_for(key)].freeze
@@ -177,10 +181,10 @@ class RemoteLock
     Leftovers.delete(place(key)) if Leftovers.any?
   end
 
-  # An interrupt may come after the store has granted the lock and before this method knows of it.
-  # So the release looks for the lock, unless the store refused it. After a failure of the store,
-  # the adapter has already undone the request, if it could. A child that is forked in the block
-  # leaves the lock to its parent.
+  # An interrupt may come after the store has granted the lock, but before this method knows it.
+  # So the release looks for the lock in the store, unless the store refused it. If the store
+  # failed, the adapter has already tried to undo the request. A child that was forked in the
+  # block leaves the lock to its parent.
   def holding(key, options)
     pid = Process.pid
     entered = refused = failed = false
@@ -197,8 +201,8 @@ class RemoteLock
     Plock::Interrupts.complete { leave(key, pid, entered, failed) } unless refused
   end
 
-  # An application's own adapter may delete the lock of another owner. So it is called only for a
-  # lock that is ours.
+  # An application's own adapter may delete a lock that another owner holds. So its `delete` is
+  # called only if the lock is ours.
   def leave(key, pid, entered, failed)
     return unless pid == Process.pid
 
@@ -211,7 +215,7 @@ class RemoteLock
   rescue Plock::Error => e
     warn_of(key, "could not be released (#{e.class}: #{e.message}): it frees itself")
   rescue StandardError
-    raise if entered # else the caller gets the exception that ended the acquire
+    raise if entered # else the caller receives the exception that ended the acquire
   end
 
   def warn_of(key, what) = Plock::Log.warn(Plock.logger, "the lock #{key_for(key).inspect} #{what}")

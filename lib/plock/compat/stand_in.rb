@@ -3,12 +3,12 @@
 require "plock/errors"
 
 module Plock
-  # Support for drop-ins, which replace the gems whose API they have.
+  # Support for drop-in replacements of other gems.
   #
   # @api private
   module Compat
-    # Provides the gem's own require paths, such as `require "remote_lock"`, and refuses to start if
-    # the gem itself is loaded.
+    # Provides the require paths of a replaced gem, such as `require "remote_lock"`, and raises if
+    # that gem itself is loaded.
     #
     # @api private
     module StandIn
@@ -16,8 +16,8 @@ module Plock
       private_constant :FOLDER
 
       class << self
-        # Checks that the constant is not defined, or is plock's. Two implementations must not share
-        # one class.
+        # Checks that the constant is not defined yet, or that plock defines it. Two
+        # implementations must not share one class.
         #
         # @raise [UnsupportedError] another file defines it
         def claim(gem, constant)
@@ -30,7 +30,7 @@ module Plock
                 "another name"
         end
 
-        # From now on, `require` of the gem's files finds plock's. The shims count as loaded, and
+        # Makes `require` of the gem's files find plock's shims. The shims count as loaded, and
         # their folder is last in the load path.
         #
         # @param door [String] a folder of shims

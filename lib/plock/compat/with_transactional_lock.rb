@@ -16,8 +16,8 @@ require_relative "with_transactional_lock/my_sql_helper"
 # `plock/compat/with_transactional_lock` instead of that gem. Every model then has
 # {Mixin::ClassMethods#with_transactional_lock}.
 #
-# The numbers of the locks and the rows in MySQL are those of the gem, so processes of both exclude
-# one another.
+# The numbers of the locks, and the rows in MySQL, are those of the gem. So processes of plock and
+# of the gem exclude one another.
 #
 # @example
 #   require "plock/compat/with_transactional_lock"
@@ -30,7 +30,7 @@ module WithTransactionalLock
     # @api private
     def self.included(base) = base.extend(ClassMethods)
 
-    # As {ClassMethods#with_transactional_lock}, on the connection of the record's class.
+    # Like {ClassMethods#with_transactional_lock}, on the connection of the record's class.
     #
     # @param (see ClassMethods#with_transactional_lock)
     # @return (see ClassMethods#with_transactional_lock)
@@ -49,10 +49,11 @@ module WithTransactionalLock
       # timeouts. If the lock is not acquired, a transaction that was open before remains usable.
       #
       # @param name [String] of any length and content
-      # @param timeout [Numeric, nil] seconds to wait, 0 to 31_622_400; nil: only the database's own
-      #   timeouts apply. PostgreSQL waits 24 days at most. MySQL, unlike MariaDB, rounds up to
-      #   whole seconds and waits for one at least.
-      # @param shared [Boolean] share the lock with other callers that pass true, on PostgreSQL
+      # @param timeout [Numeric, nil] seconds to wait, 0 to 31_622_400; nil if only the database's
+      #   own timeouts apply. PostgreSQL waits 24 days at most. MySQL, unlike MariaDB, rounds up
+      #   to whole seconds and waits at least one second.
+      # @param shared [Boolean] whether to share the lock with other callers that pass true; only
+      #   on PostgreSQL
       # @return [Object, nil] the block's value; nil if it raised ActiveRecord::Rollback
       # @raise [TypeError] the name is not a String
       # @raise [ArgumentError] no block, or an invalid argument

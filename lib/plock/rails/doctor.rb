@@ -11,7 +11,7 @@ module Plock
     class Doctor < CLI::DoctorCommand
       include OwnStore
 
-      # @param accepted [Array<String>] the names of checks that do not count
+      # @param accepted [Array<String>] the names of checks whose findings do not count
       # @return [Integer] the exit status
       def self.run(accepted)
         super(accepted.empty? ? [] : ["--accept", accepted.join(",")])

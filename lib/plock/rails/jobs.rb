@@ -2,12 +2,13 @@
 
 module Plock
   class Railtie
-    # Makes guards work, whatever runs the jobs. That must be in place before the first job is
-    # pushed or fetched: a class of jobs may be loaded only then.
+    # Loads the guards for the job frameworks that the application uses. They must be loaded
+    # before the first job is pushed or fetched, because a job class may be loaded only then.
     #
     # @api private
     module Jobs
-      # An older Sidekiq stops no application without guards. `guard_with` says what is missing.
+      # An application that has no guards can use an older Sidekiq, so guards are not loaded then.
+      # If a class does use `guard_with`, the error says that `plock/sidekiq` is missing.
       OLDEST_SIDEKIQ = "7.3"
       private_constant :OLDEST_SIDEKIQ
 

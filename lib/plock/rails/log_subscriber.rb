@@ -5,17 +5,17 @@ require_relative "../logs/outcome"
 
 module Plock
   class Railtie
-    # Logs the outcomes of calls and leases in the application's log, as Active Record logs its
-    # queries, and with its colours.
+    # Logs the outcomes of calls and leases in the application's log, in the style and the colours
+    # of Active Record's queries.
     #
     #     Plock acquired (0.4ms)  import:42  kind=lock fence=1763761234567890 ttl=10
     #     Plock released (1204.1ms)  import:42  kind=lock fence=1763761234567890
     #
-    # A lease appears under its `label:`, and with `log_keys: true` in {Configuration#log} under its
-    # key, too. Without both it appears under the beginning of the key's digest.
+    # A line shows the lease's `label:`, and with `log_keys: true` in {Configuration#log} also its
+    # key. If it can show neither, it shows the beginning of the key's digest.
     #
-    # The levels are those of {Logs}, but a slow wait and a long hold stay at `debug`: they are only
-    # marked. So an acquire costs nothing if the level is higher.
+    # The levels are those of {Logs}, except that a slow wait and a long hold stay at `debug` and
+    # are only marked. So an acquire costs nothing if the log's level is above `debug`.
     #
     # @api private
     class LogSubscriber < ActiveSupport::LogSubscriber
@@ -24,7 +24,7 @@ module Plock
 
       Logs::Outcome::EVENTS.slice(*Events::NAMES).each do |name, (_, level)|
         define_method(name) { |event| write(event.source) }
-        # ActiveSupport has no check for `warn`
+        # ActiveSupport has no level check for `warn`
         subscribe_log_level name, LEVEL_CHECKS.key?(level) ? level : :error
       end
 

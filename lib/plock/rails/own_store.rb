@@ -5,8 +5,8 @@ require_relative "../cli/failure"
 
 module Plock
   class Railtie
-    # For a command that uses the application's own store, as it is configured, instead of one that
-    # options and the environment name.
+    # For a command that uses the application's own store, as it is configured, instead of a store
+    # that options or the environment name.
     #
     # @api private
     module OwnStore
@@ -34,7 +34,8 @@ module Plock
 
       def settings_origins = { store: { from: "the application" } }
 
-      # Leaves out the hint at the command's help, whose options a task of Rake does not have.
+      # Leaves out the hint to read the command's help, because a Rake task does not have the
+      # options that the help lists.
       def usage(message) = CLI::UsageError.new(message)
     end
   end

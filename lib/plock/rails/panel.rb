@@ -16,12 +16,12 @@ module Plock
     #
     # @api private
     class Panel
-      # Rows of a store. A console is no place for more.
+      # The most rows of one store. More rows would fill the console.
       ROWS = 50
-      LIST_S = 3.0 # for listing the keys
+      LIST_S = 3.0 # seconds for listing the keys
 
       class << self
-        # Makes `plock` a method of the console, be it IRB or Pry.
+        # Makes `plock` a method of the console, in IRB and in Pry.
         #
         # @return [void]
         def install

@@ -10,15 +10,15 @@ module Plock
   #   tests, a wrong setting ends the boot.
   # * The events of leases are in the application's log.
   # * `on_lost:` and subscribers that plock calls on its own thread run in the application's
-  #   executor, as a job does: Rails does not reload code under them, and takes back the database
-  #   connections that they used.
+  #   executor, as jobs do. So Rails does not reload code while they run, and takes back the
+  #   database connections that they used.
   # * `bin/rails generate plock:install` writes the two files of configuration.
   #   `bin/rails plock:doctor` checks the store, and `bin/rails plock:locks` lists what is held.
-  # * The console shows a {Status} as a table, and for `plock` the locks, the waiters and what the
-  #   doctor finds.
+  # * The console shows a {Status} as a table. Its method `plock` shows the locks, the waiters and
+  #   the doctor's findings.
   #
-  # Stores also work in a worker of Puma and in an application that Spring has forked. The leases of
-  # the parent stay the parent's.
+  # Stores also work in a Puma worker and in an application that Spring has forked. The parent
+  # process keeps its leases.
   #
   # @example config/environments/production.rb
   #   config.plock.url = "rediss://locks.internal:6380"
@@ -46,13 +46,13 @@ module Plock
       @settings.apply_changes
     end
 
-    # Code of development and of tests may run without a store.
+    # In development and in tests, the application may run without a store.
     config.after_initialize do
       Railtie.instance.verify_settings unless ::Rails.env.local?
     end
 
-    # In whatever order the Gemfile has the gems, `include Plock::Guard` needs no require, and jobs
-    # that Sidekiq kills or deletes give back what they hold.
+    # Makes guards available without a require, whatever the order of the gems in the Gemfile.
+    # Jobs that Sidekiq kills or deletes then release their keys.
     initializer "plock.jobs", after: :load_config_initializers do
       Jobs.attach
     end
@@ -81,7 +81,7 @@ module Plock
   end
 end
 
-# They are parts of the class, so they are loaded after it.
+# These files reopen the class, so they are loaded after it.
 require_relative "jobs"
 require_relative "log_subscriber"
 require_relative "settings"

@@ -4,9 +4,9 @@ require_relative "../settings"
 
 module Plock
   class Railtie
-    # An application's settings for the default store, from `config/plock.yml` for each environment
-    # and from `config.plock`, which takes precedence. Both use the names of {Configuration}; nil
-    # counts as absent.
+    # An application's settings for the default store. They come from `config/plock.yml`, for each
+    # environment, and from `config.plock`, which takes precedence. Both use the names of
+    # {Configuration}; nil counts as absent.
     #
     # @example config/plock.yml
     #   shared:
@@ -24,16 +24,18 @@ module Plock
       FILE = "plock.yml"
       CONFIG = "config.plock"
 
-      # The settings that a deployed application needs if it names them, and their variables.
+      # Settings that must have a value in a deployed application if it names them, and the
+      # environment variables that can give them one.
       NEEDED = {
         secret: Locking::StoreConfig::SECRET_VARIABLE, url: Configuration::URL_VARIABLE,
         namespace: Configuration::NAMESPACE_VARIABLE
       }.freeze
 
-      # Rails' own name for a build, which has neither secrets nor servers.
+      # Rails reads this variable during a build, in which secrets and servers are missing.
       BUILD_VARIABLE = "SECRET_KEY_BASE_DUMMY"
 
-      # What messages begin with: the method that the application did not call here.
+      # The beginning of a message: the name of a method, which the application did not call
+      # itself.
       CALL = /\APlock[:.\w]*: /.freeze
       private_constant :FILE, :CONFIG, :NEEDED, :BUILD_VARIABLE, :CALL
 
@@ -55,13 +57,14 @@ module Plock
 
       # Applies what was changed in `config.plock` since {#apply}.
       #
-      # @raise [ConfigurationError] as {#apply}
+      # @raise [ConfigurationError] see {#apply}
       def apply_changes
         configure(from_application.reject { |name, value| @applied[name] == value }, CONFIG)
       end
 
-      # Ends the boot of a deployed application with a wrong setting, instead of its first lock. It
-      # opens no file and connects to no server, so it does not notice if a server is absent.
+      # Raises if a setting is wrong, so that a deployed application fails at its boot and not at
+      # its first lock. This method opens no file and connects to no server, so it does not notice
+      # a missing server.
       #
       # @raise [ConfigurationError]
       def verify
@@ -89,7 +92,8 @@ module Plock
         end
       end
 
-      # A setting that has a name and no value comes from a variable that is missing here.
+      # Refuses a setting that has a name but no value. Such a setting usually reads an
+      # environment variable that is missing in this process.
       def refuse_empty(configuration)
         @empty.each do |name, place|
           variable = NEEDED[name] or next

@@ -4,19 +4,19 @@ require "zlib"
 require "plock/store/advisory"
 
 class Locker
-  # PostgreSQL's advisory locks with two numbers, which are those of the gem. A lock ends with its
-  # own transaction, on its own connection. Waiters sleep in the database, which serves them in
-  # order.
+  # Advisory locks of PostgreSQL. Two numbers identify a lock, the same numbers as in the gem. A
+  # lock has its own connection and its own transaction, and ends with them. Waiters sleep in the
+  # database, which serves them in order.
   #
   # @example
   #   # true if the block has run, false if another caller held the lock for 60 s
   #   Locker::Advisory.run("report", blocking: true, block_timeout: 60) { report }
   class Advisory
-    # Raised in the holder's block when the connection that has the lock is lost. Another caller may
-    # hold the lock from then on.
+    # Raised in the holder's block when the connection that holds the lock is lost. Another caller
+    # may hold the lock from then on.
     class LockConnectionLost < StandardError; end
 
-    # The greatest number of a lock: the database's numbers have 32 bits.
+    # The greatest number of a lock, because the database's numbers have 32 bits.
     MAX_LOCK = 2_147_483_647
 
     # The smallest number of a lock.
@@ -28,9 +28,9 @@ class Locker
 
     # @return [String]
     attr_reader :key
-    # @return [Integer] the key's number
+    # @return [Integer] the number that is made from the key
     attr_reader :crc
-    # @return [Integer] the other number
+    # @return [Integer] the other number of the lock
     attr_reader :lockspace
     # @return [Boolean]
     attr_reader :blocking
@@ -47,11 +47,13 @@ class Locker
     # @param key [String]
     # @param options [Hash{Symbol => Object}]
     # @option options [Integer] :lockspace (1) a number of 32 bits, from MIN_LOCK to MAX_LOCK
-    # @option options [Boolean] :blocking (false) wait for the lock
-    # @option options [Numeric, nil] :block_timeout (nil) longest wait in seconds; nil: without end
-    # @option options [Numeric, nil] :block_spin_wait (nil) seconds between two tries; nil: wait in
-    #   the database's queue. The gem polls every 0.005 s.
-    # @raise [ArgumentError] an unknown option, a key that is no String, or an invalid lockspace
+    # @option options [Boolean] :blocking (false) whether to wait for the lock
+    # @option options [Numeric, nil] :block_timeout (nil) longest wait in seconds; nil sets no
+    #   limit
+    # @option options [Numeric, nil] :block_spin_wait (nil) seconds between two tries; nil to wait
+    #   in the database's queue. The gem polls every 0.005 s.
+    # @raise [ArgumentError] an unknown option, a key that is not a String, or an invalid
+    #   lockspace
     def initialize(key, options = {})
       unknown = options.keys - OPTIONS
       raise ArgumentError, "unknown option: #{unknown.first.inspect}" if unknown.any?
@@ -66,11 +68,11 @@ class Locker
       @locked = false
     end
 
-    # Runs the block with the lock. A transaction of the caller's goes on as before.
+    # Runs the block with the lock. A transaction of the caller is not affected.
     #
     # @yield with the lock
-    # @return [Boolean, nil] whether the block has run; nil: it has raised ActiveRecord::Rollback,
-    #   which ends here, as in the gem, because the lock has a transaction of its own
+    # @return [Boolean, nil] whether the block has run; nil if it raised ActiveRecord::Rollback.
+    #   This exception ends here, as in the gem, because the lock has a transaction of its own.
     # @raise [LockConnectionLost] in the block, as soon as the connection is lost; after the block
     #   under a Fiber scheduler
     # @raise [Plock::Error] the database does not answer, or is not PostgreSQL
@@ -90,7 +92,7 @@ class Locker
 
     private
 
-    # @return [Float] seconds; Infinity: without end
+    # @return [Float] seconds; Infinity sets no limit
     def patience
       return 0.0 unless blocking
 

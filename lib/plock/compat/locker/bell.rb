@@ -9,24 +9,25 @@ require "plock/store/support/renewal"
 require "plock/store/support/scheduler"
 
 class Locker
-  # The store of the {Holding}s of one model's table: the queues of this process's waiters, and the
-  # scheduler that renews the rows. On PostgreSQL, a release calls the waiters by NOTIFY. Older
-  # processes and other databases do not call. So the first waiter of each key also polls, with
-  # growing pauses of at most half a second.
+  # The store of the {Holding}s of one model's table. It has the queues of this process's waiters,
+  # and the scheduler that renews the rows. On PostgreSQL, a release notifies waiters with NOTIFY.
+  # Other databases cannot do so, and processes of the gem do not. So the first waiter for each
+  # key also polls, with growing pauses of at most half a second.
   #
   # @api private
   class Bell
     # Seconds to wait for the listener. After that, a waiter only polls.
     LISTEN_S = 1.0
 
-    # Longest pause in seconds between two polls, because an older process calls no waiter.
+    # Longest pause in seconds between two polls. Waiters poll because a process of the gem does
+    # not notify them.
     MOST_S = 0.5
 
     # One connection listens; the other one checks that notifications arrive.
     CONNECTIONS = 2
     CONNECT_S = 2.0
 
-    # The adapters to databases that have NOTIFY.
+    # The adapters of databases that have NOTIFY.
     CALLING = %w[PostgreSQL PostGIS].freeze
 
     class Place < Plock::Store::Lines::Place
@@ -90,14 +91,14 @@ class Locker
 
     def forget(holding) = @scheduler.cancel(holding)
 
-    # The end of the block releases the row.
+    # Does nothing, because the end of the block releases the row.
     def give_back_later(_holding, _keep) = nil
 
     def prolong_all(holdings, span)
       holdings.each { |holding| yield holding, holding.renew(span) }
     end
 
-    # Calls the next waiter after a release in this process.
+    # Notifies the next waiter after a release in this process.
     def call_here(key) = hear(Rows.call(key))
 
     # The following methods are those that the listener calls.

@@ -9,24 +9,25 @@ class Locker
   # because no renewal was answered. The work since then may have been done twice.
   class LockStolen < StandardError; end
 
-  # The lock of one block, from the first attempt to the release. A renewal that finds another
-  # owner, or no answer before the row expires, raises {LockStolen} in the block.
+  # The lock of one block, from the first attempt to the release. If a renewal finds another
+  # owner, or is not answered before the row expires, it raises {LockStolen} in the block.
   #
   # @api private
   class Holding < Plock::Store::LeaseState
-    # Seconds that a renewal or a release on another thread may take. The end of a block waits for
-    # either.
+    # Seconds that a renewal or a release on another thread may take. The end of a block may have
+    # to wait for it.
     LAST_S = 2.0
 
-    # LockStolen does not interrupt a release; any other interrupt waits until the release blocks.
+    # LockStolen does not interrupt a release. Other interrupts do so only while the release
+    # blocks.
     LEAVING = { LockStolen => :never, Object => :on_blocking }.freeze
 
     private_constant :LAST_S, :LEAVING
 
     # @param locker [Locker] the owner
     def initialize(locker, rows)
-      # A row that the caller's transaction has taken stays locked until its end. It needs no
-      # renewal, for which another connection would have to wait.
+      # A row that is taken in the caller's transaction stays locked until that transaction ends.
+      # It needs no renewal, and another connection could not renew it.
       super(Bell.of(locker.model), Rows.call(locker.key), nil, renew: !rows.in_transaction?)
       @locker = locker
       @rows = rows
@@ -47,12 +48,13 @@ class Locker
       end
     end
 
-    # @return [Integer, nil] the sequence; nil: another caller holds the row
+    # @return [Integer, nil] the sequence; nil if another caller holds the row
     def get = (@locker.sequence if @locker.get)
 
-    # Renews on another thread, so that this one notices the expiry even if the database is silent.
+    # Renews on another thread, so that this thread notices the expiry even if the database is
+    # silent.
     #
-    # @return [Boolean, nil] whether the row was still ours; nil: unknown
+    # @return [Boolean, nil] whether the row was still ours; nil if this is unknown
     def renew(span)
       ours, =
         Plock::Store::Aside.run((valid_until - Plock::Clock.now).clamp(0.0, LAST_S)) do
@@ -63,7 +65,8 @@ class Locker
       nil
     end
 
-    # A lost row, too, must be released at the end of its block.
+    # A loss does not count as an end, because a lost row must still be released at the end of its
+    # block.
     def ended = (super unless @ended == :lost)
 
     def lose
@@ -71,7 +74,7 @@ class Locker
       super
     end
 
-    # A renewal that is under way ends first, because its statement must not follow the release. A
+    # Waits for a renewal that is under way, because its statement must not follow the release. A
     # forked child leaves the row to its parent.
     def release(*)
       return if inherited?
@@ -80,8 +83,8 @@ class Locker
       give_back
     end
 
-    # The acquire failed, but the database may still carry out its request. The next attempt has
-    # another name.
+    # Releases a row after its acquire failed. The database may still carry out the failed
+    # request, so the next attempt has another owner name.
     def give_up
       return if @locker.locked == false || inherited?
 
@@ -101,8 +104,9 @@ class Locker
       )
     end
 
-    # If the block has raised an exception, that is raised and not the loss. A caller that is
-    # interrupted does not wait for the answer.
+    # Releases the row at the end of the block. If the block raised an exception, the caller
+    # receives that exception instead of the loss. A caller that is interrupted does not wait for
+    # the answer.
     def give_back
       ours = Thread.handle_interrupt(LEAVING) { @locker.release }
       answered = true
@@ -114,15 +118,16 @@ class Locker
       release_later("interrupted") unless answered || release_aside
     end
 
-    # A row of the caller's transaction ends with that.
+    # A row that was taken in the caller's transaction is not released again, because the lock
+    # ends with the transaction.
     def release_later(reason)
       warn_of(reason)
       release_until(valid_until) if @renew && !inherited?
     end
 
-    # Releases the row again and again in the background, until it expires.
+    # Repeats the release in the background, until it succeeds or the row expires.
     #
-    # @return [Boolean] false: the caller has chosen the owner's name, and may use it again
+    # @return [Boolean] false if the caller has chosen the owner's name, and may use it again
     def release_until(over_at)
       key, owner = @locker.key, @locker.identifier
       return false unless @locker.rename
@@ -136,10 +141,11 @@ class Locker
       true
     end
 
-    # Releases the row over another connection, if the answer is missing or the connection is in the
-    # middle of a statement. A row of the caller's transaction is locked for other connections.
+    # Releases the row over another connection, because this connection has not answered or is in
+    # the middle of a statement. It does nothing in the caller's transaction, which locks the row
+    # for other connections.
     #
-    # @return [Boolean, nil] nil: still unknown
+    # @return [Boolean, nil] true if the database answered; nil if the result is unknown
     def release_aside
       return if inherited? || @rows.in_transaction?
 

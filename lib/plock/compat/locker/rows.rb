@@ -3,11 +3,11 @@
 require "openssl"
 
 class Locker
-  # The statements on a model's table. They use the model's connection in the calling thread.
+  # The statements on a model's table. They use the calling thread's connection of the model.
   #
   # @api private
   class Rows
-    # The SQL of each database for the present time in UTC, and for that time plus `:seconds`.
+    # The SQL of each database for the current time in UTC, and for that time plus `:seconds`.
     CLOCKS = {
       postgresql: [
         "(clock_timestamp() AT TIME ZONE 'UTC')",
@@ -30,7 +30,8 @@ class Locker
 
     private_constant :CLOCKS, :KINDS, :NAME, :COLUMNS
 
-    # @return [String] the channel of PostgreSQL on which the processes of one table call waiters
+    # @return [String] the channel of PostgreSQL on which processes notify the waiters for one
+    #   table
     def self.channel(model) =
       "plock_locker_#{OpenSSL::Digest::SHA256.hexdigest(model.table_name)[0, 16]}"
 
@@ -46,7 +47,7 @@ class Locker
     # @return [Boolean] whether the caller is in a transaction
     def in_transaction? = @model.with_connection(&:transaction_open?)
 
-    # Makes the key's row, which is free, if it is missing.
+    # Makes a free row for the key if the row is missing.
     def make(key)
       with do |connection, kind|
         next create(connection, key.to_s) if filled?
@@ -56,7 +57,7 @@ class Locker
       end
     end
 
-    # @return [Integer, nil] the sequence; nil: another caller holds the row
+    # @return [Integer, nil] the sequence; nil if another caller holds the row
     def take(key, owner, seconds)
       make(key) if filled?
       with do |connection, kind|
@@ -93,7 +94,7 @@ class Locker
       end
     end
 
-    # On PostgreSQL, the same statement calls the next waiter.
+    # On PostgreSQL, the same statement notifies the next waiter.
     #
     # @return [Boolean] whether the row was ours
     def release(key, owner)
@@ -165,20 +166,21 @@ class Locker
       end
     end
 
-    # As the original makes a row. Another caller may make it at the same moment.
+    # Makes a row through the model, as the original gem does. Another caller may make the same
+    # row at the same moment.
     def create(connection, key)
       look = look_for(connection.quote(key))
       return if connection.exec_query(look, NAME).any?
 
-      # after a failure, a transaction of the caller's goes on
+      # a transaction of the caller remains usable after a failure
       @model.transaction(requires_new: true) { @model.create!(key: key) }
     rescue ActiveRecord::RecordNotUnique
       nil
-    rescue ActiveRecord::RecordInvalid # a validation may have found that other caller's row
+    rescue ActiveRecord::RecordInvalid # a validation may have found the other caller's row
       raise if connection.exec_query(look, NAME).none?
     end
 
-    # A row that exists draws no id from the sequence of ids.
+    # If the row exists, the statement draws no id from the sequence of ids.
     def take_on_postgresql(connection, update, making)
       sql = "WITH taken AS (#{update} RETURNING sequence), " \
             "made AS (#{making} RETURNING sequence) " \
@@ -201,8 +203,9 @@ class Locker
 
     alias insert_on_sqlite insert_on_postgresql
 
-    # Two statements, because INSERT … SELECT keeps the ids and the gap locked until its end.
-    # Several of them at once fail with a deadlock (1213), or on MariaDB with 1467 (MDEV-33593).
+    # Uses two statements, because INSERT … SELECT locks the generation of ids and the gap until
+    # it ends. Several such statements at once fail with a deadlock (1213), or on MariaDB with
+    # 1467 (MDEV-33593).
     def insert_on_mysql(connection, columns, values, key)
       return 0 if connection.exec_query(look_for(key), NAME).any?
 

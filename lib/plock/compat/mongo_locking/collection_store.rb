@@ -8,16 +8,17 @@ require_relative "tenancy"
 
 module Mongo
   module Locking
-    # A store of plock in the collection of the gem. Each lock is a document with `scope`, `key`,
-    # `refcount` and `expire_at`; `refcount` counts the holder and the processes that have tried.
-    # To the gem, a process of plock appears to be one of the gem's own.
+    # A store of plock in a collection that the gem uses, too. Each lock is a document with
+    # `scope`, `key`, `refcount` and `expire_at`. `refcount` counts the holder and the processes
+    # that have tried to take the lock. To processes of the gem, a process of plock looks like
+    # another process of the gem.
     #
-    # A document of ours also has an `owner`, and in `until` a copy of the `expire_at` that we
-    # wrote last. This class releases, renews and extends a document only if its `owner` and
-    # `expire_at` are still what we wrote. One request takes a document; a refused caller does not
-    # increment `refcount`.
+    # A document that this class has written also has an `owner`, and a copy of `expire_at` in
+    # `until`. This class releases, renews and extends a document only if its `owner` and
+    # `expire_at` are still those that it wrote. It takes a document with one request, and a
+    # refused caller does not increment `refcount`.
     #
-    # Times are those of the callers' clocks.
+    # All times are read from the callers' clocks.
     class CollectionStore
       include ::Plock::Store::Looking
 
@@ -41,8 +42,8 @@ module Mongo
       #   the driver would wait longer
       # @param options [Hash{Symbol => Object}] `:ttl`, `:wait` and `:logger` as for
       #   Plock::Store.open
-      # @raise [InvalidConfig] not a collection
-      # @raise [Plock::ConfigurationError] another invalid value
+      # @raise [InvalidConfig] `collection` is not a collection
+      # @raise [Plock::ConfigurationError] another argument is invalid
       def initialize(collection, attempt_timeout: 1.0, **options)
         unless Documents.usable?(collection)
           raise InvalidConfig, "not a collection: #{collection.class}"
@@ -59,7 +60,7 @@ module Mongo
       # @!visibility private
       # {AcquireRequest}, {LeaseState} and {Renewal} call the following methods.
 
-      # @return [Integer, nil] the fence; nil: another caller holds the lock
+      # @return [Integer, nil] the fence; nil if another caller holds the lock
       def add(lease, ttl, _deadline)
         place = place_of(lease.key)
         document = ours_now(lease, ttl)
@@ -76,7 +77,7 @@ module Mongo
       def still?(lease) = running?(@documents.find(mine(lease)))
 
       def give_back(lease, keep, _deadline = nil)
-        # without an owner until it expires
+        # the document has no owner until it expires
         return !change(lease, ::Time.now.utc + keep, "owner" => "-").nil? if keep.positive?
 
         found = take_down(mine(lease))
@@ -91,7 +92,7 @@ module Mongo
 
       private
 
-      # The connection belongs to the application.
+      # Does nothing, because the connection belongs to the application.
       def disconnect = nil
 
       # The first request makes the unique index, so that a lock cannot have two documents.
@@ -111,7 +112,7 @@ module Mongo
         place_of(lease.key).merge("owner" => lease.token, "expire_at" => { "$in" => lease.written })
       end
 
-      # @return [Hash, nil] nil: the document is not ours any more
+      # @return [Hash, nil] the changed document; nil if it is not ours any more
       def change(lease, expire_at, **others)
         lease.writing(expire_at) do
           @documents.change(
@@ -129,7 +130,7 @@ module Mongo
         }
       end
 
-      # @return [Hash, nil] the document; nil: none matched
+      # @return [Hash, nil] the document; nil if none matched
       def take_down(filter) = @documents.remove(filter.merge("refcount" => 1)) || count_down(filter)
 
       def undo(lease, _within)
@@ -140,9 +141,10 @@ module Mongo
         false
       end
 
-      # Other processes have incremented the count in the meantime, and will decrement it.
+      # Releases a document whose count other processes have incremented in the meantime. Each of
+      # them will decrement the count itself.
       #
-      # @return [Hash, nil] nil: none matched
+      # @return [Hash, nil] the changed document; nil if none matched
       def count_down(filter, **changes)
         left =
           @documents.change(
@@ -162,13 +164,14 @@ module Mongo
         }
       end
 
-      # A process of the gem that takes a document over changes `expire_at` only.
+      # A process of the gem that takes over a document changes `expire_at`, but not `until`.
       def ours?(found) = found.key?("owner") && found["until"] == found["expire_at"]
 
-      # A lock that expired before its release was lost.
+      # A lock that expired before its release counts as lost.
       def running?(found) = !found.nil? && found["expire_at"] > ::Time.now
 
-      # Adopts the lock, with a request that matches only what its last owner has written.
+      # Adopts the lock. The request matches the document only if it is as its last owner wrote
+      # it.
       def take_over(lease, token, span, granted)
         left = place_of(lease.key).merge("owner" => token)
         found = @documents.find(left)
@@ -193,7 +196,7 @@ module Mongo
 
       def holders(key) = [holder(@documents.find(place_of(key)))].compact
 
-      # @return [Status::Holder, nil] nil: the lock is free
+      # @return [Status::Holder, nil] nil if the lock is free
       def holder(found)
         return unless found && found["refcount"].positive?
 
@@ -216,8 +219,9 @@ module Mongo
         [keys, nil]
       end
 
-      # If other processes have incremented the count, the document remains and can be taken over. A
-      # new holder keeps the lock. If the same holder has only renewed it, the loop tries again.
+      # If other processes have incremented the count, the document remains and can be taken over.
+      # If the lock has a new holder, that holder keeps it. If the same holder has only renewed
+      # the lock, the loop tries again.
       def break_hold(key, _shared, only)
         owner = nil
         LOOKS.times do
@@ -234,7 +238,7 @@ module Mongo
         false
       end
 
-      # @return [Boolean] whether the document had not changed
+      # @return [Boolean] false if the document had changed in the meantime
       def break_one(key, found)
         count_down(
           unmoved(found).merge("refcount" => { "$gt" => 0 }),

@@ -4,8 +4,8 @@ require "plock/store/support/aside"
 
 module Mongo
   module Locking
-    # The calls to a collection, for either generation of the `mongo` gem. They raise errors of
-    # plock instead of those of the driver.
+    # The requests to a collection, for both generations of the `mongo` gem. They raise errors of
+    # plock instead of errors of the driver.
     #
     # @api private
     class Documents
@@ -15,7 +15,8 @@ module Mongo
       UNIQUE = { "scope" => 1, "key" => 1 }.freeze
       OTHERS = [{ "refcount" => 1 }, { "expire_at" => 1 }].freeze
 
-      # Matches the errors that a driver raises or passes on. No driver need be loaded.
+      # Matches the errors that a driver raises or passes on. It compares class names, so no
+      # driver needs to be loaded.
       module DriverFailure
         NAMES = /\A(Mongo|BSON)::(?!Locking::)/
 
@@ -38,7 +39,7 @@ module Mongo
           (collection.respond_to?(:find_and_modify) || collection.respond_to?(:find_one_and_update))
       end
 
-      # @return [Object] the collection that is asked
+      # @return [Object] the collection that receives the requests
       attr_reader :collection
 
       # @param timeout [Float] seconds that one request may take
@@ -55,7 +56,7 @@ module Mongo
       end
 
       # @param upsert [Boolean] make the document if it is missing
-      # @return [Hash, nil] the changed document; nil: none matches
+      # @return [Hash, nil] the changed document; nil if none matches
       def change(filter, changes, upsert: false)
         ask(upsert) do
           next modify(filter, update: changes, new: true, upsert: upsert) if @first_generation
@@ -64,7 +65,7 @@ module Mongo
         end
       end
 
-      # @return [Hash, nil] the removed document; nil: none matched
+      # @return [Hash, nil] the removed document; nil if none matched
       def remove(filter)
         ask do
           @first_generation ? modify(filter, remove: true) : @collection.find_one_and_delete(filter)
@@ -81,8 +82,9 @@ module Mongo
 
       private
 
-      # A secondary may not have the document yet, and a write without an answer does not say
-      # whether the lock is ours. The application's client may have asked for both.
+      # Makes the collection read from the primary and acknowledge each write, whatever the
+      # application's client is set to. A secondary may not have the document yet, and an
+      # unacknowledged write does not tell whether the lock is ours.
       def answering(collection)
         return collection if @first_generation || !collection.respond_to?(:with)
 
@@ -98,15 +100,16 @@ module Mongo
         @collection.ensure_index(keys.to_a, unique: unique, background: true)
       end
 
-      # The gem uses `$atomic`, which old servers know.
+      # Uses `$atomic`, as the gem does. Old servers know this operator.
       def modify(filter, **options)
         @collection.find_and_modify(query: filter.merge("$atomic" => 1), **options)
       rescue DriverFailure => e
         raise unless e.message.include?("No matching object found")
       end
 
-      # Another thread calls the driver, whose waits have no limit. The driver's caches of the
-      # calling thread do not apply there, and the caller's interrupts do not look like failures.
+      # Calls the driver on another thread, because the driver may wait without limit. On that
+      # thread, the driver's caches for the calling thread do not apply, and the caller's
+      # interrupts do not look like failures of the driver.
       def ask(upsert = false, &block)
         answer = ::Plock::Store::Aside.run(@timeout) { attempt(upsert, &block) }
         unless answer
@@ -117,7 +120,7 @@ module Mongo
         answer.first
       end
 
-      # @return [Object, nil] the block's value; nil: another process has just made the document
+      # @return [Object, nil] the block's value; nil if another process has just made the document
       def attempt(upsert)
         yield
       rescue DriverFailure => e

@@ -4,7 +4,8 @@ module Mongo
   module Locking
     # The errors of the locks.
     module Exceptions
-      # The superclass. `rescue Error` rescues {ArgumentError}, too, whose superclass is Ruby's.
+      # The superclass of the errors. `rescue Error` also rescues {ArgumentError}, although that
+      # class inherits from Ruby's ArgumentError.
       class Error < ::RuntimeError
         # @return [Boolean]
         def self.===(other)
@@ -21,17 +22,17 @@ module Mongo
         alias kind_of? is_a?
       end
 
-      # Raised when the configuration of a class, or of Mongo::Locking, leaves nothing to lock.
+      # Raised when the configuration of a class, or of Mongo::Locking, is missing or unusable.
       class InvalidConfig < Error; end
 
-      # Raised when an object is its own ancestor. The message names all objects of the circle.
+      # Raised when an object is its own ancestor. The message names the objects of the cycle.
       class CircularLock < Error; end
 
       # Raised when another caller held the lock at the last try. The block has not run.
       class LockTimeout < Error; end
 
-      # Raised when the store failed, or this fiber had lost the lock. The cause says more. The
-      # block has not run.
+      # Raised when the store failed, or when this fiber had already lost the lock. If the store
+      # failed, the cause says why. The block has not run.
       class LockFailure < Error; end
     end
   end

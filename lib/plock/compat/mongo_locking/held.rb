@@ -9,21 +9,23 @@ module Mongo
     # @!attribute [r] scope
     #   @return [String]
     # @!attribute [r] key
-    #   @return [String] a long key is cut off, unless it is that of a document
+    #   @return [String] the whole key if the lock is a document; in another store, a long key is
+    #     cut off
     # @!attribute [r] owner
     #   @return [String] host, process and thread
     # @!attribute [r] age
-    #   @return [Float, nil] seconds since it was acquired; nil: a process of the gem holds it
+    #   @return [Float, nil] seconds since the lock was acquired; nil if a process of the gem
+    #     holds it
     # @!attribute [r] remaining
-    #   @return [Float, nil] seconds until it expires if its process has died
+    #   @return [Float, nil] seconds until the lock expires if its process has died
     # @!attribute [r] status
-    #   @return [Plock::Status] for the store's `break`
+    #   @return [Plock::Status] the status that {Locking.break} passes to the store
     Held = ::Struct.new(:scope, :key, :owner, :age, :remaining, :status) do
       # @api private
-      # @return [Held, nil] nil: another kind of lock in the same store
+      # @return [Held, nil] nil if the status is that of another kind of lock
       def self.of(status)
         name = Name.of_document(status.store_key) || Name.of_label(status.label) or return
-        owner = status.holders.first.dup.tap { |holder| holder.label = nil } # scope and key, again
+        owner = status.holders.first.dup.tap { |holder| holder.label = nil } # repeats scope and key
 
         new(
           name.scope, name.key, owner.to_s, status.since && (::Time.now - status.since),

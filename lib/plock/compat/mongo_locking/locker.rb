@@ -87,7 +87,7 @@ module Mongo
 
         private
 
-        # The gem accepts unknown options and ignores them.
+        # Removes unknown options with a warning, because the gem accepts and ignores them.
         def known(options, method)
           unknown = options.keys - OPTIONS
           return options if unknown.empty?
@@ -109,7 +109,8 @@ module Mongo
       # @return [Hash{Symbol => Object}] key, scope, parent
       attr_reader :config
 
-      # @return [Symbol, Proc, nil] how to find an instance's parent; nil: it is a root
+      # @return [Symbol, Proc, nil] how to find an instance's parent; nil if the instances are
+      #   roots
       attr_reader :parent
 
       # @return [Hash{Symbol => Numeric}] the options of {Locking.configure} for this class
@@ -127,8 +128,8 @@ module Mongo
       def is_root? = @parent.nil?
 
       # @param lockable [Object]
-      # @return [Object, nil] its parent; nil: it is a root
-      # @raise [Exceptions::InvalidConfig] the class does not say how to find it
+      # @return [Object, nil] its parent; nil if it is a root
+      # @raise [Exceptions::InvalidConfig] the class does not say how to find the parent
       def parent_for(lockable)
         resolve(:parent, lockable) unless is_root?
       end
@@ -151,7 +152,7 @@ module Mongo
       end
 
       # @param from [Object]
-      # @return [Object] its root, which is locked for it
+      # @return [Object] its root, which is locked instead of it
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root
       def root_for(from) = Path.root_of(from)
 

@@ -9,7 +9,7 @@ module Mongo
     module ModelMethods
       # The methods of the class and its subclasses.
       module ClassMethods
-        # Makes the instances roots.
+        # Declares that the instances are roots.
         #
         # An unknown option is ignored, with a warning.
         #
@@ -26,7 +26,7 @@ module Mongo
           self
         end
 
-        # A caller that locks an instance locks its parent.
+        # Declares that a caller that locks an instance locks its parent instead.
         #
         # @overload locked_by!(association)
         #   @param association [Symbol] a method of the instance

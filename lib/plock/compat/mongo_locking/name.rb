@@ -2,15 +2,18 @@
 
 module Mongo
   module Locking
-    # The name of a lock, which is its scope and its key, for people and for a store.
+    # The name of a lock: its scope and its key. A name can be written as a label or as a key of a
+    # store, and read from either.
     #
     # @api private
     class Name
-      # Marks the labels of these locks in a store that has other locks, too.
+      # The prefix of the labels of these locks. It distinguishes them from other locks in the
+      # store.
       MARK = "mongo "
       LABEL = /\A#{MARK}([^\/]*)\/(.*)\z/m
 
-      # A document's key in its store: the name and its digest. Other stores have the digest only.
+      # The store key of a document, which has the name and its digest. In other stores, the key
+      # has only the digest.
       DOCUMENT = /\A(.*)\0:\h{64}(#{::Regexp.union(::Plock::Locking::Kind::ALL.map(&:suffix))})\z/m
 
       # The characters that a label escapes.
@@ -20,14 +23,15 @@ module Mongo
       private_constant :MARK, :LABEL, :DOCUMENT, :SPECIAL, :MAX_BYTES
 
       class << self
-        # @return [Name, nil] cut off if it is long; nil: the label of another kind of lock
+        # @return [Name, nil] the name, cut off if it is long; nil if the label is that of another
+        #   kind of lock
         def of_label(label)
           parts = LABEL.match(label || "")&.captures or return
           new(*parts.map { |text| text.gsub(/%(\h\h)/) { $1.hex.chr } })
         end
 
         # @param text [String] as {#store_key} writes it
-        # @return [Name, nil] nil: {#store_key} did not write it
+        # @return [Name, nil] nil if {#store_key} did not write the text
         def of(text)
           length, rest = text.split(":", 2)
           return unless rest && length.match?(/\A\d+\z/) && rest.byteslice(length.to_i, 1) == "/"
@@ -35,8 +39,8 @@ module Mongo
           new(rest.byteslice(0, length.to_i), rest.byteslice((length.to_i + 1)..))
         end
 
-        # @param store_key [String] of any store
-        # @return [Name, nil] the document's name; nil: {StoreConfig} did not write the key
+        # @param store_key [String] a key of any store
+        # @return [Name, nil] the document's name; nil if {StoreConfig} did not write the key
         def of_document(store_key)
           name, kind = DOCUMENT.match(store_key)&.captures
           return unless name

@@ -4,21 +4,21 @@ require_relative "exceptions"
 
 module Mongo
   module Locking
-    # The way from an object to its root.
+    # Follows an object's parents to its root.
     #
     # @api private
     module Path
-      # Steps after which a path without a root counts as a circle, even if its objects are new each
-      # time.
+      # After this number of steps, a path without a root counts as a cycle, even if each step
+      # returns a new object.
       MOST = 10_000
 
-      # Number of objects of such a path that the error names.
+      # The most objects of such a path that the error names.
       NAMED = 20
       private_constant :MOST, :NAMED
 
       class << self
-        # Remembers the object that it has passed after 1, 2, 4 … steps. So it finds a circle
-        # without a list of all objects.
+        # Remembers the object that it reached after 1, 2, 4 … steps. If it reaches the same
+        # object again, the path is a cycle. So it needs no list of all objects.
         def root_of(from)
           lockable = passed = from
           type = from.class
@@ -51,7 +51,7 @@ module Mongo
           raise Exceptions::InvalidConfig, "root #{lockable.inspect} is not lockable"
         end
 
-        # Follows the circle once more to name its objects.
+        # Follows the cycle once more to name its objects.
         def circular(from)
           seen = []
           lockable = from

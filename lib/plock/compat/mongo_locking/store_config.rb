@@ -4,8 +4,8 @@ require_relative "name"
 
 module Mongo
   module Locking
-    # The names of a collection's documents: the plain scope and key, which processes of the gem
-    # read.
+    # The store keys of a collection's documents. They contain the plain scope and key, because
+    # processes of the gem read these in the documents.
     #
     # @api private
     class StoreConfig < ::Plock::Locking::StoreConfig
@@ -15,7 +15,7 @@ module Mongo
         "#{::Plock::Locking::Arguments.key(key)}\0:#{::Plock.digest(key.to_s)}#{kind.suffix}"
       end
 
-      # @return [Boolean] true: a collection has no other documents
+      # @return [Boolean] true, because a collection has no other documents
       def own?(_store_key) = true
     end
   end

@@ -2,20 +2,22 @@
 
 module Mongo
   module Locking
-    # Takes over an expired document. The first step gives it a short time without an owner. The
-    # second step, a while later, takes it if no process has changed it. A process of the gem also
-    # takes over in two steps. Its second step writes the time without a check of the owner, so this
-    # class waits until that step must have happened.
+    # Takes over an expired document in two steps. The first step gives the document a short new
+    # expiry and no owner. The second step, a while later, takes the document if no process has
+    # changed it since. A process of the gem also takes over in two steps, and its second step
+    # writes `expire_at` without a check of the owner. So this class waits until that second step
+    # must be over.
     #
     # @api private
     class Takeover
-      # Seconds after which a process of the gem has done its second step.
+      # Seconds within which a process of the gem does its second step.
       SETTLED_S = 0.2
 
-      # Seconds of the time without an owner. A caller that takes over polls more often than that.
+      # Seconds from the first step until the document expires again. A caller that takes over
+      # polls more often than that.
       NOBODYS_S = 1.0
 
-      # Number of documents between the two steps.
+      # The most documents that this process remembers between the two steps.
       MOST = 1024
 
       private_constant :SETTLED_S, :NOBODYS_S, :MOST
@@ -30,7 +32,7 @@ module Mongo
       #
       # @param place [Hash] scope and key
       # @param document [Hash] the new fields of the document
-      # @return [Hash, nil] its fields, if it is ours now
+      # @return [Hash, nil] the new fields if the document is ours now, else nil
       def step(place, document)
         found = @documents.find(place) or return
         expire_at, count = found.values_at("expire_at", "refcount")
@@ -44,7 +46,7 @@ module Mongo
 
       private
 
-      # A count above one is left from processes that died.
+      # Sets `refcount` to 1. A greater count is left from processes that died.
       def finish(unmoved, found, document)
         document = document.merge("fence" => [document["fence"], found["fence"].to_i + 1].max)
         document if @documents.change(unmoved, { "$set" => document })
@@ -64,7 +66,8 @@ module Mongo
         nil
       end
 
-      # Whether the first step is long enough ago, and the document has not changed since.
+      # Returns whether the first step was long enough ago, and the document has not changed
+      # since.
       def begun?(place, expire_at, count)
         @lock.synchronize do
           *state, since = @begun[place]

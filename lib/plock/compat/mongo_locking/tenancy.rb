@@ -5,21 +5,23 @@ require "plock/store/support/lease_state"
 module Mongo
   module Locking
     # One lease of a {CollectionStore}. A process of the gem that takes over an expired document
-    # leaves our owner in it. So a document is ours as long as it also has the time that we wrote.
+    # does not change its `owner`. So a document is ours only as long as its `expire_at` is also
+    # one that we wrote.
     #
     # @api private
     class Tenancy < ::Plock::Store::LeaseState
-      # Number of times in `written`, while answers are missing.
+      # The most expiry times that {#written} contains.
       MOST = 64
       private_constant :MOST
 
-      # @return [Array<Time>] the time that was written last, and the times of requests without an
-      #   answer, which may have been written
+      # @return [Array<Time>] the expiry times that the document may have: the last one that was
+      #   confirmed, and those of later requests that were not answered
       def written = @written || []
 
-      # Runs the block, which writes this time. If the block raises, the time may have been written.
+      # Runs the block, which writes this expiry time to the document. If the block raises, the
+      # document may have this time or an earlier one.
       #
-      # @yieldreturn [Object, nil] nil: not written
+      # @yieldreturn [Object, nil] nil if the document was not written
       # @return [Object, nil] the block's value
       def writing(time)
         before = written

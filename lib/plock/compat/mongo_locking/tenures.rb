@@ -4,8 +4,8 @@ require_relative "exceptions"
 
 module Mongo
   module Locking
-    # Acquires a lock, unless this fiber holds it already: a fiber must not wait for itself. A
-    # forked child has none of its parent's locks.
+    # Acquires a lock, unless this fiber already holds it, because a fiber must not wait for
+    # itself. A forked child has none of its parent's locks.
     #
     # @api private
     module Tenures
@@ -24,7 +24,7 @@ module Mongo
 
         private
 
-        # @return [::Plock::Lease, nil] of this fiber; it may be lost
+        # @return [::Plock::Lease, nil] this fiber's lease, which may be lost
         def own(name)
           ::Plock::Locking::OwnHolds.leases.map(&:last).find { |lease| lease.key == name.store_key }
         end
@@ -57,7 +57,8 @@ module Mongo
           }
         end
 
-        # @return [Numeric] seconds that this number of tries takes, with pauses between them
+        # @return [Numeric] seconds that `max_retries` tries take, including the pauses between
+        #   them
         def patience(max_retries:, first_retry_interval:, max_retry_interval:)
           longest = ::Plock::Locking::Arguments::SPAN_MAX
           pauses = max_retries - 1

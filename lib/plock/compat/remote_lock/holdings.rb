@@ -3,14 +3,15 @@
 require "plock/store/support/per_process"
 
 class RemoteLock
-  # The leases of this process, by store, key and owner. A caller may release a lock through another
-  # adapter than the one that acquired it. Expired leases are removed now and then.
+  # The leases of this process, by store, key and owner. All adapters share them, because a caller
+  # may release a lock through another adapter than the one that acquired it. Expired leases are
+  # removed now and then.
   #
   # @api private
   module Holdings
     SWEEP_AT_LEAST = 64
 
-    # The leases, and the number of them at which the expired ones are removed.
+    # The leases, and the number of leases at which the expired ones are removed.
     Known = Struct.new(:leases, :sweep_at)
     private_constant :SWEEP_AT_LEAST, :Known
 
@@ -27,7 +28,7 @@ class RemoteLock
 
       def find(place) = @known.enter { |known| known.leases[place] }
 
-      # @return [Plock::Lease, nil] the lease, which is removed
+      # @return [Plock::Lease, nil] the lease, which is no longer known
       def take(place) = @known.enter { |known| known.leases.delete(place) }
 
       private

@@ -3,14 +3,16 @@
 require "securerandom"
 
 class RemoteLock
-  # The locks that this fiber may have left in a store: their release failed, or the answer to their
-  # request is missing. The store then has this fiber as the owner, but no block of it has the lock.
+  # The locks that this fiber may have left in a store, because a release failed or an acquire was
+  # not answered. The store may name this fiber as the owner, although no block of this fiber
+  # holds the lock.
   #
-  # The failed request may still be carried out. So before this fiber acquires such a lock again, it
-  # gets another name there. A release of the lock that was left then does not free the new one.
+  # The store may still carry out the failed request. So before this fiber acquires such a lock
+  # again, it takes a new owner name in that store. A late release under the old name then does
+  # not free the new lock.
   #
-  # A place is the adapter's store, and the key there. One that is kept too long does no harm:
-  # each acquire of the lock looks for it first.
+  # A place is the adapter's store, and the lock's key in it. A place that is kept too long does
+  # no harm, because the next acquire of the lock removes it.
   #
   # @api private
   module Leftovers
@@ -24,19 +26,20 @@ class RemoteLock
 
       def delete(place) = known.delete(place)
 
-      # @return [Boolean] is there any, of whatever store?
+      # @return [Boolean] is there a place of any store?
       def any? = known.any?
 
       def rename(place) = keep(names, place, SecureRandom.hex(4))
 
       # @param store [Object]
-      # @param key [String] as the store has it
-      # @return [String, nil] this fiber's name there, if it has got another one
+      # @param key [String] the key in the store
+      # @return [String, nil] this fiber's new owner name in the store; nil if it still has its
+      #   first name
       def name(store, key) = (names[[store.__id__, key]] if names.any?)
 
       private
 
-      # Thread#[] belongs to the fiber.
+      # Each fiber has its own Thread#[].
       def known = Thread.current[:plock_remote_lock_leftovers] ||= {}
 
       def names = Thread.current[:plock_remote_lock_names] ||= {}

@@ -4,12 +4,13 @@ require "plock/store/support/backoff"
 require_relative "waiting"
 
 class RemoteLock
-  # For locks that processes of the original must see. The key and value in the store are those of
-  # the original, and they alone decide which process holds the lock. A caller also acquires a lease
-  # of plock, its turn. The next waiter waits for the turn, which is released with the lock.
+  # For locks that processes of the original gem must see. The key and the value in the store are
+  # those of the original gem, and they alone decide which process holds the lock. A caller also
+  # acquires a lease of plock, called its turn, and releases the turn with the lock. The next
+  # waiter waits for that turn.
   #
-  # Holders of the original have no turn and send no notice when they release. The caller that has
-  # the turn polls their lock, with growing pauses.
+  # Holders that use the original gem have no turn, and notify no waiter when they release. So the
+  # caller that has the turn polls their lock, with growing pauses.
   #
   # An adapter that includes this module has `turns`, the store for the turns; `free(key)`, which
   # releases the lock; and `free_with(key, turn)`, which releases both.
@@ -22,7 +23,7 @@ class RemoteLock
     LOOK_S = [0.005, 0.05].freeze
     private_constant :LOOK_S
 
-    # @param key [String] as the store has it
+    # @param key [String] the key in the store
     # @param seconds [Numeric] until the lock expires
     # @param wait [Numeric] seconds to wait
     # @return [Boolean] whether the lock is ours
@@ -30,12 +31,12 @@ class RemoteLock
       deadline = Plock::Clock.now + patience(wait)
       taken = false
       leased(turns, key, seconds, wait, -> { free(key) if taken }) do |turn|
-        taken = true # it may be, until the store has refused it
+        taken = true # the lock may be ours until the store refuses it
         taken = knock(key, seconds, turn, deadline)
       end
     end
 
-    # @return [Boolean] whether it was ours
+    # @return [Boolean] whether the lock was ours
     def delete(key)
       Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do
         place = place(turns, key)
@@ -45,7 +46,7 @@ class RemoteLock
         begin
           free_with(key, turn)
         ensure
-          Holdings.add(place, turn) unless turn.over? # this fiber may try again
+          Holdings.add(place, turn) unless turn.over? # this fiber may release again
         end
       end
     end
@@ -62,11 +63,12 @@ class RemoteLock
         sleep([pause.next, left].min)
         keep(turn) if turn.remaining < turn.ttl / 2
       end
-      keep(turn) if pause # for as long as the lock
+      keep(turn) if pause # so that the turn lasts as long as the lock
       true
     end
 
-    # A caller that has lost its turn misses only the notice.
+    # Extends the turn. A lost turn does no harm, because the key in the store alone decides which
+    # process holds the lock.
     def keep(turn)
       turn.extend
     rescue Plock::LeaseLost

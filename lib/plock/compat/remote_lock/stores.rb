@@ -13,8 +13,8 @@ class RemoteLock
     @known = {}
 
     class << self
-      # @param source [Object] a client of Redis, or a pool of such, a URL, or a store
-      # @raise [ArgumentError] a store that is not one of Redis
+      # @param source [Object] a client of Redis, a pool of such clients, a URL, or a store
+      # @raise [ArgumentError] the store is not in Redis
       # @raise [Plock::UnavailableError] the pool has no client to lend at the moment
       def redis(source)
         store = Plock::Locking === source ? source : opened(source)
@@ -23,12 +23,13 @@ class RemoteLock
         raise ArgumentError, "#{store.url} is not in Redis: use RemoteLock::Adapters::Store"
       end
 
-      # @param description [Object] may contain a password; only its digest is kept
+      # @param description [Object] a description that may contain a password; only its digest is
+      #   kept
       def shared(description)
         digest = Plock.digest(description.inspect)
         known = @lock.synchronize { @known[digest] } || yield
         @lock.synchronize do
-          # if two threads have opened it, the second store is not used
+          # if two threads have opened the store, the second one is not used
           known = @known.delete(digest) || known
           @known.shift if @known.size >= MOST
           @known[digest] = known

@@ -36,9 +36,9 @@ class RemoteLock
 
     def patience(seconds) = [seconds.to_f, SPANS.end].min
 
-    # Acquires a lease, and keeps it if the block returns true. The lease is known before it is
-    # granted, so that it can be released at any moment. Its name is a digest, so a key may have any
-    # length; its label shows the key.
+    # Acquires a lease, and keeps it if the block returns true. The lease object exists before the
+    # lease is granted, so that the lease can be released at any moment. The lease's key is a
+    # digest, so `key` may have any length. The lease's label shows `key`.
     #
     # @param undo [#call, nil] releases the lock that the block may have taken, before the lease is
     #   released

@@ -39,8 +39,8 @@ module WithTransactionalLock
         .flatten
     end
 
-    # This isolation level locks no gaps. Rows are deleted one by one, because a DELETE of several
-    # may scan the table and wait for rows that are held.
+    # The isolation level READ COMMITTED locks no gaps. Rows are deleted one by one, because a
+    # DELETE of several rows may scan the table and wait for rows that are held.
     def self.delete(connection, ids)
       connection.transaction(isolation: :read_committed) do
         free = connection.exec_query("SELECT lock_id FROM #{Mysql::TABLE} WHERE lock_id IN " \

@@ -4,41 +4,46 @@ require "concurrent/map"
 require "plock/store/database"
 
 module WithTransactionalLock
-  # MySQL and MariaDB: the lock of a table's row, which ends with the transaction.
+  # The locks on MySQL and MariaDB. Each is the lock on a row of a table, and ends with the
+  # transaction.
   #
-  # Names must not block one another, so a lock must cover one row only. That requires a table that
-  # is sorted by the numbers, as the generator makes it: with a secondary index, the database would
-  # also lock the gap before the row. A waiter for a new row would lock the gap, too, when the
-  # insert of that row is rolled back. So a row is committed before it is locked for the first time.
+  # Locks with different names must not block one another, so a lock must cover only one row. That
+  # requires a table whose primary key is the lock's number, as the generator makes it. With a
+  # secondary index, the database would also lock the gap before the row. A waiter for a new row
+  # would lock the gap, too, if the insert of that row were rolled back. So a row is committed
+  # before it is locked for the first time.
   #
-  # A cleanup may delete a row that this process remembers. The next lock then inserts the row in
-  # the caller's transaction, and learns so from the answer. It commits two rows around the new one,
-  # so that the gap that waiters may lock contains no other name.
+  # A cleanup may delete a row that this process remembers. The next lock then inserts the row
+  # again in the caller's transaction, and the database's answer says so. In that case, the rows
+  # with the numbers before and after it are committed, too. The gap that waiters may lock then
+  # contains no other name.
   #
   # @api private
   module Mysql
     NAME = "Transactional Lock"
     TABLE = "transactional_advisory_locks"
 
-    # Number of rows that a process remembers to exist.
+    # The most rows that a process remembers.
     KNOWN_MAX = 10_000
 
     # MariaDB's error number for a statement that took too long.
     TOO_LONG = 1969
 
-    # Seconds: the time of a statement that need not wait, and the longest limit of MariaDB.
+    # The range of MariaDB's limit for one statement, in seconds. The shortest limit is enough for
+    # a statement that need not wait.
     STATEMENT_S = (0.05..31_536_000.0).freeze
 
-    # Seconds to make a row. If another process is making it, this one does not wait.
+    # The most seconds to make a row. If another process is making the same row, this process does
+    # not wait for it.
     MAKING_S = 1.0
 
-    # The bits of a number of 64 bits without a sign.
+    # The mask of an unsigned 64-bit number.
     UNSIGNED = (2**64) - 1
 
     private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :STATEMENT_S, :MAKING_S, :UNSIGNED
 
-    # The rows of one database that a process knows to exist, and a connection of its own that makes
-    # new ones.
+    # The rows of one database that are known to exist, and a separate connection that makes new
+    # rows.
     Known = Struct.new(:rows, :connections)
     private_constant :Known
 
@@ -48,7 +53,7 @@ module WithTransactionalLock
       # Commits the row before it is locked. This needs another connection, because the caller may
       # be in a transaction.
       #
-      # @return [Known] of the database
+      # @return [Known] the known rows of the database
       def prepare(model, connection, request)
         known = known_of(model, connection)
         return known if known.rows[request.id]
@@ -75,9 +80,9 @@ module WithTransactionalLock
 
       private
 
-      # If there was a row, the answer has the argument of LAST_INSERT_ID. If not, it has 0, or the
-      # row's number. The method `raw_connection` is not called: it would change how Active Record
-      # treats the connection from then on.
+      # If the row existed, the last insert id in the answer is the argument of LAST_INSERT_ID. If
+      # not, it is 0, or the row's number. This method does not call `raw_connection`, because
+      # that would change how Active Record treats the connection from then on.
       #
       # @return [Boolean] has the statement inserted the row?
       def inserted?(connection, id, sql)
@@ -87,7 +92,8 @@ module WithTransactionalLock
         told != (id ^ 1) & UNSIGNED
       end
 
-      # Also where another process was making the row, and has rolled it back.
+      # Commits the rows before and after the row that the caller has inserted. The row was
+      # missing because a cleanup deleted it, or because another process rolled its insert back.
       def fence(known, id)
         known.rows.delete(id)
         deadline = Plock::Clock.now + MAKING_S
@@ -97,7 +103,7 @@ module WithTransactionalLock
           )
         end
       rescue Plock::Error
-        nil # this protects callers for other names, and without it they only wait longer
+        nil # without the two rows, callers for other names only wait longer
       end
 
       def known_of(model, connection)
@@ -124,12 +130,13 @@ module WithTransactionalLock
         false
       end
 
-      # Changes nothing if the row exists.
+      # Only locks the row if it exists.
       def insert(request) =
         "INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) " \
         "ON DUPLICATE KEY UPDATE lock_id = IF(LAST_INSERT_ID(lock_id ^ 1), lock_id, lock_id)"
 
-      # MariaDB can limit one statement; MySQL can limit only a connection.
+      # MariaDB can limit the wait of one statement. MySQL can limit only the waits of a whole
+      # connection.
       def within(connection, request, &block)
         if connection.mariadb?
           yield(statement_limit(request))
@@ -144,8 +151,8 @@ module WithTransactionalLock
         raise request.late
       end
 
-      # The limit for locks has whole seconds, and the limit for statements is exact. The limit for
-      # locks is a second longer, so that the exact one ends the wait.
+      # The limit for lock waits has whole seconds, and the limit for statements is exact. The
+      # limit for lock waits is one second longer, so that the exact limit ends the wait.
       def statement_limit(request)
         return "SET STATEMENT innodb_lock_wait_timeout = 0 FOR " if request.timeout.zero?
 

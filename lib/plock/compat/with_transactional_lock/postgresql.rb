@@ -3,10 +3,11 @@
 require "plock/store/database"
 
 module WithTransactionalLock
-  # PostgreSQL: an advisory lock of the transaction, in one round trip.
+  # The locks on PostgreSQL. Each is an advisory lock of the transaction, and is acquired in one
+  # round trip.
   #
-  # In a transaction that was open before, a savepoint precedes the request. If the lock is not
-  # acquired, the transaction returns to the savepoint.
+  # If a transaction is already open, the request sets a savepoint first. If the lock is not
+  # acquired, the transaction is rolled back to the savepoint.
   #
   # @api private
   module Postgresql
@@ -14,7 +15,7 @@ module WithTransactionalLock
     SAVEPOINT = "plock_transactional_lock"
     KEPT = "plock.lock_timeout"
 
-    # The range of lock_timeout, up to 24 days. 0 would mean no limit.
+    # The range of lock_timeout in milliseconds, up to 24 days. 0 would mean no limit.
     LIMITS_MS = (1..2_147_483_647).freeze
 
     private_constant :NAME, :SAVEPOINT, :KEPT, :LIMITS_MS
@@ -60,7 +61,7 @@ module WithTransactionalLock
 
       def comment(request) = "/* lock:#{request.comment} */ "
 
-      # A setting of the session keeps the old limit until the lock is acquired.
+      # A setting of the transaction keeps the caller's limit until the lock is acquired.
       def waiting(request)
         sql = "SELECT #{function("", request)}"
         return sql unless request.timeout
@@ -71,9 +72,9 @@ module WithTransactionalLock
           "#{sql}; SELECT set_config('lock_timeout', current_setting('#{KEPT}'), true)"
       end
 
-      # Returns the caller's transaction to its state before the call. Two cases remain. If an
-      # interrupt came after the lock was granted, the transaction keeps the lock. If the connection
-      # is lost, so is the transaction.
+      # Returns the caller's transaction to its state before the call, with two exceptions. If an
+      # interrupt came after the lock was granted, the transaction keeps the lock. If the
+      # connection is lost, the transaction is lost, too.
       def go_back(connection)
         Thread.handle_interrupt(Plock::UNINTERRUPTED) do
           raw = connection.raw_connection
@@ -85,7 +86,7 @@ module WithTransactionalLock
           )
         end
       rescue ActiveRecord::ActiveRecordError, PG::Error
-        nil # the exception that led here says why
+        nil # the caller receives the exception that led here
       end
     end
   end

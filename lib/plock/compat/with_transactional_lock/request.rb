@@ -3,16 +3,17 @@
 require "digest"
 
 module WithTransactionalLock
-  # The request of one call. `id` is the lock's number in the database, a signed integer of 64 bits.
-  # `comment` is the name for an SQL comment: ASCII, without the characters that begin or end a
-  # comment. `timeout` is in seconds, or nil.
+  # The request of one call. `id` is the lock's number in the database, a signed integer of 64
+  # bits. `comment` is the lock's name as an SQL comment shows it: in ASCII, without the
+  # characters that begin or end a comment. `timeout` is in seconds, or nil.
   #
   # @api private
   class Request < Struct.new(:id, :comment, :timeout, :shared)
-    # Bytes of a name that a comment shows.
+    # The most bytes of a name that a comment shows.
     SHOWN = 100
 
-    # Number of remembered requests that have only a name, and the longest such name in bytes.
+    # The most requests that are remembered, and the longest name of one in bytes. Only requests
+    # without `timeout` and `shared` are remembered.
     KNOWN_MAX = 1000
     KNOWN_BYTES = 256
 
@@ -52,7 +53,8 @@ module WithTransactionalLock
       end
     end
 
-    # @yieldreturn [String] the statement that acquires the lock; it is made once
+    # @yieldreturn [String] the statement that acquires the lock; the block runs only once for
+    #   each kind
     def statement(kind)
       (@statements ||= {})[kind] ||= yield.freeze
     end

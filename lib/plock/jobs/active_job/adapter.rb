@@ -10,14 +10,16 @@ module Plock
       TEST = "ActiveJob::QueueAdapters::TestAdapter"
       SIDEKIQ = "ActiveJob::QueueAdapters::SidekiqAdapter"
 
-      # Adapters whose queues are in no database, so that a rollback leaves the jobs in them.
+      # Adapters that keep their queues outside the database. A rollback does not remove their
+      # jobs.
       OUTSIDE = %w[Async Backburner Inline Resque Sneakers SuckerPunch].map do |name|
         "ActiveJob::QueueAdapters::#{name}Adapter"
       end.freeze
       private_constant :INLINE, :TEST, :SIDEKIQ, :OUTSIDE
 
       class << self
-        # @return [Boolean] does the adapter only record jobs, or run them at once, for a test?
+        # @return [Boolean] is this a test, in which the adapter only records jobs or runs them at
+        #   once?
         def pretends?(adapter)
           case adapter.class.name
           when TEST then true
@@ -35,27 +37,27 @@ module Plock
           end
         end
 
-        # @return [Boolean] does the adapter itself run a job again that has raised?
+        # @return [Boolean] does the adapter itself retry a job that raises?
         def retries?(adapter) = adapter.class.name == SIDEKIQ
 
-        # @param job [ActiveJob::Base] was given to the adapter
-        # @return [Boolean] has a middleware of Sidekiq stopped the push?
+        # @param job [ActiveJob::Base] a job that was passed to the adapter
+        # @return [Boolean] did a Sidekiq middleware stop the push?
         def stopped?(adapter, job) = adapter.class.name == SIDEKIQ && job.provider_job_id.nil?
 
-        # @return [Boolean] is the job enqueued when open transactions have been committed?
+        # @return [Boolean] is the job enqueued only after all open transactions have committed?
         def waits_for_commit?(job_class, adapter)
           return false unless job_class.include?(::ActiveJob::EnqueueAfterTransactionCommit)
 
           case job_class.enqueue_after_transaction_commit
           when :always, true then true
-          when :default # since 8.0, it means no
+          when :default # since Rails 8.0, :default means no
             ::ActiveJob::VERSION::MAJOR < 8 && adapter.enqueue_after_transaction_commit?
           else false
           end
         end
 
-        # Calls the block if a transaction that is open now is rolled back, and may take the job out
-        # of the queue then.
+        # Calls the block if a transaction that is open now rolls back, provided that the rollback
+        # can also remove the job from the queue.
         def on_rollback(adapter, &block)
           return unless transactional?(adapter)
 
@@ -64,7 +66,8 @@ module Plock
 
         private
 
-        # Sidekiq pushes within a transaction if the application has set another client.
+        # With Sidekiq, a rollback can prevent a push only if the application has set another
+        # client class, such as Sidekiq's TransactionAwareClient.
         def transactional?(adapter)
           name = adapter.class.name
           return !OUTSIDE.include?(name) unless name == SIDEKIQ
@@ -72,7 +75,7 @@ module Plock
           ::Sidekiq.default_job_options.key?("client_class")
         end
 
-        # Rails has no public method for the transactions of all databases.
+        # Rails has no public method that lists the open transactions of all databases.
         def open_transactions
           return [] unless defined?(::ActiveRecord) && !::ActiveRecord.autoload?(:Base) &&
                            ::ActiveRecord.respond_to?(:all_open_transactions)

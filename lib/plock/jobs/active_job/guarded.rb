@@ -7,22 +7,22 @@ require_relative "work"
 
 module Plock
   module ActiveJob
-    # The additions to a guarded ActiveJob: it gets its key when it is enqueued, carries its ticket
-    # with it, and runs as {Guard::Run} describes.
+    # Included in each guarded job class. A job that is guarded in its queue acquires its key when
+    # it is enqueued, and is stored with its {Guard::JobState}, called the ticket. {Guard::Run}
+    # describes the run.
     #
-    # The run is around all other callbacks of `perform`, so a key is taken before them and
-    # released after them. `retry_on` and `discard_on` see the errors of the run, so they can name
-    # {Guard::Conflict} and the others.
+    # The run wraps all other callbacks of `perform`, so the key is acquired before them and
+    # released after them. `retry_on` and `discard_on` see the guard's errors, so they can handle
+    # {Guard::Conflict}, for example.
     #
-    # The key of a failed job stays taken if the job is enqueued again, by `retry_job` or
-    # `retry_on`, or if its adapter retries by itself. Otherwise it is given back when `perform_now`
-    # ends.
+    # The key of a failed job stays taken if `retry_job` or `retry_on` enqueues the job again, or
+    # if its adapter retries it. Otherwise the key is released when `perform_now` ends.
     #
-    # `perform_all_later` runs no callbacks: jobs that it enqueues get their key when they start,
-    # and have it only while they run.
+    # `perform_all_later` runs no callbacks, so the jobs that it enqueues acquire their key when
+    # they start, and hold it only while they run.
     #
-    # A job that has been started asks for no key when it is enqueued again, so that its retry
-    # cannot be refused.
+    # A job that has started does not acquire a key when it is enqueued again, so its retry cannot
+    # be refused.
     #
     # @api private
     module Guarded
@@ -52,7 +52,7 @@ module Plock
       # @return [Object]
       def perform_now
         ended = false
-        @plock_started = true # `retry_job` may enqueue a copy of the job
+        @plock_started = true # so that `retry_job` acquires no key
         value = super
         ended = true
         value
@@ -78,7 +78,7 @@ module Plock
         end
       end
 
-      # ActiveJob does not notice that a middleware of Sidekiq has stopped the push.
+      # ActiveJob does not notice if a Sidekiq middleware stops the push, so this method checks.
       def plock_enqueue
         first = self.class.plock_guard.queued? && plock_ticket.empty? && !@plock_started
         return if first && !plock_take
@@ -103,7 +103,8 @@ module Plock
 
       def plock_due = scheduled_at ? [scheduled_at.to_f - Time.now.to_f, 0.0].max : 0.0
 
-      # Postpones the job when it is enqueued. A job that is scheduled for a later time keeps that.
+      # Postpones the job when it is enqueued. A job that is already scheduled for a later time
+      # keeps that time.
       def plock_put_off(delay)
         return false unless Adapter.schedules?(queue_adapter)
 
@@ -111,7 +112,7 @@ module Plock
         true
       end
 
-      # Reschedules the job when it starts. This does not count as an execution.
+      # Reschedules the job when it starts. This start does not count as an execution.
       def plock_reschedule(delay)
         return false unless @plock_dequeued && Adapter.schedules?(queue_adapter)
 
@@ -119,7 +120,7 @@ module Plock
         retry_job(wait: delay) || ((self.executions += 1) && false)
       end
 
-      # The job has been enqueued again, with its ticket: its lease must last until it runs.
+      # The job was enqueued again with its ticket, so its lease must last until the job runs.
       def plock_pass_on
         return unless successfully_enqueued? && plock_ticket.lease
 

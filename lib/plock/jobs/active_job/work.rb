@@ -9,12 +9,14 @@ module Plock
     #
     # @api private
     class Work < Guard::Work
-      # Lists of names of a Hash, whose order does not matter.
+      # ActiveJob stores lists of a Hash's keys under these names. The order of a list does not
+      # matter.
       NAMES = %w[_aj_symbol_keys _aj_ruby2_keywords].freeze
       private_constant :NAMES
 
       # @param job [Guarded]
-      # @param rescheduler [#call, nil] gets the delay; nil: the job cannot be rescheduled here
+      # @param rescheduler [#call, nil] receives the delay; nil if the job cannot be rescheduled
+      #   here
       def initialize(job, rescheduler: nil)
         super(job.class.plock_guard, job.plock_ticket, job.class.name, job.job_id)
         @job = job
@@ -24,7 +26,7 @@ module Plock
       # @return [Array]
       def arguments = @job.arguments
 
-      # @return [Array] the arguments as they are serialized: a record is replaced by its global id
+      # @return [Array] the serialized arguments, in which global ids replace records
       def plain_arguments = in_order(::ActiveJob::Arguments.serialize(@job.arguments))
 
       # @return [Boolean]

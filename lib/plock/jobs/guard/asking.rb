@@ -11,16 +11,17 @@ module Plock
     #
     # @api private
     module Asking
-      # Attempts in a row, if the holder is gone each time before it could be named.
+      # The most attempts in a row. An attempt is repeated if the holder has gone before its name
+      # could be read.
       ATTEMPTS = 3
 
       private_constant :ATTEMPTS
 
       private
 
-      # @yieldparam entered [#call] the caller calls it once it has the lease: later errors are the
-      #   job's own
-      # @return [Exception, nil] why the key was refused
+      # @yieldparam entered [#call] the block calls it once it has the lease. Later errors are the
+      #   job's own, and are raised.
+      # @return [Exception, nil] why the key was refused; nil if it was granted
       def refusal
         entered = false
         yield -> { entered = true }
@@ -31,7 +32,7 @@ module Plock
         e
       end
 
-      # Like {#refusal}, but tries again if the key has become free.
+      # Like {#refusal}, but tries again if the key has become free in the meantime.
       #
       # @yieldparam entered [#call]
       # @return [Array(Exception, Status), nil]
@@ -51,10 +52,11 @@ module Plock
         nil
       end
 
-      # The store could not be asked. A job without its key is for an outage, which ends by itself:
-      # a wrong password, for example, would turn all locks off.
+      # Handles a failure of the store. `on_unavailable: :proceed` lets a job continue without its
+      # key, but only during an outage, which ends by itself. A wrong password, for example, does
+      # not count as an outage, because every job would then run unguarded.
       #
-      # @raise [Error] unless the guard lets the job go without its key
+      # @raise [Error] unless the job may continue without its key
       def go_without(error)
         unless @work.guard.proceed? && UnavailableError === error
           @work.log(:error, "#{@work.label} cannot have its key: #{error.class}: #{error.message}")

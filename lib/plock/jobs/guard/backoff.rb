@@ -2,16 +2,16 @@
 
 module Plock
   module Guard
-    # How long a job is put off after a conflict: a second at first, twice as long each time, a
-    # minute at most. A random part is added, so that jobs that were refused together do not come
-    # back together.
+    # Determines how long a job is postponed after a conflict. The delay starts at one second,
+    # doubles with each conflict, and is one minute at most. A random part is added, so that jobs
+    # that were refused together do not return together.
     #
     # @api private
     module Backoff
       MOST = 60.0
       JITTER = 0.25
 
-      # @param times [Integer] conflicts before this one
+      # @param times [Integer] number of earlier conflicts
       # @return [Float] seconds
       def self.delay(times)
         longest = MOST / (1 + JITTER)

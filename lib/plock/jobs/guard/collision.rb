@@ -5,11 +5,11 @@ require_relative "errors"
 
 module Plock
   module Guard
-    # Handles a job whose key is held. Every outcome is an event, and a line in the log that names
-    # the holder.
+    # Handles a job whose key is held. Each outcome emits an event, and logs a line that names the
+    # holder.
     #
-    # If the job's own earlier run holds the key, the job is never dropped. At a shutdown, Sidekiq
-    # for example pushes jobs back before it ends their threads. Such a job is rescheduled until
+    # If the job's own earlier run holds the key, the job is never dropped. Sidekiq, for example,
+    # pushes jobs back at a shutdown before it ends their threads. Such a job is rescheduled until
     # its old run ends.
     #
     # @api private
@@ -23,7 +23,7 @@ module Plock
         @waited = waited
       end
 
-      # @return [Boolean] does an earlier run of the same job have the key?
+      # @return [Boolean] does an earlier run of the same job hold the key?
       def own? = !@status.nil? && @status.holders.any? { |holder| holder.label == @work.label }
 
       # Handles a conflict at the start of the job.
@@ -44,8 +44,8 @@ module Plock
       # Handles a conflict at the push of the job.
       #
       # @param again [Boolean] was the job pushed before, so that this push cannot be refused?
-      # @return [Symbol] the outcome, as {#at_start} returns it; or `:go`: push the job without a
-      #   lease, and check again when it starts
+      # @return [Symbol] an outcome as {#at_start} returns it; or `:go`, which means that the job
+      #   is pushed without a lease, and asks for the key when it starts
       # @raise [Conflict]
       def at_push(again)
         return :go if own?
@@ -85,7 +85,7 @@ module Plock
 
       def exhausted? = !@work.guard.max_conflicts.nil? && conflicts > @work.guard.max_conflicts
 
-      # @param counted [Integer] conflicts of the job so far
+      # @param counted [Integer] number of conflicts to record in the ticket
       def reschedule(why, counted)
         before, @work.ticket.conflicts = @work.ticket.conflicts, counted
         delay = Backoff.delay(before)

@@ -4,8 +4,9 @@ require_relative "../../errors"
 
 module Plock
   module Guard
-    # Raised when another holder has the key of a guarded job. It is raised either by the push, or
-    # by the job, so that the queue retries the job. Try again later.
+    # Raised when another holder has the key of a guarded job. Either the push or the run of the
+    # job raises it. If the run raises it, the queue retries the job. After a push, try again
+    # later.
     class Conflict < Error
       # @return [String, Symbol] the key that another holder has
       attr_reader :key
@@ -19,7 +20,7 @@ module Plock
       # @return [String] the job's id
       attr_reader :job_id
 
-      # @return [Integer] number of conflicts of this job so far, with this one
+      # @return [Integer] number of conflicts of this job so far, including this one
       attr_reader :conflicts
 
       # @api private
@@ -35,11 +36,11 @@ module Plock
       end
     end
 
-    # Raised when the `key:` of a guard raises, or returns something that is no key. Its `cause` is
-    # the exception that `key:` raised. Correct the guard.
+    # Raised when the `key:` callable of a guard raises an error, or returns an invalid key. If
+    # the callable raised, its error is the `cause`. Correct the guard.
     class InvalidKey < Error; end
 
-    # The failures of a store.
+    # The errors of a store that has failed.
     FAILURES = [UnavailableError, AuthenticationError, PermissionError, ProtocolError].freeze
     private_constant :FAILURES
   end

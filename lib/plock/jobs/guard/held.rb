@@ -4,16 +4,17 @@ require_relative "../../locking"
 
 module Plock
   module Guard
-    # The locks and semaphores of a store, as guards use them.
+    # The calls that guards make to the locks and semaphores of a store.
     #
     # @api private
     module Held
-      # The store accepts no shorter span.
+      # The shortest and the longest span that a store accepts, in seconds.
       LEAST = Locking::Arguments::TTL_MIN
       MOST = Locking::Arguments::SPAN_MAX
 
       class << self
-        # With a limit of 1, the key is a plain lock, which other callers can take, too.
+        # With a limit of 1, the key is a plain lock, so callers outside of jobs can acquire the
+        # same lock.
         #
         # @param store [Locking, Plock]
         # @param limit [Integer]
@@ -39,8 +40,8 @@ module Plock
           )
         end
 
-        # Adopts a lease that was handed over with a long TTL, and gives it the TTL of a renewed
-        # lease.
+        # Adopts a lease that was handed over with a long TTL. From then on, the lease has the
+        # given TTL, and is renewed.
         #
         # @param ttl [Float] seconds
         # @return [Object] the block's value
@@ -55,12 +56,12 @@ module Plock
         def leave(lease, span)
           lease.extend(ttl: span.clamp(LEAST, MOST))
         ensure
-          # an interrupted dump would free the key
+          # an interrupted dump would release the lease
           Thread.handle_interrupt(UNINTERRUPTED) { lease.dump if lease.valid? }
         end
 
-        # Hands a job's lease back to its state: the dump in it, which the run has adopted, is
-        # valid for the next run.
+        # Hands back a job's lease, so that the dump in its ticket is valid again. The next run
+        # can then adopt the lease from the same dump.
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
@@ -81,19 +82,19 @@ module Plock
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
-        # @raise [Error] the store could not be asked
+        # @raise [Error] the store failed
         def prolong(store, ticket, span)
           opened(store).hand_back(ticket.lease, ticket.lease, span.clamp(LEAST, MOST))
         rescue LeaseLost
-          nil # the start of the job detects it
+          nil # the job detects the loss when it starts
         end
 
         # Ends the lease of a job that is no longer queued.
         #
         # @param ticket [JobState]
-        # @param most [Float] the most seconds that its key may stay taken, for `at_least:`
+        # @param most [Float] the longest time in seconds that `at_least:` may keep the key taken
         # @return [Boolean] was the lease still there?
-        # @raise [Error] the store could not be asked
+        # @raise [Error] the store failed
         def give_back(store, ticket, most = MOST)
           return false unless ticket.lease
 
@@ -102,14 +103,14 @@ module Plock
           end
           ticket.lease = nil
           true
-        rescue LeaseLost, ArgumentError # ArgumentError: the dump of another store
+        rescue LeaseLost, ArgumentError # ArgumentError: the dump is from another store
           ticket.lease = nil
           false
         end
 
         private
 
-        # Plock stands for its default store, but does not have the private methods of one.
+        # The module Plock stands for the default store, but has only its public API.
         def opened(store) = store.equal?(Plock) ? Plock.store : store
       end
     end

@@ -2,38 +2,39 @@
 
 module Plock
   module Guard
-    # The guard's state of one job. It travels with the job, so that each process that runs, kills
-    # or deletes the job knows its leases, even if the class is gone or renamed.
+    # The guard's state for one job, which the code calls the job's ticket. The queue stores it in
+    # the job. So each process that runs, kills or deletes the job knows the job's lease, even if
+    # the job's class is gone or renamed.
     #
-    # It contains the dump of the lease from the push ({Lease#dump}). A run adopts the lease, which
-    # is possible once. If the job must run again, the run hands the lease back under the token in
-    # the dump. The dump therefore stays valid through all runs, and a queue may push the job's
-    # text back unchanged, as Sidekiq does for a retry and at a shutdown. The dump gives access to
-    # the lease, so it is never shown.
+    # The state contains the dump of the lease from the push ({Lease#dump}). A run adopts the
+    # lease, which is possible only once. If the job must run again, the run hands the lease back
+    # under the token in the dump. The dump is then valid for the next run. So a queue may push
+    # the job's text back unchanged, as Sidekiq does for a retry and at a shutdown. The dump gives
+    # access to the lease, so it is never shown.
     #
     # @api private
     class JobState
-      # Its name in the data that a queue keeps of a job.
+      # The name of the state in a job's data in the queue.
       NAME = "plock"
 
       # @return [String, nil] the value of {Lease#dump}
       attr_accessor :lease
-      # @return [Float, nil] seconds since 1970, until when the key must stay taken, whatever the
-      #   outcome of the job
+      # @return [Float, nil] when the key may become free at the earliest, however the job ends;
+      #   in seconds since 1970
       attr_accessor :keep_until
-      # @return [Integer] conflicts so far
+      # @return [Integer] number of conflicts so far
       attr_accessor :conflicts
       # @return [Boolean] was the job postponed at its push, so that it has no lease yet?
       attr_accessor :put_off
 
-      # These two are not stored with the job:
+      # The next two attributes are not stored with the job.
 
       # @return [Float, nil] seconds until the job is due again, if it was queued again
       attr_accessor :passed_on
-      # @return [Boolean] has a run of the job left its lease to the next one?
+      # @return [Boolean] has a run of the job left its lease for the next run?
       attr_accessor :left
 
-      # @param facts [Hash, nil] as {to_h} wrote it; any other value counts as nil
+      # @param facts [Hash, nil] the result of {#to_h}; any other value counts as nil
       # @return [JobState]
       def self.read(facts)
         ticket = new
@@ -66,7 +67,7 @@ module Plock
       # @return [Boolean] is there nothing to store in the job?
       def empty? = @lease.nil? && @conflicts.zero? && !@put_off
 
-      # @return [Hash{String => Object}] values that JSON knows
+      # @return [Hash{String => Object}] values that JSON can represent
       def to_h
         {
           "lease" => @lease, "keep_until" => @keep_until,

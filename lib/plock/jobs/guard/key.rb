@@ -13,8 +13,9 @@ module Plock
       class << self
         # @param guard [Options]
         # @param job_class [String] the name of the class
-        # @yieldparam plain [Boolean] true: return values that JSON knows, for a digest; false:
-        #   return the arguments that `perform` gets
+        # @yieldparam plain [Boolean] if true, the block returns the arguments as values that JSON
+        #   can represent, for a digest. If false, it returns the arguments that `perform`
+        #   receives.
         # @yieldreturn [Array] the arguments
         # @return [String, Symbol]
         # @raise [InvalidKey]
@@ -25,8 +26,8 @@ module Plock
           check(job_class, answer(guard, job_class, &arguments))
         end
 
-        # Returns the same text for the same values, whatever order a Hash has, and whatever
-        # version of a JSON library writes it.
+        # Returns the same text for equal values. The text depends neither on the order of a Hash
+        # nor on the version of a JSON library.
         #
         # @return [String]
         def canonical(value)

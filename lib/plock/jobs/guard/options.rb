@@ -74,7 +74,7 @@ module Plock
       # @return [Boolean] does a job hold its key while it is queued?
       def queued? = @during != :running
 
-      # @return [Boolean] may a job go without its key if the store is unavailable?
+      # @return [Boolean] may a job continue without its key if the store is unavailable?
       def proceed? = @on_unavailable == :proceed
 
       private
@@ -130,7 +130,7 @@ module Plock
         )
       end
 
-      # Refuses an option that would have no effect: it must be a misunderstanding.
+      # Refuses an option that would have no effect, because it must be a misunderstanding.
       def check_sense(options)
         if !runs? && (name = OF_RUNNING.find { |option| options.key?(option) })
           refuse("#{name}: is of no use with during: :queued, which holds nothing while the " \

@@ -5,8 +5,8 @@ require_relative "../../locking"
 
 module Plock
   module Guard
-    # The store of a guard's keys: the one that `guard_with store:` names, or the default store. It
-    # is opened or called when the first key is asked for.
+    # The store of a guard's keys: the store that `guard_with store:` names, or the default store.
+    # A URL is opened, and a callable is called, when the first key is needed.
     #
     # @api private
     class Place
@@ -27,14 +27,14 @@ module Plock
         end
       end
 
-      # @param source [Locking, String, #call, nil] nil: the default store
+      # @param source [Locking, String, #call, nil] nil means the default store
       # @raise [ArgumentError]
       def initialize(source)
         @source = check(source)
         @lock = Mutex.new
       end
 
-      # @return [Locking, Plock] Plock has the methods of its default store
+      # @return [Locking, Plock] the module Plock stands for the default store
       # @raise [ConfigurationError]
       def store
         case @source

@@ -7,9 +7,9 @@ module Plock
     # The push of a job that holds its key in the queue.
     #
     # This process acquires the key for as long as the job may be queued. Then it dumps the lease
-    # into the job state, and the lease belongs to the job. If the process is killed before the
-    # push, no process has the job, and the key is free when `queued_ttl:` is over. If the push
-    # fails in a live process, that process releases the lease.
+    # into the job state, and from then on the lease belongs to the job. If the process is killed
+    # before the push, the job is lost, and the key is free when `queued_ttl:` is over. If the
+    # push fails in a live process, that process releases the lease.
     #
     # @api private
     class Push
@@ -25,11 +25,13 @@ module Plock
         @began = Clock.now
       end
 
-      # @return [Conflict, nil] why the job is not pushed, or is pushed for a later time
+      # @return [Conflict, nil] the conflict because of which the job is not pushed, or is pushed
+      #   for a later time
       attr_reader :conflict
 
-      # @return [Symbol] `:go`: push the job, with its lease or without one; otherwise the outcome,
-      #   as {Collision#at_push} returns it. A job that is `:rescheduled` must be pushed, too.
+      # @return [Symbol] `:go` if the job must be pushed, with its lease or without one; otherwise
+      #   the outcome, as {Collision#at_push} returns it. A job that is `:rescheduled` must be
+      #   pushed, too.
       # @raise [Conflict]
       # @raise [InvalidKey]
       # @raise [Error] the store failed

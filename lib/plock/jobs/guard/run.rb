@@ -4,30 +4,30 @@ require_relative "asking"
 
 module Plock
   module Guard
-    # One run of a guarded job, and the leases that it holds at each moment.
+    # One run of a guarded job. The leases that it holds depend on `during:`.
     #
-    # *:running* The run acquires the key with a token of its own, renews it, and releases it
-    # however the job ends. If the process is killed at any moment, the key is free one `ttl:`
-    # later.
+    # *:running* The run acquires the key with a token of its own, renews the lease, and releases
+    # it however the job ends. If the process is killed, the key is free at most one `ttl:` later.
     #
-    # *:queued* The key has been held since the push, with the token in the ticket. The run ends
-    # that lease, then the job starts. If the process is killed before that, the key is free when
-    # `queued_ttl:` is over.
+    # *:queued* The key has been held since the push, with the token in the ticket. The run
+    # releases that lease, then starts the job. If the process is killed before the release, the
+    # key is free when `queued_ttl:` is over.
     #
     # *:queued_and_running* The key has been held since the push, and stays held:
-    # 1. The run takes a lock on the job's id: a queue may push a job back before its old run ends,
-    #    and the new run must wait for that end. If the run is killed here, the key is free when
-    #    `queued_ttl:` is over.
-    # 2. The run adopts the lease, under a token of its own, and gives it the span `ttl:`. From now
-    #    on, the ticket is void. If the run is killed, the key is free one `ttl:` later.
-    # 3. If the job is done, the run releases the lease, then the lock on the id. If the job has
-    # failed or been pushed back, the lease gets the span of a queued job and the token of the
-    # ticket again. The ticket is then valid for one more adoption, so the text of a job that a
-    # queue pushes back is right, whenever it was written. The process that kills, deletes or
-    # starts the job next ends the lease.
+    # 1. The run acquires a lock on the job's id, because a queue may push a job back before its
+    #    old run ends. The new run must wait until the old run has ended. If the process is killed
+    #    at this step, the key is free when `queued_ttl:` is over.
+    # 2. The run adopts the lease under a token of its own, with the TTL `ttl:`. From now on, the
+    #    dump in the ticket is invalid. If the process is killed, the key is free at most one
+    #    `ttl:` later.
+    # 3. If the job succeeds, the run releases the lease, then the lock on the id. If the job
+    #    fails or is pushed back, the run hands the lease back, with the TTL of a queued job and
+    #    the token in the ticket. The dump in the ticket can then be adopted once more, so the
+    #    queue can push back any earlier copy of the job. The process that next starts, kills or
+    #    deletes the job ends the lease.
     #
-    # If the lease was lost in the queue, or by a run that was killed, the job is from then on
-    # guarded only while it runs.
+    # If the lease was lost in the queue, or because a run was killed, the job is guarded only
+    # while it runs.
     #
     # @api private
     class Run
@@ -66,9 +66,9 @@ module Plock
         without_store(&job)
       end
 
-      # A job that was rescheduled when it was pushed has never had its key: now it must get it
-      # once. A retry of Sidekiq's has the ticket from before, and finds the key taken by its own
-      # job until `at_least:` is over.
+      # Ends the job's time in the queue. A job that was rescheduled when it was pushed has never
+      # held its key, so it must acquire the key once now. A retry by Sidekiq has the ticket from
+      # before that, so it finds that its own job still holds the key until `at_least:` is over.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }
@@ -124,8 +124,8 @@ module Plock
         end
       end
 
-      # Runs the job while the lease from its push still exists, and then ends the lease, since no
-      # other process would.
+      # Runs the job although the store failed. Then ends the lease from the push, because no
+      # other process would end it.
       def without_store
         value = yield
         error = refusal { give_back }
@@ -177,7 +177,7 @@ module Plock
         end
       end
 
-      # @param otherwise [String] for the log: the consequence if the store fails
+      # @param otherwise [String] the consequence if the store fails, for the log
       def parting(otherwise)
         yield
       rescue LeaseLost

@@ -7,18 +7,18 @@ require_relative "job_state"
 
 module Plock
   module Guard
-    # One guarded job of any framework. A subclass for each framework defines how to reschedule it,
-    # its arguments and its log.
+    # One guarded job of any framework. Each framework has a subclass, which defines the job's
+    # arguments, its log, and how it is rescheduled.
     #
-    # Its leases are labelled with class and id. The label shows which job holds a key, and lets a
-    # job recognise its own earlier run.
+    # The label of a job's leases contains its class and its id. The label shows which job holds a
+    # key, and lets a job recognise its own earlier run.
     #
     # @api private
     class Work
       LABEL_MAX_BYTES = Locking::Arguments::LABEL_MAX_BYTES
       ID_MAX_BYTES = 64
 
-      # @return [Options, nil] nil: the job's class is no longer guarded
+      # @return [Options, nil] nil if the job's class is no longer guarded
       attr_reader :guard
       # @return [JobState]
       attr_reader :ticket
@@ -34,7 +34,7 @@ module Plock
         @id = id.to_s
       end
 
-      # @return [String] class and id; only the end of a long class name
+      # @return [String] class and id; the beginning of a long class name is left out
       def label
         @label ||= begin
           id = @id.bytesize > ID_MAX_BYTES ? Plock.digest(@id) : @id
@@ -54,12 +54,12 @@ module Plock
       #   is no longer guarded
       def store = @guard ? @guard.store : Plock
 
-      # @return [String] the key of the lock that keeps apart two runs of this job that would use
-      #   the same lease
+      # @return [String] the key of the lock that keeps two runs of this job from using the same
+      #   lease at once
       def run_key = "job run:#{@id}"
 
       # @param due [Float] seconds until the job is due
-      # @return [Float] seconds for which the job may have its key in the queue
+      # @return [Float] seconds for which the job may hold its key in the queue
       def queued_span(due) = [@guard.queued_ttl + due, Held::MOST].min
 
       # Emits an event.
@@ -77,17 +77,17 @@ module Plock
 
       # @!method arguments
       #   @api private
-      #   @return [Array] the arguments that `perform` gets
+      #   @return [Array] the arguments that `perform` receives
       # @!method plain_arguments
       #   @api private
-      #   @return [Array] the same, in values that JSON knows
+      #   @return [Array] the same arguments, as values that JSON can represent
       # @!method reschedule(delay)
       #   @api private
       #   @param delay [Float] seconds
-      #   @return [Boolean] false: it cannot be rescheduled here
+      #   @return [Boolean] false if the job cannot be rescheduled here
       # @!method due_again
       #   @api private
-      #   @return [Float] seconds after which the job is due again at the latest, if it fails; 0.0
+      #   @return [Float] the longest time in seconds until the job is due again, if it fails; 0.0
       #     if this is not known
       # @!method log(severity, message)
       #   @api private

@@ -7,11 +7,12 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Acquires the key of a job that is guarded in its queue, at its first push. When Sidekiq's
-    # poller pushes a scheduled job or a retry later, that push leaves the job as it is, unless a
-    # conflict rescheduled the job: then it tries again to acquire the key.
+    # Acquires the key of a job that is guarded in its queue when the job is pushed for the first
+    # time. Sidekiq's poller later pushes scheduled jobs and retries again. For such a push, the
+    # middleware tries again to acquire the key if a conflict had rescheduled the job. Otherwise
+    # it does nothing.
     #
-    # If the job does not go to Redis, no key is acquired: in Sidekiq::Testing, and for
+    # No key is acquired for a job that is not sent to Redis, as with Sidekiq::Testing and
     # `perform_inline`.
     class ClientMiddleware
       include ::Sidekiq::ClientMiddleware
@@ -22,7 +23,7 @@ module Plock
       # @param item [Hash{String => Object}] the job
       # @return [Hash, false] the job; false if it must not be pushed
       # @raise [Guard::Conflict] another holder has the key, and `on_conflict:` refuses the push
-      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned no key
+      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned an invalid key
       # @raise [Error] the store failed
       def call(job_class, item, _queue, _pool)
         guard = guard_of(job_class)
@@ -37,7 +38,8 @@ module Plock
 
       private
 
-      # A job whose class this process has not loaded is guarded in the process that runs it.
+      # If this process has not loaded the job's class, only the process that runs the job guards
+      # it.
       def guard_of(job_class)
         job_class = Payload.class_named(job_class) if job_class.is_a?(String)
         job_class.plock_guard if job_class.respond_to?(:plock_guard)
@@ -45,7 +47,7 @@ module Plock
 
       def testing? = defined?(::Sidekiq::Testing) && ::Sidekiq::Testing.enabled?
 
-      # Refuses arguments that JSON does not know before a key is taken.
+      # If JSON cannot represent the arguments, raises before the key is acquired.
       def take(work, item, pushes)
         work.arguments
         pushes.note(work)
@@ -55,11 +57,11 @@ module Plock
         outcome
       end
 
-      # Sidekiq has taken the job out of its set, so the job must be pushed, whatever is raised
-      # here. Its start raises the same, and then Sidekiq retries it.
+      # Sidekiq has already removed the job from its set, so the job must be pushed even if this
+      # raises. The job raises the same error when it starts, and then Sidekiq retries it.
       def take_again(work, item, pushes)
         take(work, item, pushes)
-      rescue StandardError => e # the application's `key:`, `on_conflict:` and `store:`, too
+      rescue StandardError => e # an application's callable may raise any error
         work.log(:error, "#{work.label} is queued unguarded: #{e.class}: #{e.message}")
         :go
       end

@@ -6,21 +6,22 @@ require_relative "payload"
 
 module Plock
   module Sidekiq
-    # Gives back the leases of jobs that will not run: jobs that die, and jobs that are deleted
-    # through Sidekiq's own classes or its web pages. It needs only their tickets, so the class of a
-    # job may be gone. The lease of such a job is looked for in the default store.
+    # Releases the leases of jobs that will not run: jobs that die, and jobs that are deleted
+    # through Sidekiq's own classes or its web pages. This needs only the job's ticket, so the
+    # job's class may be gone. If the class is gone, the lease is looked up in the default store.
     #
     # @api private
     module Disposal
-      # Called by Sidekiq for each job that dies.
+      # Sidekiq calls this for each job that dies.
       DEATH = ->(item, _error) { Disposal.of(item) }
 
-      # The prefix of the name of a set or queue that is being cleared, and seconds that it lasts.
+      # A set or queue that is being cleared is renamed. The new name has this prefix, and expires
+      # after CLEARED_TTL seconds. One request reads PAGE of its jobs.
       CLEARED = "plock:cleared:"
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # Sidekiq's alias of `clear`, which stays bound to its own method.
+      # Sidekiq's alias of `clear`. It still calls Sidekiq's own method, so it is overridden, too.
       OTHER_NAME = :💣
 
       # Prepended to Sidekiq::JobRecord.
@@ -30,7 +31,7 @@ module Plock
         end
       end
 
-      # Prepended to Sidekiq::JobSet, through which an entry of a set deletes itself.
+      # Prepended to Sidekiq::JobSet. An entry of a set deletes itself with these methods, too.
       module Emptied
         def clear
           Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
@@ -49,15 +50,16 @@ module Plock
         def delete(score, jid) = delete_by_jid(score, jid)
       end
 
-      # Prepended to Sidekiq::DeadSet. A job may be killed without a call of the death handlers.
+      # Prepended to Sidekiq::DeadSet. A caller of `kill` can skip the death handlers, so this
+      # module does their work.
       module Killed
         def kill(message, options = {})
           super.tap { Disposal.of_text(message) if options[:notify_failure] == false }
         end
       end
 
-      # Prepended to Sidekiq::Queue. The queue is renamed first: a job that a worker fetches before
-      # that belongs to the worker.
+      # Prepended to Sidekiq::Queue. The queue is renamed before its leases are released. A job
+      # that a worker has fetched before the rename keeps its lease.
       module Cleared
         def clear
           Disposal.aside(@rname, ->(redis, key, from, to) { redis.lrange(key, from, to) }) { super }
@@ -74,7 +76,7 @@ module Plock
         end
 
         # @param item [Hash] Sidekiq's data of a job
-        # @return [Boolean] could the store be asked?
+        # @return [Boolean] false if the store failed
         def of(item)
           tickets = Payload.tickets(item)
           return true if tickets.empty?
@@ -93,11 +95,14 @@ module Plock
         def of_text(text)
           text.include?(Payload::MARK) ? of(::Sidekiq.load_json(text)) : true
         rescue JSON::ParserError
-          true # Sidekiq, too, treats such a text as a dead job
+          true # Sidekiq treats invalid JSON as a dead job, too
         end
 
+        # Renames a queue or set, runs the block, and releases the leases of the jobs in it.
+        #
         # @param key [String] the key of the queue or set in Sidekiq's Redis
-        # @param read [#call] gets the connection, the key, and the first and last index
+        # @param read [#call] receives the connection, the key, and the first and last index;
+        #   returns the jobs in that range
         # @return [Object] the block's value
         def aside(key, read)
           renamed = "#{CLEARED}#{SecureRandom.hex(8)}"

@@ -4,22 +4,23 @@ require_relative "../guard/job_state"
 
 module Plock
   module Sidekiq
-    # Finds the tickets in Sidekiq's data of a job. The ticket of an ActiveJob is in the job that
-    # Sidekiq's wrapper contains.
+    # Finds the tickets in Sidekiq's data of a job. Sidekiq wraps an ActiveJob in a job of its
+    # own, and the ticket is in the wrapped ActiveJob.
     #
     # @api private
     module Payload
       NAME = Guard::JobState::NAME
 
-      # Sidekiq gives a failed job to its error handlers, and its own handler logs the whole job,
-      # and for an internal error also the text of the job. This handler runs before them and gives
-      # them copies without the ticket, since the death handlers may still need the job itself.
+      # Sidekiq passes a failed job to its error handlers. Its own handler logs the whole job, and
+      # for an internal error also the job's text. This handler runs before the others, and
+      # replaces the job and its text with copies that have no ticket. The job itself does not
+      # change, because the death handlers may still need its ticket.
       SCRUB = ->(_error, context, _config) do
         context[:job] = Payload.scrubbed(context[:job]) if context[:job].is_a?(Hash)
         Payload.scrub_text(context)
       end
 
-      # The beginning of a ticket in the text of a job, for a first look without parsing it.
+      # The beginning of a ticket in the text of a job. A text without it need not be parsed.
       MARK = "\"#{NAME}\":{"
 
       CLASS = /\A(?:::)?[[:upper:]][[:word:]]*(?:::[[:upper:]][[:word:]]*)*\z/
@@ -31,14 +32,16 @@ module Plock
         def tickets(item) = places(item).map { |place| Guard::JobState.read(place[NAME]) }
 
         # @param item [Hash]
-        # @return [Guard::Options, nil] the guard of the job's class, if this process has loaded it
+        # @return [Guard::Options, nil] the guard of the job's class, if this process has loaded
+        #   the class
         def guard(item)
           job_class = class_named((item["wrapped"] || item["class"]).to_s)
           job_class.plock_guard if job_class.respond_to?(:plock_guard)
         end
 
         # A job that another language pushed may have a class name that is not valid in Ruby. A
-        # class whose file raises counts as not loaded: the start of the job tells the error.
+        # class whose file raises an error counts as not loaded. The start of the job raises that
+        # error.
         #
         # @param name [String]
         # @return [Module, nil]
@@ -61,13 +64,13 @@ module Plock
           copy
         end
 
-        # @param context [Hash] of an error
+        # @param context [Hash] the context of an error, from Sidekiq
         def scrub_text(context)
           text = context[:jobstr]
           return unless text.is_a?(String) && text.include?(MARK)
 
           context[:jobstr] = ::Sidekiq.dump_json(scrubbed(::Sidekiq.load_json(text)))
-        rescue StandardError # it is the text of no job
+        rescue StandardError # the text is not that of a job
           context.delete(:jobstr)
         end
 

@@ -5,8 +5,8 @@ require_relative "../guard/held"
 module Plock
   module Sidekiq
     # The leases that one call of Sidekiq::Client acquired for the jobs that it pushes. If a job
-    # does not reach Redis, its lease is given back: another middleware stops it, its arguments
-    # cannot be written as JSON, or Redis is unavailable.
+    # does not reach Redis, its lease is released. This happens if another middleware stops the
+    # job, its arguments cannot be written as JSON, or Redis is unavailable.
     #
     # @api private
     class Pushes
@@ -15,7 +15,7 @@ module Plock
 
       # Prepended to Sidekiq::Client.
       module Client
-        # The first push of a job gives it a `created_at`.
+        # A job that has a `created_at` was pushed before, because its first push adds this field.
         def push(item)
           Pushes.around(item.is_a?(Hash) && item.key?("created_at")) { super }
         end
@@ -26,8 +26,8 @@ module Plock
 
         private
 
-        # Of several jobs, Sidekiq looks only at the first to see whether all are scheduled, so
-        # scheduled and other jobs must be pushed separately.
+        # Sidekiq looks only at the first of several jobs to decide whether all are scheduled. So
+        # scheduled jobs and immediate jobs must be pushed separately.
         def raw_push(payloads)
           pushes = Pushes.current
           return super unless pushes&.any?
@@ -80,8 +80,8 @@ module Plock
         items.each { |item| @works.delete(item["jid"]) }
       end
 
-      # Gives back the leases of jobs that did not arrive. A store that fails once is not asked
-      # again.
+      # Releases the leases of jobs that did not reach Redis. If the store fails once, the other
+      # leases are left to expire.
       def close
         left = @works.each_value.select { |work| work.ticket.lease }
         left.each { |work| Guard::Held.give_back(work.store, work.ticket, 0.0) }

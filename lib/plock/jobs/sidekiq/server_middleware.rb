@@ -5,9 +5,9 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Runs guarded jobs. A job that is rescheduled is pushed into the schedule under its id before
-    # its present run ends. When a job fails, Sidekiq retries it with the ticket that was in the
-    # job when it was fetched.
+    # Runs guarded jobs. A rescheduled job is pushed into the schedule under the same id before
+    # its current run ends. When a job fails, Sidekiq retries it with the ticket that the job had
+    # when it was fetched.
     class ServerMiddleware
       include ::Sidekiq::ServerMiddleware
 
@@ -18,13 +18,13 @@ module Plock
       # @return [Object] the job's value; nil if it has not run
       # @raise [Guard::Conflict] another holder has the key, and `on_conflict:` leaves the job to
       #   Sidekiq's retries
-      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned no key
+      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned an invalid key
       # @raise [Error] the store failed
       def call(job, item, _queue, &perform)
         guard = job.class.plock_guard if job.is_a?(Guard)
         return yield unless guard || item.key?(Guard::JobState::NAME)
 
-        # the present name of the class, which it may not have had when the job was pushed
+        # the current name of the class, which may have been renamed since the push
         Guard::Run.new(
           Work.new(guard, item, job.class.name, rescheduler: (method(:schedule) if queued?(job)))
         ).call(&perform)

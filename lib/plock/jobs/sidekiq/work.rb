@@ -8,14 +8,14 @@ module Plock
     #
     # @api private
     class Work < Guard::Work
-      # The longest delay of Sidekiq's own before the n-th retry: see Sidekiq::JobRetry.
+      # Parts of the longest delay before Sidekiq's n-th retry, in seconds; see Sidekiq::JobRetry.
       FIRST_RETRY = 15
       RETRY_JITTER = 10
       private_constant :FIRST_RETRY, :RETRY_JITTER
 
       # @param item [Hash] Sidekiq's data of the job
       # @param name [String] the name of its class
-      # @param rescheduler [#call, nil] gets the job and the delay; nil: the job cannot be
+      # @param rescheduler [#call, nil] receives the job and the delay; nil if the job cannot be
       #   rescheduled here
       def initialize(guard, item, name, rescheduler: nil)
         super(guard, Guard::JobState.read(item[Guard::JobState::NAME]), name, item["jid"])
@@ -24,7 +24,7 @@ module Plock
       end
 
       # @return [Array]
-      # @raise [Guard::InvalidKey] they cannot be written as JSON
+      # @raise [JSON::JSONError] the arguments cannot be written as JSON
       def arguments
         @arguments ||= ::Sidekiq.load_json(::Sidekiq.dump_json(@item["args"]))
       end
@@ -39,7 +39,8 @@ module Plock
 
       # Reschedules the job.
       #
-      # @param time [Float] seconds since 1970; a job that is scheduled for later stays so
+      # @param time [Float] seconds since 1970; a job that is already scheduled for a later time
+      #   keeps that time
       # @return [true]
       def schedule_for(time)
         @item["at"] = [@item["at"], time].compact.max
@@ -47,7 +48,7 @@ module Plock
       end
 
       # @param time [Float] seconds since 1970
-      # @return [Hash] the payload with which Sidekiq runs this job then
+      # @return [Hash] the payload that makes Sidekiq run this job at that time
       def copy_for(time)
         stamp
         @item.merge("at" => time)

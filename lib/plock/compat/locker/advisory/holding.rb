@@ -6,11 +6,12 @@ class Locker
     #
     # @api private
     class Holding < Plock::Store::Advisory::LeaseState
-      # Seconds. Such a lock does not expire, and no process lives that long.
+      # Seconds. An advisory lock does not expire, so this is longer than any process lives.
       TTL_S = 1e9
       private_constant :TTL_S
 
-      # @return [Float, nil] seconds between two attempts; nil: the database waits
+      # @return [Float, nil] seconds between two attempts; nil if the caller waits in the
+      #   database's queue
       attr_reader :pause
 
       def initialize(store, key, pause)

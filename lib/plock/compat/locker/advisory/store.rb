@@ -10,17 +10,19 @@ class Locker
     class Store < Plock::Store::Advisory
       TIMEOUTS = { attempt_timeout: 5.0, release_timeout: 5.0, connect_timeout: 5.0 }.freeze
 
-      # Seconds. A failure ends a call at once, because the gem does not retry, either.
+      # Seconds. A failure of the database ends a call at once, because the gem does not retry,
+      # either.
       UNAVAILABLE_S = 0.001
 
       CONNECTIONS = 1024
 
       # The statements for keys of two numbers.
       class Locks < PostgresqlLocks
-        # Seconds after which a waiter notices that its connection has died.
+        # The longest wait of one statement, in seconds. After this time, a waiter notices that
+        # its connection has died.
         def longest_wait = 600.0
 
-        # @return [String] "space number"
+        # @return [String] the two numbers, separated by a space
         def number(key) = key
 
         private
@@ -28,7 +30,8 @@ class Locker
         def argument = "split_part($1, ' ', 1)::int, split_part($1, ' ', 2)::int"
       end
 
-      # A request waits here if its caller has chosen the pause between two attempts.
+      # The place of a request whose caller has set `block_spin_wait`, the pause between two
+      # attempts.
       class Place < Plock::Store::AcquireRequest::Place
         def initialize(request)
           @request = request
@@ -62,7 +65,7 @@ class Locker
 
       private
 
-      # Seconds by which the server's refusal may come late.
+      # Seconds by which the server's refusal may be late.
       def grace = 5.0
 
       def locks_of(origin, scope)

@@ -25,15 +25,15 @@ class RemoteLock
 
       # Tries once to acquire the lock.
       #
-      # @param key [String] as the store has it
+      # @param key [String] the key in the store
       # @param seconds [Numeric] until the lock expires, up to 31_622_400
-      # @return [Boolean, nil] whether it is ours now
+      # @return [Boolean, nil] whether the lock is ours now
       def store(key, seconds)
         raise NotImplementedError
       end
 
       # @param key [String]
-      # @return [Boolean] whether it is ours
+      # @return [Boolean] whether the lock is ours
       def has_key?(key)
         raise NotImplementedError
       end
@@ -48,12 +48,12 @@ class RemoteLock
 
       private
 
-      # The owner, as the store has it.
+      # The owner's name in the store.
       def uid = uid_of(thread_id)
 
       def uid_of(name) = "#{HOST}-#{Process.pid}-#{name}"
 
-      # Thread#[] belongs to the fiber.
+      # Each fiber has its own Thread#[], so each fiber is a separate owner.
       def thread_id
         Thread.current[:thread_uid] ||= SecureRandom.hex(4)
       end

@@ -7,15 +7,15 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in memcached that processes of the original see. This adapter loads Dalli, whatever
-    # client it is given.
+    # Locks in memcached that processes of the original gem see, too. This adapter loads Dalli
+    # even if it receives another client.
     class Memcached < Base
       include QueuedAcquire
 
       # @param connection [Dalli::Client, MemCache, #with, String, Array<String>] a client of
-      #   `dalli` or `memcache-client`, a pool of such, or servers. plock takes over the servers and
-      #   the namespace of a client, and opens its own connections.
-      # @raise [ArgumentError] none of these
+      #   `dalli` or `memcache-client`, a pool of such clients, or the addresses of servers. plock
+      #   takes over the servers and the namespace of a client, but opens its own connections.
+      # @raise [ArgumentError] the connection is none of these
       def initialize(connection)
         super
         @place = RemoteLock::Memcached::Place.of(connection)

@@ -6,15 +6,16 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in Redis that processes of the original see.
+    # Locks in Redis that processes of the original gem see, too.
     class Redis < Base
       include QueuedAcquire
 
       # @param connection [Redis, RedisClient, #with, String, Plock::Store] a client of `redis` or
-      #   `redis-client`, a pool of such, a URL, or a store. plock takes over the address and
-      #   credentials of a client, and opens its own connections.
+      #   `redis-client`, a pool of such clients, a URL, or a store. plock takes over the address
+      #   and credentials of a client, but opens its own connections.
       # @raise [ArgumentError] the store is not in Redis
-      # @raise [Plock::ConfigurationError] not a client of Redis, or an invalid URL
+      # @raise [Plock::ConfigurationError] the connection is not a client of Redis, or the URL is
+      #   invalid
       # @raise [Plock::UnsupportedError] plock cannot replace this client
       def initialize(connection)
         super
@@ -41,12 +42,12 @@ class RemoteLock
 
       def free(key) = turns.lock_release(key, owner(key))
 
-      # One request releases both and calls the next waiter, which then need not wait for a second
-      # request.
+      # One request releases the lock and the turn, and notifies the next waiter. So that waiter
+      # need not wait for a second request.
       def free_with(key, turn)
         since = turn.releasing
         ours, its = turns.lock_release_with(key, owner(key), turn.hold)
-        if its.nil? # an earlier request, which was not answered, may not have arrived
+        if its.nil? # an earlier release was not answered, and may not have arrived
           turns.lock_release(turns.config.store_key(turn.key), turn.token)
         end
         turn.released(its, since)

@@ -5,7 +5,7 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in any store of plock, as leases. Processes of the original do not see them.
+    # Locks in any store of plock, as leases. Processes of the original gem do not see them.
     #
     # @example
     #   RemoteLock.new(RemoteLock::Adapters::Store.new("local:"))
@@ -13,7 +13,7 @@ class RemoteLock
       include Waiting
 
       # @param connection [Plock::Locking, Object] a store, or an argument of Plock::Store.open
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] as Plock::Store.open
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] Plock::Store.open raised it
       def initialize(connection)
         super
         @leases = Plock::Locking === connection ? connection : Plock::Store.open(connection)
@@ -26,11 +26,11 @@ class RemoteLock
       def store(key, seconds) = obtain(key, seconds, 0)
 
       # @param (see Base#has_key?)
-      # @return [Boolean] whether it is ours, without a call to the store
+      # @return [Boolean] whether the lock is ours, without a call to the store
       def has_key?(key) = Holdings.find(place(@leases, key))&.valid? || false
 
       # @param (see Base#delete)
-      # @return [Boolean] whether it was ours
+      # @return [Boolean] whether the lock was ours
       # @raise [Plock::Error] the store failed
       def delete(key)
         Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do

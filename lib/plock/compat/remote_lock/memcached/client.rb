@@ -4,7 +4,8 @@ require "plock/store/memcached"
 
 class RemoteLock
   module Memcached
-    # One connection to memcached, for values that the original's client writes: marshalled.
+    # One connection to memcached. It writes values as the client of the original gem does:
+    # marshalled.
     #
     # @api private
     class Client < Plock::Store::Memcached::Client
@@ -14,12 +15,13 @@ class RemoteLock
         def self.load(bytes) = bytes
       end
 
-      # An owner has the encoding of its host's name.
+      # An owner's name has the encoding of its host's name.
       ENCODINGS = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
       private_constant :ENCODINGS
 
-      # @param bytes [String, nil] as read
-      # @return [Boolean] whether this owner wrote it. Recent clients may write it unmarshalled.
+      # @param bytes [String, nil] the result of {#read}
+      # @return [Boolean] whether this owner wrote the value. Recent clients may write it
+      #   unmarshalled.
       def self.same?(bytes, owner)
         return false unless bytes
 

@@ -3,11 +3,11 @@
 require_relative "client"
 
 class RemoteLock
-  # Locks in memcached as the original writes them.
+  # Locks in memcached as the original gem writes them.
   #
   # @api private
   module Memcached
-    # One group of servers: the locks there, and the queue's turns, which are leases of plock.
+    # The locks on one group of servers, and the turns of their queues, which are leases of plock.
     class Place
       # The options that are copied from a client, in addition to those of {Client.address_of}.
       TAKEN_OVER = %i[namespace namespace_separator].freeze
@@ -15,14 +15,14 @@ class RemoteLock
       KEY_MAX_BYTES = 250
       CONNECTIONS = 5
       TIMEOUT_S = 0.5
-      NAME_CHARACTERS = 32 # that a namespace of plock may have
+      NAME_CHARACTERS = 32 # the most that plock's namespace may have
       QUIET = { protocol: :meta, silence_marshal_warning: true }.freeze
       private_constant :TAKEN_OVER, :KEY_MAX_BYTES, :CONNECTIONS, :TIMEOUT_S, :NAME_CHARACTERS,
                        :QUIET
 
       class << self
         # @param source [Dalli::Client, MemCache, #with, String, Array<String>]
-        # @raise [ArgumentError] none of these
+        # @raise [ArgumentError] the source is none of these
         def of(source)
           servers, settings = describe(source)
           Stores.shared([servers, settings.sort_by(&:first)]) { new(servers, settings) }
@@ -71,12 +71,12 @@ class RemoteLock
         @pool = Plock::Store::Pool.new(CONNECTIONS) { Client.new(servers, settings, TIMEOUT_S) }
       end
 
-      # @return [Boolean] whether the key was free
+      # @return [Boolean] true if the key was free, and is ours now
       def take(key, owner, seconds) = work(key) { |client| client.add(key, owner, seconds.ceil) }
 
       def held?(key, owner) = Client.same?(work(key) { |client| client.read(key) }, owner)
 
-      # @return [Boolean] whether this owner held the key, which is free now
+      # @return [Boolean] whether this owner held the key; if so, the key is free now
       def free(key, owner)
         work(key) do |client|
           value, version = client.read_with_cas(key)
@@ -86,11 +86,11 @@ class RemoteLock
 
       private
 
-      # A key in another namespace of the client is another lock, with turns of its own.
+      # The same key in another namespace of the client is another lock, and has its own turns.
       def turns_at(servers, settings)
         prefix = prefix_of(settings)
         Plock::Store::Memcached.new(
-          ::Dalli::Client.new(servers, settings.merge(QUIET)), # asked for its settings only
+          ::Dalli::Client.new(servers, settings.merge(QUIET)), # plock reads only its settings
           namespace: (Plock.digest(prefix)[0, NAME_CHARACTERS] unless prefix.empty?)
         )
       end
