@@ -245,8 +245,6 @@ static void a_turn_is_heard_on_the_old_channel_until_the_new_one_is_open(void) {
 static void a_waiter_that_comes_meanwhile_joins_those_that_have_moved(void) {
     begin(fake_refuses);
     get_in_queue(1);
-    plock__begin_step();
-    plock__end_step();
     move_to(nodes[1]);
     fake_await_turn(leases[1], 100 * PLOCK_SECOND);
     fake_await_turn(leases[2], 100 * PLOCK_SECOND);

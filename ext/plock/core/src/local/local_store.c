@@ -60,7 +60,12 @@ plock_status plock_local_open(plock_local **out, const char *path, unsigned keys
 
 const char *plock_local_path(const plock_local *store) { return store->path; }
 
-const char *plock_local_remade(const plock_local *store) { return store->remade; }
+const char *plock_local_remade(const plock_local *store) {
+    plock__enter();
+    const char *remade = store->remade;
+    plock__leave();
+    return remade;
+}
 
 plock__local_unneeded plock__local_retire(plock__local_map *map) {
     plock__local_unneeded unneeded = {.retired = map};
