@@ -1,12 +1,18 @@
--- Takes the lock if it is free and no other waiter is first in the queue, and numbers the lease.
--- KEYS: lock.
--- ARGV: value, ttl ms, signature ('host pid thread channel label'), companion's ttl ms.
--- An argument 'again' follows if an earlier request of this owner may have acquired the lock.
--- A waiter adds its ticket ('0' if it has none yet) and the window in ms (see pass.lua) instead.
--- Returns the fence, a string of 16 digits, if the lock is held now.
--- If refused, returns {0, ms until the lock can be free}. A waiter also gets its rank, its ticket,
--- 1 if the holder notifies waiters, and 1 if the waiter had lost its place in the queue.
--- 0 ms: the call reached its limit of dead records, and more are left. The client asks again.
+-- Acquires the lock if it is free and no other waiter is first in the queue, and gives the lease a
+-- fence.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the caller's value.
+-- ARGV[2]: the TTL, in ms.
+-- ARGV[3]: the caller's signature, 'host pid thread channel label'.
+-- ARGV[4]: the companion's TTL, in ms.
+-- ARGV[5], optional: 'again' if an earlier request of this owner may have acquired the lock. From a
+--   waiter, instead: its ticket, or '0' if it has none yet.
+-- ARGV[6], only from a waiter: the window, in ms, as in left_to_polling of parts/pass.lua.
+-- Reply if the caller holds the lock now: the fence, a string of 16 digits.
+-- Reply if the lock is refused: {0, ms until the lock can be free}. To a waiter, the reply also has
+--   its rank, its ticket, 1 or 0 (does the holder notify waiters?), and 1 or 0 (had the waiter lost
+--   its place in the queue?). 0 ms means that the call reached its limit of tries, so that the
+--   client must ask again.
 local call, lock, value, ttl = redis.call, KEYS[1], ARGV[1], ARGV[2]
 local mine = call('SET', lock, value, 'NX', 'PX', ttl)
 -- include parts/names
@@ -31,7 +37,7 @@ if not mine or call('EXISTS', queue) == 1 then
   elseif ticket then
     local holder = call('GET', lock)
     mine = holder == value or (window and holder == baton(value))
-    -- 'again': another lease may have the same owner, as in undo.lua
+    -- After 'again', the record must match, because the same owner may hold another lease.
     if mine and not window then mine = noted_record(call('GET', companion)) == record end
     if mine then
       call('SET', lock, value, 'PX', ttl)

@@ -1,10 +1,12 @@
--- Takes several locks, or none.
--- KEYS: locks.
--- ARGV: ttl ms, companions' ttl ms, the value of each lock, and then the signature of each lock, or
---   one for all.
--- Returns the fences if all locks are held now. If refused, returns the number of free locks before
--- the first that is taken. -1: the call reached its limit of dead records, and more are left. The
--- client asks again.
+-- Acquires several locks, or none of them.
+-- KEYS: the locks' keys.
+-- ARGV[1]: the TTL, in ms.
+-- ARGV[2]: the companions' TTL, in ms.
+-- ARGV[3] and the following: the value for each lock.
+-- Arguments after these: the signature for each lock, or one signature for all.
+-- Reply if the caller holds all locks now: their fences.
+-- Reply if the locks are refused: the number of free locks before the first one that is taken.
+-- Reply if the call reached its limit of tries, so that the client must ask again: -1.
 -- include parts/number
 local names, companions = {}, {} -- names: a lock, its queue, the next lock …
 for i, lock in ipairs(KEYS) do
@@ -20,14 +22,15 @@ if redis.call('EXISTS', unpack(names)) > 0 then
     local queue = names[2 * i]
     if redis.call('EXISTS', lock) == 1 then return i - 1 end
     if redis.call('EXISTS', queue) == 1 then
-      -- The last lease expired. The turn goes to the first waiter that is alive.
+      -- The last lease expired, so the turn goes to the first waiter that is alive.
       local passed = pass(lock, queue)
       if passed then return i - 1 end
       if passed == nil then return -1 end
     end
   end
 end
-local t, fences, last = redis.call('TIME'), {}, 2 + #KEYS -- the last value
+-- last: the index of the last value in ARGV.
+local t, fences, last = redis.call('TIME'), {}, 2 + #KEYS
 for i, lock in ipairs(KEYS) do
   local value, signature = ARGV[2 + i], ARGV[last + i] or ARGV[last + 1]
   redis.call('SET', lock, value, 'PX', ARGV[1])

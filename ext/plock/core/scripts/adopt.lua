@@ -1,9 +1,13 @@
--- Moves a lease that its owner has left to another owner. The new owner gets a greater fence, so
--- each left value allows one adoption. The label stays the same.
--- KEYS: lock.
--- ARGV: left value, ttl ms, new value, its signature ('host pid thread channel label'),
---   companion's ttl ms.
--- Returns the fence; a repeated request gets the same one. 0: the left value no longer holds.
+-- Gives a lease that its owner left behind to a new owner. The new owner's fence is greater. The
+-- label stays the same. A left value can be adopted only once, because the new value replaces it.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the left value, which is that of the earlier owner.
+-- ARGV[2]: the TTL, in ms.
+-- ARGV[3]: the new owner's value.
+-- ARGV[4]: the new owner's signature, 'host pid thread channel label'.
+-- ARGV[5]: the companion's TTL, in ms.
+-- Reply: the fence, or 0 if the left value does not hold the lock any more. A repeated request gets
+--   the same fence again.
 local lock, left, ttl, value = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local signature, noted_for = ARGV[4], ARGV[5]
 -- include parts/beside
@@ -11,7 +15,7 @@ local signature, noted_for = ARGV[4], ARGV[5]
 -- include parts/record
 local holder, noted = redis.call('GET', lock), redis.call('GET', companion) or ''
 if holder == value and value ~= left and notes(noted, value) then
-  -- a write in any case, as in extend.lua
+  -- Writes even if the TTL stays the same, for the reason that extend.lua gives.
   redis.call('PEXPIRE', lock, math.max(tonumber(ttl), redis.call('PTTL', lock)))
   -- include parts/lasting
   return string.match(noted, '^%d+')

@@ -1,8 +1,10 @@
 -- Takes a lock from its holder, notifies the holder, and hands the lock to the first waiter.
--- KEYS: lock. ARGV, optional: the fences whose holders lose the lock, see parts/chosen.lua, and
---   'anyway', see parts/cluster_break.lua.
--- Returns 0: the lock was not held (by them), 1: free now, 2: handed over, 3: unfinished, ask again
--- (pass.lua's nil).
+-- KEYS[1]: the lock's key.
+-- ARGV[1], optional: the fences whose holders lose the lock, as in parts/chosen.lua. Without it,
+--   any holder loses the lock.
+-- ARGV[2], optional: 'anyway', as in parts/cluster_break.lua.
+-- Reply: 0 if no such holder had the lock, 1 if the lock is free now, 2 if a waiter has the turn
+--   now. 3 means that the call reached its limit of tries, so that the client must ask again.
 -- include parts/tries
 -- include parts/pass_on
 -- include parts/chosen

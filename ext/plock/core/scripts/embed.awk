@@ -1,11 +1,13 @@
 # Turns Lua scripts into C string constants:
 #   awk -f embed.awk acquire.lua release.lua > plock_scripts.inc
 #
-# NAME.lua becomes plock_script_NAME. A line `-- include parts/NAME` becomes the text of that file
-# in the same folder. Comment lines, indentation and blank lines are left out, because the text is
-# sent to each server, once for each SCRIPT LOAD.
-# If there is a parts/cluster.lua, the same with that, and with a parts/cluster_NAME.lua, before it
-# becomes plock_cluster_script_NAME.
+# NAME.lua becomes plock_script_NAME. A line `-- include parts/NAME` becomes the text of that file.
+# The path is relative to the folder of the file that includes it. Comment lines, indentation and
+# blank lines are left out, because the text is sent to each server, once for each SCRIPT LOAD.
+# Comments that follow code on the same line stay.
+# If there is a parts/cluster.lua, each script also has a form for a Redis Cluster,
+# plock_cluster_script_NAME. That is parts/cluster_NAME.lua (if it exists), parts/cluster.lua and
+# NAME.lua, one after the other.
 # This is plain POSIX awk, so mawk, gawk, busybox and the BSDs agree.
 
 BEGIN {
@@ -58,8 +60,8 @@ function emit(path,    folder, line, status) {
   delete being_read[path]
 }
 
-# The text as C has it between double quotes. `?` is escaped, because two of them may begin a
-# trigraph.
+# Returns the text as C requires it between double quotes. `?` is escaped, because two question
+# marks may begin a trigraph.
 function quoted(text,    result, i, character) {
   result = ""
   for (i = 1; i <= length(text); i++) {

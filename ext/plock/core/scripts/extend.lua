@@ -1,10 +1,14 @@
--- Extends a lease that the value still holds: it lasts for the ttl from now.
--- KEYS: lock.
--- ARGV: value, ttl ms, companion's ttl ms, 'longer' (the call must not shorten the lease) or ''.
--- The owner's new place for its record, 'host pid thread channel', may follow.
--- Returns 1: extended, 0: the value does not hold the lock.
--- It always writes, because a WAIT that follows confirms only writes (Redis 7.2 and later). PEXPIRE
--- comes first: while its memory is full, Redis refuses SET in a script that has not written before.
+-- Extends a lease if the value still holds the lock. The lease then lasts for the TTL from now.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the holder's value.
+-- ARGV[2]: the TTL, in ms.
+-- ARGV[3]: the companion's TTL, in ms.
+-- ARGV[4], optional: 'longer' if the call must not shorten the lease, or ''.
+-- ARGV[5], optional: the owner's new place for its record, 'host pid thread channel'.
+-- Reply: 1 if the lease was extended, 0 if the value does not hold the lock.
+-- The script always writes, because a WAIT that follows confirms only writes (Redis 7.2 and later).
+-- PEXPIRE comes first. While the server's memory is full, Redis refuses SET, unless the script has
+-- written before.
 local lock, value, ttl = KEYS[1], ARGV[1], ARGV[2]
 local noted_for, place = ARGV[3], ARGV[5]
 if redis.call('GET', lock) ~= value then return 0 end

@@ -1,9 +1,12 @@
--- Removes a waiter from the queue. If the waiter had the turn, the turn passes to the next one. If
--- an earlier message may have reached only this waiter, other waiters are told to look again.
--- KEYS: lock.
--- ARGV: value, doubt ('1': an answer was lost, so the value may hold the lock), and its signature.
--- Returns 0: there was no turn to pass on, 1: the lock is free now, 2: handed over, 3: unfinished,
--- ask again (pass.lua's nil).
+-- Removes a waiter from the queue. If the waiter had the turn, the turn passes to the next waiter.
+-- If an earlier message may have reached only this waiter, the script tells others to look again.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the waiter's value.
+-- ARGV[2]: '1' if a reply was lost, so that the value may hold the lock. Then the script also
+--   releases the lock. Otherwise '0'.
+-- ARGV[3], optional: the waiter's signature. Without it, the queue keeps the waiter.
+-- Reply: 0 if there was no turn to pass on, 1 if the lock is free now, 2 if a waiter has the turn
+--   now. 3 means that the call reached its limit of tries, so that the client must ask again.
 -- include parts/tries
 -- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]

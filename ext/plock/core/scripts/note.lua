@@ -1,5 +1,8 @@
--- Stores a note if there is none yet, and returns the stored one ('' if there is none).
--- KEYS: note. ARGV: the note ('' only reads), and 'replace' if it may replace another note.
+-- Reads a note of the store, or stores one if there is none yet.
+-- KEYS[1]: the note's key.
+-- ARGV[1]: the note to store, or '' to read only.
+-- ARGV[2], optional: 'replace' if the new note may replace an earlier one.
+-- Reply: the note that is stored now, or '' if there is none.
 local kept = redis.call('GET', KEYS[1]) or ''
 if ARGV[1] == '' or (kept ~= '' and ARGV[2] ~= 'replace') then return kept end
 redis.call('SET', KEYS[1], ARGV[1])

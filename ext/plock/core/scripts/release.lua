@@ -1,4 +1,9 @@
--- Releases a lock. parts/free.lua explains the arguments and the answer.
--- KEYS: lock. ARGV: value, window ms, keep ms, companion's ttl ms.
+-- Releases a lock if the value still holds it.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the holder's value.
+-- ARGV[2], optional: the window, in ms, as in left_to_polling of parts/pass.lua.
+-- ARGV[3], optional: for how many ms the key stays taken after the release.
+-- ARGV[4], only with ARGV[3]: the companion's TTL, in ms.
+-- Reply: the number that free() returns (parts/free.lua).
 -- include parts/free
 return free(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])

@@ -1,6 +1,9 @@
 -- Releases several locks.
--- KEYS: locks. ARGV: keep ms or '', companions' ttl ms, and the value of each lock.
--- Returns the answer of parts/free.lua for each lock.
+-- KEYS: the locks' keys.
+-- ARGV[1]: for how many ms the keys stay taken after the release, or ''.
+-- ARGV[2]: the companions' TTL, in ms, or '' if ARGV[1] is ''.
+-- ARGV[3] and the following: the value of each lock's holder.
+-- Reply: for each lock, the number that free() returns (parts/free.lua).
 -- include parts/free
 local result, ours, queues = {}, {}, {}
 for i, lock in ipairs(KEYS) do

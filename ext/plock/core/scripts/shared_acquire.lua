@@ -1,12 +1,17 @@
--- Grants a share of a lock if parts/share.lua allows it, and numbers the lease.
--- KEYS: lock.
--- ARGV: value, ttl ms, signature, fence_ttl ms, share. A waiter adds its ticket ('0' if it has
---   none).
--- Returns the fence, a string of 16 digits, if the share is held now. If others wait, returns
--- {fence, ms until the first lease expires}.
--- If refused, returns {0, the same ms}. A waiter also gets its rank, its ticket, 1 (each release
--- notifies the waiters), and 1 if it had lost its place in the queue.
--- 0 ms: the call reached its limit of dead entries, and more are left. The client asks again.
+-- Acquires a share of a lock if the rules in parts/share.lua allow it, and gives the lease a fence.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the caller's value.
+-- ARGV[2]: the TTL, in ms.
+-- ARGV[3]: the caller's signature, 'host pid thread channel label'.
+-- ARGV[4]: fence_ttl, in ms.
+-- ARGV[5]: the share, as in parts/share.lua.
+-- ARGV[6], only from a waiter: its ticket, or '0' if it has none yet.
+-- Reply if the caller holds the share now: the fence, a string of 16 digits. If others wait for the
+--   lock, the reply is {fence, ms until the first lease expires}.
+-- Reply if the share is refused: {0, ms until the caller should look again}. To a waiter, the reply
+--   also has its rank, its ticket, 1 (each release notifies the waiters), and 1 or 0 (had the
+--   waiter lost its place in the queue?). 0 ms means that the call reached its limit of tries, so
+--   that the client must ask again at once.
 local lock, value, ttl, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local record, share, ticket = ARGV[3] .. ' ' .. value, ARGV[5], ARGV[6]
 -- include parts/names
@@ -25,14 +30,15 @@ end
 local entry = share .. ' ' .. record
 sweep(lock, companion)
 local mine, lost = is_inside(lock, value), false
-if not mine then -- a waiter that cannot receive messages now asks without a ticket
+if not mine then
+  -- A waiter may have a baton without sending a ticket, because its channel is closed now.
   mine = is_inside(lock, baton(value))
   remove(lock, companion, baton(value))
 end
 if mine then call('ZREM', queue, entry)
 elseif ticket and ticket ~= '0' then lost = call('ZADD', queue, 'NX', ticket, entry) == 1 end
 local passed = mine or pass(lock, companion, queue, entry)
--- The share fits, and only an earlier waiter is in the way.
+-- While the share fits, only an earlier waiter can be in the way.
 while passed ~= true and passed ~= nil and admits(lock, companion, share) do
   local first = call('ZRANGE', queue, 0, 0)[1]
   local told = first and tell_first(lock, queue, '~' .. left(lock))
@@ -51,7 +57,7 @@ end
 local changes = left(lock)
 if passed == nil then changes = 0
 elseif admits(lock, companion, share) then
-  -- No message tells that the earlier waiter has died.
+  -- Only an earlier waiter is in the way. If it dies, no message says so.
   changes = math.min(changes, 1000)
 end
 if not ticket then return {0, changes} end

@@ -1,6 +1,12 @@
--- Moves a share that its owner has left to another owner, as adopt.lua does.
--- KEYS: lock. ARGV: left value, ttl ms, new value, its signature, fence_ttl ms.
--- Returns the fence; a repeated request gets the same one. 0: the left value no longer holds.
+-- Gives a share that its owner left behind to a new owner, as adopt.lua does with a lock.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the left value, which is that of the earlier owner.
+-- ARGV[2]: the TTL, in ms.
+-- ARGV[3]: the new owner's value.
+-- ARGV[4]: the new owner's signature, 'host pid thread channel label'.
+-- ARGV[5]: fence_ttl, in ms.
+-- Reply: the fence, or 0 if the left value is not a holder any more. A repeated request gets the
+--   same fence again.
 local lock, old, ttl, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local record = ARGV[4] .. ' ' .. value
 -- include parts/beside
@@ -17,11 +23,14 @@ if ends > now and value ~= old and note then
 end
 if not is_inside(lock, old) then return 0 end
 note = call('HGET', companion, old)
-if not note then -- lost, as in shared_downgrade.lua; 'w' admits no reader beside a writer
+if not note then
+  -- The note was lost, as in shared_downgrade.lua. 'w' is safe, because it admits no other holder.
   note = 'w'
-  call('HSET', companion, old, note) -- fails before a change if the companion is at another node
+  -- If the companion is on another node, this fails before anything has changed.
+  call('HSET', companion, old, note)
 end
--- The old share goes last: while a slot moves, its old node may add to a set, but not make one.
+-- The new value is added before the old one is removed, so that the set is never empty. While a
+-- slot moves, its old node can add to a set, but cannot create one.
 local fence = grant(string.sub(note, 1, 1), relabel(record, note, '^%a %d+ %S+ '))
 if value ~= old then remove(lock, companion, old) end
 keep(lock, companion)

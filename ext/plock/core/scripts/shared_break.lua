@@ -1,7 +1,10 @@
 -- Takes shares of a lock from their holders, notifies the holders, and calls waiters.
--- KEYS: lock. ARGV: fence_ttl ms, and optionally the fences whose holders lose their shares, see
---   parts/chosen.lua, and 'anyway', see parts/cluster_break.lua.
--- Returns 0: there was no (such) holder, 1: there is room now, 2: waiters have been called.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: fence_ttl, in ms.
+-- ARGV[2], optional: the fences whose holders lose their shares, as in parts/chosen.lua. Without
+--   it, all holders lose their shares.
+-- ARGV[3], optional: 'anyway', as in parts/cluster_break.lua.
+-- Reply: 0 if there was no such holder, 1 if a share is free now, 2 if waiters have been called.
 local lock, fence_ttl = KEYS[1], ARGV[1]
 -- include parts/names
 -- include parts/now

@@ -1,8 +1,12 @@
--- Extends a share that the value still holds: it lasts for the ttl from now.
--- KEYS: lock.
--- ARGV: value, ttl ms, fence_ttl ms, 'longer' if the call must not shorten the lease, else '', and
---   the place of its owner, as in extend.lua. Without a ttl, the script only checks the holder.
--- Returns 1: the value is a holder, 0: it is not.
+-- Extends a share if the value still holds it. The lease then lasts for the TTL from now. Without a
+-- TTL, the script only checks whether the value is a holder.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the holder's value.
+-- ARGV[2], optional: the TTL, in ms.
+-- ARGV[3], only with a TTL: fence_ttl, in ms.
+-- ARGV[4], optional: 'longer' if the call must not shorten the lease, or ''.
+-- ARGV[5], optional: the owner's new place for its record, 'host pid thread channel'.
+-- Reply: 1 if the value is a holder, 0 if it is not.
 local lock, value, ttl, fence_ttl, place = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 -- include parts/beside
 -- include parts/companion
@@ -18,5 +22,6 @@ if note then
 end
 -- include parts/share
 if ARGV[4] ~= 'longer' or ends < now + ttl then call('ZADD', lock, now + ttl, value) end
-keep(lock, companion) -- writes, as in extend.lua
+-- This always writes, for the reason that extend.lua gives.
+keep(lock, companion)
 return 1

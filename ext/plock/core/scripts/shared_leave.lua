@@ -1,8 +1,13 @@
--- Removes a waiter from the queue, and calls the waiters that it kept out.
--- KEYS: lock.
--- ARGV: value, doubt ('1': an answer was lost, so the value may be a holder), fence_ttl ms, and the
---   waiter's share and signature.
--- Returns 0: there was no turn to pass on, 1: there is room now, 2: waiters have been called.
+-- Removes a waiter from the queue, and calls waiters whose shares fit now.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the waiter's value.
+-- ARGV[2]: '1' if a reply was lost, so that the value may be a holder. Then the script also
+--   releases the share. Otherwise '0'.
+-- ARGV[3]: fence_ttl, in ms.
+-- ARGV[4]: the waiter's share. Missing without ARGV[5].
+-- ARGV[5], optional: the waiter's signature. Without it, the queue keeps the waiter.
+-- Reply: 0 if there was no turn to pass on, 1 if a share is free now, 2 if waiters have been
+--   called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[3]
 -- include parts/names
 -- include parts/now

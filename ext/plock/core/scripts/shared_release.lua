@@ -1,9 +1,11 @@
--- Releases a share that the value still holds, and calls waiters whose shares fit.
--- KEYS: lock.
--- ARGV: value, fence_ttl ms, and optionally keep ms, for which the place stays taken, or 'held', if
---   the lease was valid when the client sent the request. Then its end is not looked at.
--- Returns 0: the value is not a holder, 1: there is room now or after `keep`, 2: waiters have been
--- called.
+-- Releases a share if the value still holds it, and calls waiters whose shares fit now.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the holder's value.
+-- ARGV[2]: fence_ttl, in ms.
+-- ARGV[3], optional: for how many ms the share stays taken after the release. Or 'held' if the
+--   lease was valid when the client sent the request. Then the script does not check the expiry.
+-- Reply: 0 if the value is not a holder, 1 if a share is free now or after the ms in ARGV[3], 2 if
+--   waiters have been called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
 local held = ARGV[3] == 'held'
 local span = not held and ARGV[3]
@@ -11,7 +13,8 @@ local span = not held and ARGV[3]
 local ours, waited_for
 if held then
   ours = redis.call('ZREM', lock, value) == 1
-  local rest = redis.call('EXISTS', queue, queue, lock) -- 1: other holders, 2 or 3: waiters
+  -- The queue counts twice: 1 means that there are other holders, 2 or 3 that there are waiters.
+  local rest = redis.call('EXISTS', queue, queue, lock)
   -- If there are no other holders, the next grant deletes all notes.
   if rest > 0 then redis.call('HDEL', companion, value) end
   if rest < 2 then return ours and 1 or 0 end
@@ -23,7 +26,8 @@ if not held then
   waited_for = call('EXISTS', queue) == 1
   if span then
     -- include parts/full
-  else -- expired leases, too: a write comes before `pass`, as in parts/full.lua
+  else
+    -- Also removes an expired lease, because a write must come before `pass`, as in parts/full.lua.
     call('ZREM', lock, value)
     call('HDEL', companion, value)
   end
@@ -34,7 +38,8 @@ sweep(lock, companion)
 if ours and span then
   local note = call('HGET', companion, value)
   put(lock, companion, kept(value), span, note or '')
-  remove(lock, companion, value) -- last, as in shared_adopt.lua
+  -- The value is removed after the other was added, for the reason that shared_adopt.lua gives.
+  remove(lock, companion, value)
   keep(lock, companion)
   tell_two(lock, queue, '~' .. left(lock))
   return 1

@@ -1,8 +1,9 @@
 -- Lists the holders of a lock with several holders, and then its waiters.
--- KEYS: lock.
--- ARGV: index of the first holder or waiter to list, number of both to list.
--- Returns {number of all holders, number of all waiters, ms left and note of each holder …, ticket
--- and 'share record' of each waiter …}.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: how many entries of this list to skip.
+-- ARGV[2]: how many entries to return.
+-- Reply: {number of all holders, number of all waiters, …}. After these numbers, the reply has the
+--   ms left and the note of each holder, and then the ticket and 'share record' of each waiter.
 local lock = KEYS[1]
 -- include parts/names
 local from, count = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -1,7 +1,9 @@
 -- Lists the holder of a lock and its waiters.
--- KEYS: lock. ARGV: rank of the first waiter to list, number of waiters to list.
--- Returns {value, ms left, companion, number of all waiters, ticket and record of each waiter …}.
--- Value and companion are '' if they do not exist.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the rank of the first waiter to list.
+-- ARGV[2]: how many waiters to list.
+-- Reply: {value, ms left, companion, number of all waiters, …}. Value and companion are '' if they
+--   do not exist. After the number, the reply has the ticket and the record of each waiter.
 local lock = KEYS[1]
 -- include parts/names
 local waiters = redis.call('ZRANGE', queue, ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')

@@ -1,8 +1,10 @@
--- Undoes an acquire whose answer was lost. The record must match, so that the script does not
--- release a lease that the same owner has acquired since.
--- KEYS: lock. ARGV: value, signature that the acquire wrote.
--- Returns 0: there was nothing to undo, 1: free now, 2: handed over, 3: unfinished, ask again
--- (pass.lua's nil).
+-- Undoes an acquire whose reply was lost. The record must match, so that the script does not
+-- release a later lease of the same owner.
+-- KEYS[1]: the lock's key.
+-- ARGV[1]: the owner's value.
+-- ARGV[2]: the signature that the acquire wrote.
+-- Reply: 0 if there was nothing to undo, 1 if the lock is free now, 2 if a waiter has the turn now.
+--   3 means that the call reached its limit of tries, so that the client must ask again.
 -- include parts/tries
 -- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]

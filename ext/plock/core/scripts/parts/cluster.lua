@@ -1,7 +1,7 @@
--- Comes before each script for a Redis Cluster. While a slot moves, the keys of one lock may be at
--- two nodes. The script runs at the node that serves the key of the lock, and treats the keys at
--- the other node as missing. Only a command that would create such a key fails, because the key
--- would then exist at both nodes. The client tries again.
+-- Precedes each script for a Redis Cluster. While a slot moves, the keys of one lock may be on two
+-- nodes. The script runs on the node that serves the lock's key, and treats keys on the other node
+-- as missing. A command that would create such a key fails, because the key would then exist on
+-- both nodes. The client tries again.
 local server, redis, node = redis, {}
 
 local function elsewhere(name, ...)
@@ -19,36 +19,41 @@ end
 function redis.call(name, ...)
   local reply = server.pcall(name, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  -- of several keys, only some of which are here, newer servers say the latter
+  -- Newer servers give the second error if a command has several keys and only some are on this
+  -- node.
   if string.find(reply.err, 'non local key', 1, true) or
      string.find(reply.err, 'rehashing of the slot', 1, true) then
     return elsewhere(name, ...)
   end
   if string.find(reply.err, 'run this command', 1, true) then
     local said = {err = "NOPERM " .. name .. ": this user has no permission to run the command"}
-    error(server.REDIS_VERSION and said or '-' .. said.err, 0) -- Redis 6 takes no table
+    -- Redis 6 has no REDIS_VERSION, and accepts no table as an error.
+    error(server.REDIS_VERSION and said or '-' .. said.err, 0)
   end
   return server.call(name, ...)
 end
 
--- PUBLISH reaches the listeners at all nodes, but counts only those at this node. When a lock has
--- moved here, its waiters still listen at the earlier node. So the note ':node' names the node at
--- which waiters queue. It also has the server's time (ms) at which the lock came there, or 0 if
--- its first waiter queued there. The first script that runs at another node changes the note. If
--- the user may not call CLUSTER MYID, place returns false, and no lock counts as moved.
+-- Returns the name of the lock's note, a key that ends in ':node'. Returns false if the user may
+-- not call CLUSTER MYID, so that no lock counts as moved.
+-- The note is needed because PUBLISH reaches the listeners on all nodes, but counts only those on
+-- this node. After a lock has moved to this node, its waiters still listen on the earlier node.
+-- The note contains the name of the lock's node, and since when (the server's time, in ms) the lock
+-- has been on that node. The time is 0 if the first waiter queued there. A script that finds
+-- another node in the note replaces the note.
 local function place(lock)
   node = node or server.pcall('CLUSTER', 'MYID')
   -- include beside
   return type(node) == 'string' and before .. lock .. after .. ':node'
 end
 
--- Must be called when a waiter has queued, for the waiter listens at this node.
+-- Notes that the waiters of the lock listen on this node. Must be called after a waiter has joined
+-- the queue.
 function redis.queued(lock)
   local note = place(lock)
   if note then server.pcall('SET', note, node .. ' 0', 'NX', 'PX', 600000) end
 end
 
--- Returns true in the first two seconds of the lock at this node.
+-- Returns true during the first two seconds after the lock has moved to this node.
 local function moved(lock)
   local note = place(lock)
   if not note then return false end
@@ -60,11 +65,14 @@ local function moved(lock)
   return true
 end
 
--- Sends a message. Returns true if its process received it, or can have received it.
--- SPUBLISH (Redis 7) reaches and counts the listeners at this node, and costs other nodes nothing.
--- The hash tag at the end of the name is for it: a process chooses one that its node serves. If
--- another node serves the tag by now, or no process hears it, PUBLISH without it goes to all nodes.
--- Shortly after a lock has moved to this node, PUBLISH does not count its listeners.
+-- Sends a message to the process that listens on the channel `name`. Returns true if the process
+-- has received the message, or may have received it.
+-- SPUBLISH (Redis 7) reaches and counts the listeners on this node, and costs other nodes nothing.
+-- SPUBLISH needs the hash tag at the end of the name: a process chooses a tag whose slot its node
+-- serves. If SPUBLISH fails or reaches no process, PUBLISH sends the message to all nodes, without
+-- the tag.
+-- PUBLISH does not count listeners on other nodes. So if the lock has just moved to this node, the
+-- process may have received the message.
 function redis.tell(name, message, lock)
   local plain, tag = string.match(name, '^([^{]+)(.*)$')
   if tag ~= '' and server.REDIS_VERSION then

@@ -1,4 +1,5 @@
--- Comes first in the break script of shares for a Redis Cluster, as cluster_break.lua.
+-- Precedes cluster.lua in the script that breaks shares on a Redis Cluster. Does the same as
+-- cluster_break.lua. Its 'anyway' is ARGV[3].
 if ARGV[3] ~= 'anyway' then
   local lock = KEYS[1]
   -- include names

@@ -1,2 +1,3 @@
--- The companion of a lock, with its last fence and its owners. beside.lua comes first.
+-- The name of the lock's companion, the key that stores the last fence and the record of each
+-- holder. Requires beside.lua.
 local companion = before .. lock .. after .. ':fence'

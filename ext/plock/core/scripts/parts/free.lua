@@ -1,8 +1,10 @@
--- Releases a lock that the value still holds. The first waiter gets it, if there is one.
--- window ms: see pass.lua. keep ms: the key stays taken for this long (nil: it does not), and the
--- companion lasts for noted_for ms.
--- Returns 0: the value does not hold the lock, 1: free now or after `keep`, 2: handed over,
--- 3: unfinished, ask again (pass.lua's nil).
+-- Releases a lock if `value` still holds it. If the lock has waiters, hands it to the first one.
+-- window: in ms, as in left_to_polling of pass.lua; nil if no process polls for the lock.
+-- keep: for how many ms the key stays taken after the release; nil to free it at once.
+-- noted_for: for how many ms the companion must last at least. Used only with `keep`.
+-- Returns 0 if the value does not hold the lock, 1 if the lock is free now or after `keep`, and 2
+-- if a waiter has the turn now. Returns 3 if the call reached its limit of tries, so that the
+-- client must ask again.
 
 -- include tries
 
@@ -17,7 +19,8 @@ local function free(lock, value, window, keep, noted_for)
       look_again(lock, queue, left)
       if keep then
         -- include companion
-        redis.call('PEXPIRE', lock, left) -- first, as in extend.lua
+        -- PEXPIRE comes before SET, for the reason that extend.lua gives.
+        redis.call('PEXPIRE', lock, left)
         redis.call('SET', lock, kept(value), 'PX', left)
         -- include lasting
         return 1

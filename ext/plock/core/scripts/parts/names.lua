@@ -1,4 +1,4 @@
--- The names of the companion and the queue, for a script that uses both.
+-- The names of the lock's companion and queue, for a script that uses both.
 -- include beside
 -- include companion
 -- include queue

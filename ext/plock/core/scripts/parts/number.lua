@@ -1,10 +1,11 @@
--- Numbers a lease, and writes its owner into the companion: one string of the fence, the time of
--- the acquire (the server's seconds:microseconds) and the record, which is the signature and the
--- value. The companion lasts for noted_for ms: as long as the lease, and then for the store's
--- fence_ttl.
--- The fence is the server's time in microseconds, or the last fence plus one. So it grows even if
--- the companion expires or is lost. Fences are strings, because they are faster than numbers here.
--- All have 16 digits, so they compare like numbers, also if one begins a longer text.
+-- Gives a lease its fence, and writes its owner into the companion. Returns the fence.
+-- The companion is one string: the fence, the time of the acquire (the server's
+-- seconds:microseconds) and the record, which is the signature and the value. It lasts for
+-- noted_for ms, which is the lease's TTL and the store's fence_ttl together.
+-- The fence is the server's time in microseconds. If the last fence is not smaller, the new one is
+-- the last one plus 1. So fences grow even if the companion expires or is lost.
+-- Fences are strings, because strings are faster than numbers here. All fences have 16 digits, so
+-- they compare like numbers, even if other text follows the digits.
 local function number(companion, signature, value, noted_for, t)
   local seconds, micros = t[1], t[2]
   local fence = seconds .. (#micros == 6 and micros or string.sub('00000' .. micros, -6))

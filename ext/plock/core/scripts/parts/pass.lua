@@ -1,10 +1,12 @@
 -- Hands a lock over to the next waiter. A queue is a sorted set of the waiters' records ('host pid
--- thread channel label value') by ticket. A script that includes this part also includes tries.
+-- thread channel label value'), with their tickets as scores. A script that includes this part also
+-- includes tries.lua.
 
 -- include tell
 
--- Finds the first record that is `mine`, or whose process receives the turn. Returns its index, and
--- its value if the process received the turn.
+-- Offers the turn to one waiter after another, until a process receives it or the record is `mine`,
+-- the caller's own. Returns the index of that record. If a process received the turn, also returns
+-- its waiter's value. Returns nil if the process of each record is dead.
 local function first_alive(records, mine, lock)
   for place, record in ipairs(records) do
     if record == mine then return place end
@@ -16,9 +18,9 @@ end
 
 -- Reserves the lock for 1 s for the first waiter whose process receives the turn, and returns true.
 -- The next waiter is told to look again after that second, because the first may be frozen.
--- Returns false if the queue is empty, or if the record `mine` comes first. Returns nil if the call
--- reached its limit of dead records, and more are left. Then a held lock lasts for one second at
--- most, in which the client asks again.
+-- Returns false if the queue is empty, or if the caller's own record `mine` is the next.
+-- Returns nil if the call reached its limit of tries, and more records are left. Then a lock that
+-- is held expires within a second, and the client asks again in that time.
 local function pass(lock, queue, mine)
   local records = redis.call('ZRANGE', queue, 0, 1) -- usually the first waiter is alive
   while records[1] do
@@ -40,9 +42,9 @@ local function pass(lock, queue, mine)
   return false
 end
 
--- Tells the first two waiters that are alive to look again after `left` ms. The second is told
--- because the first may be frozen or about to leave. The function stops at the limit of tries,
--- because each waiting process looks once a second anyway.
+-- Tells the first two waiters that are alive to look again after `left` ms. The second is told,
+-- too, because the first may be frozen or about to leave. The function may stop at the limit of
+-- tries, because each waiting process looks once a second anyway.
 local function look_again(lock, queue, left)
   if tries <= 0 then return end
   local told = 0
@@ -57,8 +59,8 @@ local function look_again(lock, queue, left)
   end
 end
 
--- Returns for how many ms the lock must still stay free for processes of the older implementation,
--- which poll. They have the window at the start of each second of the server's clock.
+-- Processes of the older implementation poll for the lock. The first `window` ms of each second of
+-- the server's clock are reserved for them. Returns how many ms of the current window are left.
 local function left_to_polling(window)
   if not window or window == '0' then return 0 end
   return math.max(0, tonumber(window) - math.floor(redis.call('TIME')[2] / 1000))

@@ -1,2 +1,2 @@
--- The queue of a lock, with its waiters. beside.lua comes first.
+-- The name of the lock's queue, the key that stores its waiters. Requires beside.lua.
 local queue = before .. lock .. after .. ':queue'

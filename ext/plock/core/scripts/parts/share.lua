@@ -1,23 +1,29 @@
--- Functions for locks with several holders. The lock is a sorted set: the value of each holder, by
--- the time (ms) at which its lease expires. The companion is a hash: 'fence' is the last fence, and
--- each value has 'mode fence seconds:microseconds record'.
--- A share is a mode with a limit: 's3'; 'r' has no limit, and that of 'w' is 1. A share is granted
--- if there is no holder, or if all holders have its mode and are fewer than its limit. No share is
--- granted before that of an earlier waiter. The queue contains entries 'share record' by ticket.
--- The baton of a called waiter has a place among the holders for 1 s.
+-- Functions for locks with several holders.
+-- The lock's key is a sorted set of the holders' values. The score is the time (ms) at which the
+-- holder's lease expires.
+-- The companion is a hash. Its field 'fence' is the last fence. It also has a field for the value
+-- of each holder, with the text 'mode fence seconds:microseconds record'.
+-- The queue is a sorted set of entries 'share record', with the waiters' tickets as scores.
+-- A share is a mode and its limit. The share 's3' is one of a semaphore with 3 permits. The share
+-- 'r' of a reader has no limit. The share 'w' of a writer has the limit 1. A share is granted if
+-- there is no holder, or if all holders have its mode and are fewer than its limit. No share is
+-- granted before that of an earlier waiter.
+-- When a waiter is called, its baton takes a place among the holders for 1 s.
 -- A script that includes this part defines `call`, `now` (the server's time in ms) and `fence_ttl`
 -- (for how many ms the fence outlasts the leases).
 -- include tries
 -- include tell
 
--- The least score of a lease that has not expired. Expired leases may still be in the set.
+-- The lower bound for the scores of leases that have not expired. The set may still contain expired
+-- leases.
 local live = '(' .. string.format('%.0f', now)
 
 local function is_inside(lock, value)
   return tonumber(call('ZSCORE', lock, value) or 0) > now
 end
 
--- Returns the ms until the first lease expires. Messages announce all earlier changes.
+-- Returns the ms until the first lease expires. A waiter need not look earlier, because messages
+-- announce all other changes.
 local function left(lock)
   local first = call('ZRANGEBYSCORE', lock, live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   return first and math.max(1, first - now) or 1
@@ -41,7 +47,7 @@ local function sweep(lock, companion)
   call('HDEL', companion, unpack(over))
 end
 
--- Makes the keys last as long as the longest lease, and the fence for fence_ttl more.
+-- Makes the lock's key last as long as the longest lease, and the companion for fence_ttl longer.
 local function keep(lock, companion)
   local last = call('ZRANGE', lock, -1, -1, 'WITHSCORES')[2]
   if not last then return end
@@ -58,9 +64,9 @@ local function admits(lock, companion, share)
   return note and string.sub(note, 1, 1) == 'r'
 end
 
--- Sends a message to the first waiter whose process receives it, removes the entries before it, and
--- returns its entry. Returns false if the queue is empty, and nil if the call reached its limit of
--- dead entries, and more are left.
+-- Sends a message to one waiter after another, until a process receives it. Removes the entries of
+-- the waiters whose processes are dead. Returns the entry of the waiter whose process received the
+-- message. Returns false if the queue is empty, and nil if the call reached its limit of tries.
 local function tell_first(lock, queue, kind)
   local size = 1
   while true do
@@ -79,18 +85,19 @@ local function tell_first(lock, queue, kind)
   end
 end
 
--- Sends a message to the first two waiters, because the first may be frozen or about to leave.
+-- Sends a message to the first waiter that is alive and to the next one, because the first may be
+-- frozen or about to leave.
 local function tell_two(lock, queue, kind)
   local first = tell_first(lock, queue, kind)
   local second = first and call('ZRANGE', queue, 1, 1)[1]
   if second then tell(string.match(second, '^%S+ (.*)$') or '', kind, lock) end
 end
 
--- Calls waiters in their order while their shares fit. The next waiter is told to look again after
--- a second, because a called waiter may be frozen.
--- Returns true if the entry `mine`, that of the caller, is next; otherwise the number of called
--- waiters. If the call reached its limit of tries, these waiters continue it when they acquire.
--- Returns nil if it reached the limit and called no waiter.
+-- Calls waiters in the queue's order while their shares fit. The next waiter is told to look again
+-- after a second, because a called waiter may be frozen.
+-- Returns true if the caller's own entry `mine` is next, and otherwise the number of called
+-- waiters. If the function reaches the limit of tries, the called waiters call the others when they
+-- acquire. If the function has called no waiter by then, it returns nil.
 local function pass(lock, companion, queue, mine)
   local called, size = 0, 1
   local found, ended, unfinished

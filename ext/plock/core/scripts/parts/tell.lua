@@ -1,26 +1,27 @@
--- Sends messages to waiters and holders. A record names the channel of the owner's process.
+-- Sends messages to waiters and holders. A record names the channel of its owner's process.
 
 -- include record
 
--- The baton that stands in the key while a turn is reserved for this value. It has the value's
--- length, so that any reader of values can read it. It equals no value, because tokens have no
--- colons.
+-- Returns the baton of a value. The lock's key contains the baton while the turn is reserved for
+-- the value's waiter. The baton is as long as the value, so that any reader of values can read it.
+-- The baton differs from all values, because tokens have no colons.
 local function baton(value)
   return (string.gsub(value, '-', ':'))
 end
 
--- The value that keeps a lock or a place taken after its release. A late renewal does not match it.
+-- Returns the text that replaces a value if the lock, or the place among its holders, must stay
+-- taken after the release. A late renewal of the value does not match this text.
 local function kept(value)
   return (string.gsub(value, '-', '.'))
 end
 
--- Returns true for a baton or a kept value.
+-- Returns true if the text is one that baton() or kept() returns.
 local function stands_for(holder)
   return string.find(holder, '%x([:.])%x%x%x%x%1%x%x%x%x%1%x')
 end
 
--- Sends a message to the owner of a record. Returns its value if its process received the message.
--- A cluster has its own way (cluster.lua).
+-- Sends a message to the owner of a record. Returns the record's value if the owner's process
+-- received the message. On a cluster, redis.tell (cluster.lua) sends it.
 local function tell(record, kind, lock)
   local channel, value = read_record(record)
   if not channel then return nil end

@@ -1,4 +1,4 @@
--- How many records one call of a script may try. Redis serves no other client while a script runs,
--- so the work of a call is bounded, however long the queue is. If that is not enough, the client
--- asks again.
+-- The number of records that one call of a script may try. Redis serves no other client while a
+-- script runs, so the limit bounds the call's work, however long the queue is. If the limit is too
+-- small for the queue, the client asks again.
 local tries = 64

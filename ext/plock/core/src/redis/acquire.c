@@ -7,12 +7,12 @@
 #include "base/failure.h"
 #include "base/pause.h"
 
-/* When its patience is over, a waiter waits this long at most to be removed from the queue, so that
- * later readers do not find it there. */
+/* When a waiter's patience ends, its caller waits at most this long until the waiter is out of the
+ * queue. Readers then no longer find the waiter there. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
 /* Returns false if another request of this process asks for the same key. Shares can be held
- * together, so they always ask. */
+ * together, so a share always asks. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     return plock__looking_begin(lease->store->looking, lease->subject.key, &lease->looking);
@@ -53,7 +53,7 @@ static plock_status renew_owner(plock_redis_lease *lease) {
             plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
-    /* all attempts have one number, so that one undo matches each of them */
+    /* all attempts have the same number, so that one undo matches any of them */
     if (!lease->undoes) plock__owner_number(&lease->subject.owner);
     lease->undoes = true;
     return PLOCK_OK;
@@ -72,7 +72,8 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
                       lease->deadline > least ? lease->deadline : least);
 }
 
-/* Joins the wait queue if necessary. *asks: this thread must ask at once (plock__waiter_join). */
+/* Joins the wait queue if necessary. Sets *asks to true if this thread must ask at once
+ * (plock__waiter_join). */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
     plock__lease_route(lease);
@@ -135,8 +136,8 @@ plock_status plock__acquire_granted(plock_redis_lease *lease, const plock_grant 
     return plock__lease_finish(lease, PLOCK_OK);
 }
 
-/* A request of a waiter could not reach the server: the waiter rests until the server can be
- * reached again. */
+/* Handles a waiter's request that could not reach the server. The waiter rests until the server can
+ * be reached again. */
 static plock_status unreached(plock_redis_lease *lease) {
     plock__call_cancel(&lease->call, NULL);
     lease->phase = RESTING;
@@ -166,7 +167,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     /* all attempts have the same brought owner, so an earlier one may hold the lock */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
-    /* behind those that wait meanwhile: others may not need a confirmation */
+    /* the next attempt goes behind the other waiters, which may not need a confirmation */
     if (too_few) lease->ticket = 0;
     if (reconnects) {
         lease->reconnected = true;
@@ -174,7 +175,8 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return PLOCK_AGAIN;
     }
     const bool late = now >= lease->patience_ends;
-    /* The server works and has refused a request. Only a connection for the next was missing. */
+    /* The server works and has refused a request. Only a connection for the next request was
+     * missing. */
     if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended)
         return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late)
@@ -185,7 +187,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return plock__lease_finish(lease, plock__outage_give_up(lease, status));
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
-    if (now < at && at < lease->resume_at) lease->resume_at = at; /* in time for the last one */
+    if (now < at && at < lease->resume_at) lease->resume_at = at; /* in time for the last attempt */
     return PLOCK_TRY_FAILED;
 }
 
@@ -244,7 +246,7 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
 static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *interest) {
     const plock_value *answer;
     plock_status status = plock__call_step(&lease->call, &answer, interest, &lease->base.error);
-    /* else it waits for the pool, or for replicas */
+    /* false while the call waits for the pool, or for replicas */
     const bool asks = lease->call.state != PLOCK__TAKING && lease->call.state != PLOCK__CONFIRMING;
     if (lease->call.state == PLOCK__CONFIRMING) plock__outage_end(lease);
     if (status == PLOCK_AGAIN && asks && plock__outage_too_long(lease, interest))
@@ -266,7 +268,8 @@ static plock_status listen_for_answer(plock_redis_lease *lease, plock_interest *
     return status ? failed(lease, status) : PLOCK_OK;
 }
 
-/* The server has granted the lease, but the replicas are late. The waiter's job takes it back. */
+/* The server has granted the lease, but the replicas are late. The waiter's job takes the grant
+ * back. */
 static plock_status unconfirmed(plock_redis_lease *lease) {
     plock__lease_drop_watch(lease);
     return end_of_patience(

@@ -14,15 +14,15 @@ _Static_assert(PLOCK_QUESTION_WORDS == PLOCK__WORDS_MAX, "a question is one comm
 struct plock_admin_session {
     plock_node *node;
     plock_connection *connection;
-    plock_resolver sentinel; /* whose host is NULL if it asks the server */
-    plock_load *load;        /* the map of the cluster that it waits for; NULL: none */
+    plock_resolver sentinel; /* its host is NULL if the session asks the server */
+    plock_load *load;        /* the map of the cluster that the session waits for; NULL: none */
     enum { SILENT, CONNECTING, ASKING, LISTENING } state;
     plock_ns deadline;
     unsigned count;
     plock_text words[PLOCK__WORDS_MAX];
     plock_error error;
     size_t parts;
-    plock_part *answer; /* with the texts behind the parts; NULL: none */
+    plock_part *answer; /* the parts, followed by their texts; NULL: none */
 };
 
 plock_status plock_admin_session_new(plock_admin_session **out, plock_store *store) {
@@ -51,11 +51,12 @@ plock_status plock_admin_session_to_node(plock_admin_session **out, plock_store 
     plock_node *node = fits ? plock__routes_node(store, &name) : NULL;
     if (!node) return fits ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
     const plock_status status = plock_admin_session_new(out, store);
-    if (!status) (*out)->node = node; /* a reference to the store is one to each of its nodes */
+    if (!status) (*out)->node = node; /* a reference to the store also keeps each of its nodes */
     return status;
 }
 
-/* Closes the connection, because a late answer would be taken for that to the next question. */
+/* Closes the connection, because a late answer would be taken for the answer to the next question.
+ */
 static void hang_up(plock_admin_session *admin_session) {
     if (admin_session->connection)
         plock__pool_give(&admin_session->node->pool, admin_session->connection, false);
@@ -101,7 +102,8 @@ plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigne
 
 /* --- the answer --- */
 
-/* Copies the answer, because the reader's is only valid until the connection is used again. */
+/* Copies the answer, because the text of the connection is valid only until the connection is used
+ * again. */
 static plock_status keep(plock_admin_session *admin_session, const plock_value *value) {
     const plock_value *after = plock__value_after(value);
     size_t bytes = 0;
@@ -133,7 +135,8 @@ static plock_status keep(plock_admin_session *admin_session, const plock_value *
 
 /* --- steps --- */
 
-/* A node of a cluster may be asked for the map, which is large. */
+/* Makes the connection. A node of a cluster may be asked for the map, which needs a large buffer.
+ */
 static plock_status connect_to(plock_admin_session *admin_session, plock_error *error) {
     plock_node *node = admin_session->node;
     const plock_status status =
@@ -154,7 +157,7 @@ static plock_status find_primary(plock_admin_session *admin_session, plock_inter
     if (status) return status;
     plock_node *node = plock__routes_primary(store, 0);
     if (!node) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
-    admin_session->node = node; /* as plock_admin_session_to_node does */
+    admin_session->node = node; /* the session's reference to the store also keeps this node */
     return PLOCK_OK;
 }
 

@@ -96,7 +96,7 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
     return plock__connection_send(connection, 3, words, error);
 }
 
-/* --- the steps; each moves the state on, or returns why it cannot --- */
+/* --- the steps; each advances the state, or returns why it cannot --- */
 
 /* A request for a held lease or a reserved turn goes before an acquire: the lease or the turn may
  * expire, and other callers wait for the lock. */
@@ -121,9 +121,9 @@ static bool acquires(const plock_request *request) {
            request->script == PLOCK__ACQUIRE_ALL;
 }
 
-/* Has the process left the server since the connection was made? A primary that was silent may be
- * back, and not know yet that another one has its keys. While ASKING is needed, the slot still has
- * its old route. */
+/* Has the process left this server for another one since the connection was made? A primary that
+ * was silent may be back, and may not know yet that another primary has its keys. A call that sends
+ * ASKING has not left, because the slot still has its old route. */
 static bool left_behind(const plock_call *call) {
     const plock_node *node = call->node;
     if (node->store->routes)
@@ -179,7 +179,7 @@ static plock_status open_connection(plock_call *call, plock_interest *interest,
         plock__connection_open(call->connection, current_deadline(call), interest, error);
     if (status) return status;
     if (left_behind(call)) {
-        call->reused = true; /* nothing was asked, so another one is made at once */
+        call->reused = true; /* no request was sent, so a new connection is made at once */
         return fail_left_behind(error);
     }
     call->state = PLOCK__ASKING;
@@ -207,7 +207,8 @@ static plock_status ask_again(plock_call *call, plock_error *error) {
     return status ? status : ask(call, error);
 }
 
-/* Does the server refuse the command itself: to this user, or because it does not know it? */
+/* Does the server refuse the command itself? Either this user may not call the command, or the
+ * server does not know it. */
 static bool refuses(const plock_error *said, const char *command) {
     return (said->status == PLOCK_NOPERM || said->status == PLOCK_SERVER) &&
            strcasestr(said->message, command);
@@ -237,8 +238,8 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
         plock_status status = plock__connection_receive(call->connection, value, interest, error);
         if (status) return status;
         plock__node_reached(call->node, call->left_at);
-        /* otherwise this is the reply to SCRIPT LOAD. If it is an error and the script is still
-         * unknown, the call ends with this error */
+        /* A reply that is not the last one answers SCRIPT LOAD. If it is an error and the script is
+         * still unknown, the call ends with that error. */
         const bool last = call->connection->awaited == 0;
         if ((*value)->type != PLOCK__ERROR) {
             if (last) plock__node_knows(call->node, call->request.script, true);
@@ -283,8 +284,8 @@ static plock_status read_out(plock_call *call, const plock_value **value, plock_
     return status ? status : plock__confirm_hear(call, value, interest, error);
 }
 
-/* A grant of a server that the process has left is no grant: the new primary may have given the key
- * to another caller. */
+/* A grant from a server that the process has left does not count, because the new primary may have
+ * granted the key to another caller. */
 static plock_status hear(plock_call *call, const plock_value **value, plock_interest *interest,
                          plock_error *error) {
     const plock_status status = read_out(call, value, interest, error);
@@ -292,7 +293,7 @@ static plock_status hear(plock_call *call, const plock_value **value, plock_inte
     return grants && left_behind(call) ? fail_left_behind(error) : status;
 }
 
-/* The callers that have the connections may be many, or may be waiting for a silent server. */
+/* All connections are in use. There may be many callers, or they may wait for a silent server. */
 static plock_status saturated(const plock_call *call, plock_error *error) {
     const plock_ns quiet = plock_now() - atomic_load(&call->node->reached_at);
     if (quiet < call->node->config->command_timeout)
@@ -303,19 +304,19 @@ static plock_status saturated(const plock_call *call, plock_error *error) {
                        (double)call->node->config->command_timeout / (double)PLOCK_SECOND);
 }
 
-/* The time is over. */
+/* Returns the failure of a call that has reached its deadline. */
 static plock_status overdue(plock_call *call, plock_error *error) {
     if (call->state == PLOCK__TAKING) return saturated(call, error);
     if (call->state == PLOCK__PAUSING) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
     if (call->state == PLOCK__ROUTING)
         return plock__routes_unknown_yet(call->node->config, call->load, error);
-    /* The transport itself reports a failure to connect. So here it is connected, and the server,
-     * or the TLS in front of it, does not answer. */
+    /* The transport itself reports a failure to connect. So the transport is connected here, but
+     * the server, or its TLS, does not answer. */
     if (call->state != PLOCK__CONFIRMING) return plock__connection_silent(call->connection, error);
     return plock__confirm_late(call, error);
 }
 
-/* Is the connection waiting for nothing any more? */
+/* Can the connection be used again after a call with this status? */
 static bool is_free_after(const plock_call *call, plock_status status) {
     return plock_status_keeps_connection(status) && !call->unfit &&
            (!call->connection || call->connection->awaited == 0);
@@ -375,12 +376,13 @@ void plock__call_finish(plock_call *call) { plock__call_let_go(call, true); }
 void plock__call_cancel(plock_call *call, const plock_request *undo) {
     if (call->state == PLOCK__CALL_NONE) return;
     plock_connection *connection = call->connection;
-    /* behind WAIT the server would not execute it once the connection is closed */
+    /* A call that is CONFIRMING sends no undo, because the server would not execute an undo behind
+     * WAIT after the connection is closed. */
     if (undo && call->state == PLOCK__LISTENING && connection &&
         call->generation == plock__generation() && plock__connection_flushed(connection)) {
         plock_error ignored;
-        /* By text, because nothing reads the reply, which might be that the script is unknown. If
-         * this fails, the release on another connection does the work. */
+        /* The undo is sent as EVAL. Nothing reads its reply, so nothing would notice that the
+         * script is unknown. If sending fails, the release on another connection does the work. */
         const bool sent = !call->asking || !plock__redirect_ask(connection, &ignored);
         if (sent)
             (void)send_script(connection, undo, call->functions ? BY_FUNCTION : BY_TEXT, &ignored);

@@ -1,10 +1,10 @@
 /* A call: runs one script once on one connection of the pool. If necessary, the call waits for a
  * connection, opens one, or loads the script.
  *
- * If replicas must confirm what the request grants, the call then sends WAIT. It does so on the
- * same connection, because WAIT tells of the writes of its own connection, and is refused in a
- * script. If too few confirm, the call ends with PLOCK_UNREPLICATED, and the caller takes back the
- * grant. */
+ * If replicas must confirm a grant, the call sends WAIT after the script's answer. WAIT counts only
+ * the writes of its own connection, and a script must not call it. So the call itself sends WAIT,
+ * on the same connection. If too few replicas confirm, the call ends with PLOCK_UNREPLICATED, and
+ * the caller takes back the grant. */
 #ifndef PLOCK__CALL_H
 #define PLOCK__CALL_H
 
@@ -12,14 +12,13 @@
 #include "redis/node.h"
 #include "redis/redirect.h"
 
-/* Called each time right before the request is sent, with the time. */
+/* Called each time right before the request is sent. at: when it is sent. */
 typedef void plock__leaver(void *context, plock_ns at);
 
 typedef struct plock_call {
     /* PAUSING: the cluster does not serve the key at the moment; ROUTING: the store waits for the
      * map of the cluster; CONFIRMING: the script has granted the lease, and replicas must confirm
-     * it
-     */
+     * it */
     enum {
         PLOCK__CALL_NONE,
         PLOCK__PAUSING,
@@ -34,7 +33,7 @@ typedef struct plock_call {
     plock_connection *connection;
     plock_request request;
     plock_ns deadline, open_deadline;
-    /* when the request was sent last, from which a lease counts; 0: never */
+    /* when the request was last sent, which is when a lease that it grants begins; 0: never */
     plock_ns left_at;
     unsigned generation;
     plock_turn turn;       /* the place in the pool's queue */
@@ -43,24 +42,24 @@ typedef struct plock_call {
     bool halves; /* once it has a connection, it may use only half of the time that is left */
     /* the connection was used before, so the server may have closed it since */
     bool reused;
-    bool unfit;                  /* the server cannot ask replicas, so it may be none any more */
-    bool functions;              /* it calls a function, because the user may not call scripts */
-    bool loads;                  /* SCRIPT LOAD or FUNCTION LOAD was sent before the request */
-    plock_status loading_failed; /* the error in the reply to that, if any */
+    bool unfit;     /* the server refused WAIT, so it may be no primary any more */
+    bool functions; /* the call uses a function, because the user may not call scripts */
+    bool loads;     /* SCRIPT LOAD or FUNCTION LOAD was sent before the request */
+    plock_status loading_failed; /* the error in the reply to this LOAD, if any */
     plock_value *granted;        /* a copy of the script's answer, while CONFIRMING; else NULL */
 
     /* On a cluster. */
-    plock_load *load; /* the map that it waits for, while ROUTING; else NULL */
+    plock_load *load; /* while ROUTING, the map that the call waits for; else NULL */
     plock_redirection redirection;
-    unsigned hops, pauses; /* how often it was sent elsewhere since the last pause, and paused */
-    bool asking;           /* the node has the key only for those that say ASKING before */
-    bool crowded;          /* the store has no room for a node that it was sent to */
+    unsigned hops, pauses; /* hops: how often a node named another one since the last pause */
+    bool asking;           /* the node serves the request only behind ASKING */
+    bool crowded;          /* a node named another one for which the store has no room */
     plock_ns resume_at;    /* while PAUSING */
 } plock_call;
 
-/* On a cluster, the call goes to the node that serves the key, whichever `node` is. If that sends
- * the request elsewhere, the call follows, and while the cluster does not serve the key, it tries
- * again until its time is over. */
+/* On a cluster, the call goes to the node that serves the key, whatever `node` is. If that node
+ * names another one, the call follows. While the cluster does not serve the key, the call tries
+ * again until its deadline. */
 void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,
                        plock_ns deadline);
 
@@ -75,7 +74,7 @@ PLOCK_MUST_USE plock_status plock__call_step(plock_call *call, const plock_value
 PLOCK_MUST_USE plock_status plock__call_send(const plock_node *node, plock_connection *connection,
                                              const plock_request *request, plock_error *error);
 
-/* Gives its connection or its place in the pool's queue back, and ends. */
+/* Gives back the connection, or the place in the pool's queue, and ends the call. */
 void plock__call_let_go(plock_call *call, bool usable);
 
 /* Returns the connection to the pool, after the answer has been read. */

@@ -26,7 +26,7 @@ static plock_status begin(plock_channel *channel, plock_node *node, plock_error 
     return PLOCK_OK;
 }
 
-/* Sends a command with the channel's name, up to the end of the id or of the tag. */
+/* Sends a command with the first `length` bytes of the channel's name: the id, or id and tag. */
 static plock_status ask(const plock_channel *channel, plock_text command, size_t length,
                         plock_error *error) {
     char name[sizeof PREFIX - 1 + PLOCK__CHANNEL_MAX];
@@ -56,8 +56,8 @@ static bool says(const plock_value *pushed, const char *word) {
     return kind && kind->length == strlen(word) && !memcmp(kind->text, word, kind->length);
 }
 
-/* Is it about the channel's present name? The map may have told before that the slot of an earlier
- * tag has moved. */
+/* Is the message about the channel's present name? It may be about an earlier tag, which was
+ * replaced because its slot had moved. */
 static bool names(const plock_channel *channel, const plock_value *pushed) {
     const plock_value *name = plock__element(pushed, 1, PLOCK__STRING);
     const size_t before = sizeof PREFIX - 1;
@@ -100,7 +100,7 @@ static bool is_moved(const plock_value *refusal) {
     return refusal->length >= sizeof WORD - 1 && !memcmp(refusal->text, WORD, sizeof WORD - 1);
 }
 
-/* Skips messages that are not for us, because any client may publish. */
+/* Skips messages that are not for this process, because any client may publish. */
 static plock_status hear(plock_channel *channel, plock_node *node, bool reads,
                          plock_message *message, plock_interest *interest, plock_error *error) {
     for (;;) {

@@ -15,11 +15,11 @@ typedef struct plock_channel {
     } state;
     plock_connection *connection;
     plock_ns deadline;
-    /* The id, which is random, because any client that knows it can wake us. On a cluster a hash
-     * tag follows, "{7}", whose slot the node serves. */
+    /* The id is random, because any client that knows it can wake this process. On a cluster, a
+     * hash tag such as "{7}" follows, whose slot the node serves. */
     char name[PLOCK__CHANNEL_MAX];
     size_t tag_length;   /* 0: none */
-    unsigned tag;        /* its number */
+    unsigned tag;        /* the number in the tag */
     bool tag_lost;       /* the slot has moved to another node */
     unsigned unanswered; /* requests to subscribe with the tag */
 } plock_channel;
@@ -28,12 +28,12 @@ typedef struct plock_message {
     /* '=': the waiter with this value has its turn; '+': the same for a lock with several holders;
      * '~': the waiter must look again in `ms`; '!': the lease with this value was broken */
     char kind;
-    bool sharded; /* no other channel brings it */
+    bool sharded; /* sent with SPUBLISH, so no other channel receives it */
     unsigned ms;
     plock_text value, key; /* valid until the next step */
 } plock_message;
 
-/* Returns what records name: the id, and the tag. */
+/* Returns the name that records contain: the id and the tag. */
 static inline plock_text plock__channel_text(const plock_channel *channel) {
     return plock__text(channel->name, PLOCK__CHANNEL_LENGTH + channel->tag_length);
 }
@@ -49,9 +49,9 @@ PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_no
                                                 bool reads, plock_message *message,
                                                 plock_interest *interest, plock_error *error);
 
-/* Subscribes with the tag, too, if there is one and the channel is open. SPUBLISH reaches only the
- * listeners at this node, and PUBLISH those at all nodes of a cluster, so the scripts try SPUBLISH
- * first (parts/cluster.lua). If the server refuses to subscribe, PUBLISH still reaches us. */
+/* If the channel is open and has a tag, also subscribes to the name with the tag. The scripts try
+ * SPUBLISH first (parts/cluster.lua), because it costs only this node, and PUBLISH costs all nodes
+ * of a cluster. If the server refuses the subscription, PUBLISH still reaches this process. */
 void plock__channel_use_tag(plock_channel *channel);
 
 void plock__channel_close(plock_channel *channel, plock_node *node);

@@ -4,18 +4,19 @@
 
 #include <stdio.h>
 
-/* For how long Redis waits, in ms. It ends before the call does, so that its answer tells how many
- * have confirmed. An idle server looks for waits that are over only every 100 ms ("hz 10"). */
+/* Returns the timeout of WAIT, in ms. WAIT must end before the call, so that its answer tells how
+ * many replicas have confirmed. An idle server notices only every 100 ms ("hz 10") that a WAIT has
+ * timed out. */
 static long long time_to_confirm(const plock_call *call) {
     static const plock_ns LATE = 110 * PLOCK_MILLISECOND;
     const plock_ns left = call->deadline - plock_now(),
                    wait = left > 2 * LATE ? left - LATE : left / 2;
-    return wait > PLOCK_MILLISECOND ? wait / PLOCK_MILLISECOND : 1; /* 0 would be without end */
+    return wait > PLOCK_MILLISECOND ? wait / PLOCK_MILLISECOND : 1; /* 0 would mean no timeout */
 }
 
 plock_status plock__confirm_ask(plock_call *call, const plock_value *answer, plock_error *error) {
     char replicas[12], ms[24];
-    call->reused = false; /* the server had not closed the connection */
+    call->reused = false; /* the server has answered, so it had not closed the connection */
     call->granted = plock__value_copy(answer);
     if (!call->granted) return plock__fail_plainly(error, PLOCK_NO_MEMORY);
     call->state = PLOCK__CONFIRMING;
@@ -27,8 +28,8 @@ plock_status plock__confirm_ask(plock_call *call, const plock_value *answer, plo
     return plock__connection_send(call->connection, 3, words, error);
 }
 
-/* The server refused WAIT. The lease stays granted until it is taken back, whatever the error says
- * of the command that it was the answer to. */
+/* The server refused WAIT. Its error is about WAIT and not about the script, so the lease stays
+ * granted until the caller takes it back. */
 static plock_status not_asked(plock_call *call, const plock_value *answer, plock_error *error) {
     plock_error said;
     const plock_status status = plock__server_error(answer, &said);

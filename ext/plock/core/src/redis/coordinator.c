@@ -15,8 +15,9 @@ static plock_coordinator *coordinators; /* of this process; under the lock */
 
 /* --- the wait queues, with the lock held --- */
 
-/* All waiters ask again, because the server removes a waiter from the queue if it cannot be called.
- * This may also have happened to a waiter whose refusal is still under way. */
+/* Makes all waiters ask again. While the channel was closed, the server may have removed waiters
+ * from the queue, because it could not call them. This may also have happened to a waiter whose
+ * refusal is still in flight. */
 static void channel_opened(plock_coordinator *coordinator) {
     coordinator->open = true;
     for (plock_wait_queue *queue = coordinator->queues.first; queue; queue = queue->next)
@@ -24,7 +25,7 @@ static void channel_opened(plock_coordinator *coordinator) {
     plock__watch_doubt(coordinator->watches);
 }
 
-/* Comes to the queues that are due or have changed. Returns a waiter that must ask, if there is
+/* Visits the wait queues that are due or have changed. Returns a waiter that must ask, if there is
  * one. Otherwise lowers *at to the time of the next look. */
 static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, plock_ns *at) {
     for (plock_wait_queue *queue; (queue = plock__wait_queues_due(&coordinator->queues, now));) {
@@ -32,8 +33,8 @@ static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, 
         plock_waiter *waiter = plock__wait_queue_next(queue, coordinator->open, now, &next);
         if (waiter) plock__wait_queue_looks(queue, now);
         const bool asks = waiter && plock__waiter_call(waiter, false);
-        if (asks) return waiter; /* the call has changed the queue, so this comes to it again */
-        /* if the waiter does not ask yet, the end of its job changes the queue */
+        if (asks) return waiter; /* the call has changed the queue, so the queue is visited again */
+        /* a waiter that cannot ask yet changes the queue when its job ends */
         plock__wait_queue_come_at(queue, next);
     }
     const plock_ns first = plock__heap_at(&coordinator->queues.looks);
@@ -47,8 +48,8 @@ static void fail_all(plock_coordinator *coordinator, const plock_error *error) {
             if (plock__waiter_rests(waiter)) plock__waiter_fail(waiter, error);
 }
 
-/* The channel cannot be opened. The waiters rest until it can, or until they give up. But what does
- * not pass by itself is a failure. */
+/* The channel cannot be opened. While the server cannot be reached, the waiters rest until they
+ * give up. Any other failure does not pass by itself, so the waiters fail. */
 static void meet_failure(plock_coordinator *coordinator, const plock_error *error) {
     if (!plock_status_unreachable(error->status)) {
         fail_all(coordinator, error);
@@ -64,7 +65,7 @@ static void meet_failure(plock_coordinator *coordinator, const plock_error *erro
 static void understand(plock_coordinator *coordinator, const plock_message *message) {
     plock__enter();
     if (!message->kind) channel_opened(coordinator);
-    bool elsewhere = false; /* the waiter is known, or its key belongs, elsewhere */
+    bool elsewhere = false; /* another coordinator has the waiter, or may have it */
     plock_waiter *waiter =
         message->kind ? plock__reroute_find(coordinator, message, &elsewhere) : NULL;
     const bool shared = message->kind == '+', turn = shared || message->kind == '=';
@@ -86,8 +87,8 @@ static void channel_failed(plock_coordinator *coordinator, const plock_error *er
     coordinator->retry_at = plock_now() + plock__pause_before_trying(coordinator->failures++);
     if (coordinator->node->store->routes) plock__routes_distrust(coordinator->node);
     plock__enter();
-    /* If the channel was open, it will be opened again, and the tickets keep the places in the
-     * queue: so the waiters go on. */
+    /* If the channel was open, it will be opened again. The waiters keep waiting, because their
+     * tickets keep their places in the queue. */
     if (!coordinator->open) meet_failure(coordinator, error);
     coordinator->open = false;
     plock__leave();
@@ -105,7 +106,8 @@ static bool is_needed(const plock_coordinator *coordinator) {
     return yes;
 }
 
-/* Sentinels have named another primary, or a server said that it is none: leaves the old one. */
+/* Closes a channel to an earlier primary. Since the channel was opened, sentinels have named
+ * another primary, or the server has said that it is no primary. */
 static void leave_stale_server(plock_coordinator *coordinator) {
     plock_channel *channel = &coordinator->channel;
     if (!channel->connection) return;
@@ -116,7 +118,8 @@ static void leave_stale_server(plock_coordinator *coordinator) {
     if (stale) plock__channel_close(channel, coordinator->node);
 }
 
-/* The node is no server: waits for the map, by which everything then moves away. */
+/* For a node that is no server (routes.h). Waits for the map. Then all waiters and watches move to
+ * the nodes in it. */
 static void await_map(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     plock_error error = {.status = PLOCK_OK};
     if (!is_needed(coordinator)) return;
@@ -164,8 +167,8 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* An earlier date is kept, though its wait queue may be gone. To wake this thread once for
-         * nothing costs less than to wake it for each new wait queue. */
+        /* An earlier date stays, even if its wait queue is gone. It costs less to wake this thread
+         * once for nothing than to wake it for each new wait queue. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();
@@ -174,8 +177,8 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
     }
 }
 
-/* May the job wait without a step? Without waiters and watches no message matters. Only a channel
- * that is being opened needs steps. */
+/* Returns for how long the job may go without a step. Without waiters and watches, no message
+ * matters, and only a channel that is being opened needs steps. */
 static plock_ns idle(const plock_job *job) {
     const plock_coordinator *coordinator = (const plock_coordinator *)(const void *)job;
     const bool rests = coordinator->channel.state == PLOCK__CHANNEL_OPEN ||
@@ -183,13 +186,14 @@ static plock_ns idle(const plock_job *job) {
     return !needed(coordinator) && rests ? PLOCK_SECOND : 0;
 }
 
-/* Must the failovers of the node be told of, because its connections have been used lately? */
+/* Must the node still learn of failovers, because its connections have been used lately? */
 static bool attends_failovers(const plock_coordinator *coordinator, plock_ns now) {
     return coordinator->failover && now - atomic_load(&coordinator->node->reached_at) < IDLE;
 }
 
-/* Has no waiter, no watch and no connection to a primary needed the coordinator for a while? Then
- * it ends. The connections are made again after that, because no failover is told of meanwhile. */
+/* Returns true, and ends the coordinator, if no waiter, watch or connection to a primary has needed
+ * it for a while. Without the coordinator, nothing reports a failover, so the node's connections
+ * must be made again. */
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     const bool attends = attends_failovers(coordinator, now);
     plock__enter();

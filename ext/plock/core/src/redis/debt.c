@@ -9,19 +9,19 @@
 #include "runtime/worker.h"
 
 enum {
-    DEBTS_MAX = 10000,  /* of one store: 20 MB of leases */
+    DEBTS_MAX = 10000,  /* of one node: 20 MB of leases */
     COLLECTORS_MAX = 4, /* at most this many collectors at the same time … */
     POOL_SHARE = 4      /* … on at most 1 / POOL_SHARE of the pool's connections, or on one */
 };
 
-/* A job of the worker thread that settles one debt after the other. While the server cannot be
+/* A job of the worker thread that settles one debt after another. While the server cannot be
  * reached, only one collector tries. When the server answers, other collectors join. */
 struct plock_collector {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that both have the same address */
     plock_collector *next;
     plock_node *node;
     unsigned generation;
-    bool ended;       /* it is no longer in the store's list */
+    bool ended;       /* it is no longer in the node's list */
     plock_debt *debt; /* the current one */
     plock_call call;
 };
@@ -126,9 +126,8 @@ static void begin(plock_collector *collector, plock_ns now) {
     plock__call_begin(&collector->call, collector->node, &request, all < end ? all : end);
 }
 
-/* Takes the next debt. Returns false if there is none and the collector has ended, or if the
- * collector pauses. One collector is enough to try the server again, so if several would pause, all
- * but one end. */
+/* Takes the next debt. Returns false if the collector has ended or pauses. One collector is enough
+ * to try the server again, so all others end instead of pausing. */
 static bool take_next(plock_collector *collector, plock_interest *interest) {
     plock_debts *debts = &collector->node->debts;
     const plock_ns now = plock_now();
@@ -164,7 +163,8 @@ static void conclude(plock_collector *collector, plock_status status) {
         debts->failures = 0;
         debts->resume_at = 0;
     } else if (passes && !closed) {
-        const bool first = now >= debts->resume_at; /* several collectors may fail together */
+        /* if several collectors fail together, only the first failure counts */
+        const bool first = now >= debts->resume_at;
         if (first) debts->resume_at = now + plock__pause_in_background(debts->failures++);
         expired = take_expired(debts, now);
     }
@@ -204,7 +204,8 @@ static void destroy(plock_job *job) {
     const bool own = collector->generation == plock__generation();
     plock__call_cancel(&collector->call, NULL);
     plock__enter();
-    /* what came after a collector had ended is for the one that the newcomer starts */
+    /* Debts that arrive after a collector has ended belong to the collector that their arrival
+     * starts. */
     const bool cut_off = own && !collector->ended;
     if (cut_off) unlink_collector(debts, collector);
     plock_debt *left = cut_off && !debts->collectors ? take_all(debts) : NULL;

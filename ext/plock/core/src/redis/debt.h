@@ -1,6 +1,7 @@
-/* A debt: something on the server that must still be released, while no caller waits for that: a
- * lease, the lock of an unanswered acquire, or a place in a queue. The worker thread tries until
- * the release is done, or until the lease or the place has expired on the server. */
+/* A debt: something on the server that must still be released, although no caller waits for the
+ * release. It is a lease, the lock of an unanswered acquire, or a place in a queue. The worker
+ * thread tries until the release is done, or until the lease or the place has expired on the
+ * server. */
 #ifndef PLOCK__DEBT_H
 #define PLOCK__DEBT_H
 
@@ -13,23 +14,23 @@ typedef struct plock_collector plock_collector;
 
 struct plock_debt {
     plock_debt *next;
-    plock_ns until; /* the lease or place has expired by then: a later failure ends the debt */
+    plock_ns until; /* the lease or place has expired by then, so a later failure ends the debt */
     /* Makes the request. The worker thread calls this once for each try. */
     plock_request (*request)(plock_debt *, plock_ns now);
     /* Called once, when the debt ends: with PLOCK_OK, PLOCK_NOT_OWNER, or the last failure. */
     void (*settle)(plock_debt *, plock_status status);
 };
 
-/* The debts of one store. Under the lock. */
+/* The debts of one node. Under the lock. */
 typedef struct plock_debts {
-    struct plock_debts *next; /* the debts of the next store that has collectors */
+    struct plock_debts *next; /* the debts of the next node that has collectors */
     plock_debt *first, *last;
     plock_debt *inherited; /* in a forked child, the parent's debts, which are only freed */
     unsigned count;
     plock_collector *collectors; /* at least one while there are debts */
     unsigned collecting;         /* how many collectors */
     unsigned failures;           /* since the last success */
-    plock_ns resume_at;          /* no try before this, after the server could not be reached */
+    plock_ns resume_at; /* no try before this time, because the server could not be reached */
 } plock_debts;
 
 /* Takes over the debt, which must keep the store alive until `settle` is called. If there are too

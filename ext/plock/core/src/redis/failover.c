@@ -13,7 +13,7 @@
 static const char CHANNEL[] = "+switch-master";
 
 struct plock_failover {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that both have the same address */
     plock_node *node;
 
     /* Under the lock. */
@@ -24,20 +24,22 @@ struct plock_failover {
     enum { CLOSED, CONNECTING, SUBSCRIBING, OPEN } state;
     plock_connection *connection;
     plock_resolver resolver; /* of the sentinel */
-    unsigned sentinel;       /* the index of the one to listen to */
+    unsigned sentinel;       /* the index of the sentinel to listen to */
     unsigned failures;
     plock_ns deadline, retry_at;
-    plock_ns turn_at;  /* when the next sentinel is listened to */
-    plock_ns asked_at; /* when all were asked; 0: never */
+    plock_ns turn_at;  /* when to listen to the next sentinel */
+    plock_ns asked_at; /* when all sentinels were last asked; 0: never */
 };
 
-/* For how long one sentinel is listened to: it may be silent, or cut off from the others. */
+/* For how long the job listens to one sentinel, which may be silent or cut off from the others. */
 static const plock_ns TURN = 2 * PLOCK_SECOND;
 
-/* The same after one has named another primary, which the others may not know yet. */
+/* The same after the sentinel has named another primary. The other sentinels may not know that
+ * primary yet, so the job soon listens to them. */
 static const plock_ns SHORT_TURN = PLOCK_SECOND / 4;
 
-/* A sentinel that keeps naming others must not keep all of them busy. */
+/* All sentinels are asked at most this often, so that a sentinel which keeps naming other primaries
+ * does not keep all of them busy. */
 static const plock_ns ASKS_EVERY = PLOCK_SECOND / 10;
 
 static const plock_sentinels *sentinels_of(const plock_failover *failover) {
@@ -66,7 +68,8 @@ static plock_status begin(plock_failover *failover, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* Asks for the address, too: the sentinel answers both before it tells of a later failover. */
+/* Also asks for the primary's address, in case of an earlier failover. The sentinel answers both
+ * commands before it reports a later failover. */
 static plock_status subscribe(plock_failover *failover, plock_error *error) {
     const plock_text words[] = {plock__text_of("SUBSCRIBE"),
                                 plock__text(CHANNEL, sizeof CHANNEL - 1)};
@@ -77,9 +80,10 @@ static plock_status subscribe(plock_failover *failover, plock_error *error) {
     return status ? status : plock__connection_send(failover->connection, 2, words, error);
 }
 
-/* --- what it tells --- */
+/* --- what a sentinel reports --- */
 
-/* Has all sentinels be asked. If most of them name another server, the resolver moves the node. */
+/* Makes the resolver ask all sentinels. If most of them name another server, the resolver moves the
+ * node to that server. */
 static void ask_all(plock_node *node) {
     plock_lookup *lookup = NULL;
     plock_addresses unused;
@@ -89,7 +93,7 @@ static void ask_all(plock_node *node) {
         plock__resolve(&node->resolver, &lookup, &unused, &interest, &ignored);
     plock__abandon_lookup(&lookup);
     if (status == PLOCK_AGAIN) return;
-    /* it cannot be asked for lack of something, so each connection asks */
+    /* the resolver could not begin to ask, so each new connection asks instead */
     plock__node_moved(node);
 }
 
@@ -105,7 +109,7 @@ static void is_at(plock_failover *failover, const plock_addresses *primary) {
     ask_all(failover->node);
 }
 
-/* Copies the next of the words that blanks divide. */
+/* Copies the next word. Blanks separate the words. */
 static bool next_word(plock_text *rest, char *to, size_t room) {
     const plock_text word = plock__cut_word(rest);
     if (word.length == 0 || word.length >= room) return false;
@@ -114,7 +118,7 @@ static bool next_word(plock_text *rest, char *to, size_t room) {
     return true;
 }
 
-/* "NAME OLD_HOST OLD_PORT HOST PORT" */
+/* Reads a message "NAME OLD_HOST OLD_PORT HOST PORT". */
 static void hear(plock_failover *failover, const plock_value *pushed) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
     if (!payload) return;
@@ -132,7 +136,7 @@ static plock_status confirm(plock_failover *failover, const plock_value *answer,
                             plock_error *error) {
     plock_addresses primary = {0};
     if (answer->type == PLOCK__ERROR) return plock__server_error(answer, error);
-    if (plock__element(answer, 2, PLOCK__INTEGER)) { /* to SUBSCRIBE */
+    if (plock__element(answer, 2, PLOCK__INTEGER)) { /* the answer to SUBSCRIBE */
         failover->state = OPEN;
         failover->failures = 0;
         return PLOCK_OK;
@@ -201,7 +205,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-/* A message may wait for this long. The old primary may go on granting locks meanwhile. */
+/* Returns for how long a message may wait. Meanwhile the old primary may still grant locks. */
 static plock_ns idle(const plock_job *job) {
     const plock_failover *failover = (const plock_failover *)(const void *)job;
     return failover->state == OPEN ? 50 * PLOCK_MILLISECOND : 0;

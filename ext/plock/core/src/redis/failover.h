@@ -1,7 +1,7 @@
-/* A job of the worker thread for a coordinator whose node is found through sentinels: it listens to
- * one of them after the other, and has all asked as soon as one names another primary. If most of
- * them do, the node's connections are made again. A primary that was cut off, or stopped, would not
- * tell that it is none any more. */
+/* A job of the worker thread for a coordinator whose node is found through sentinels. It listens to
+ * one sentinel after another. When a sentinel names another primary, the job makes the resolver ask
+ * all sentinels. If most of them name another primary, the node's connections are made again. The
+ * job is needed because an old primary that was cut off or stopped does not report the failover. */
 #ifndef PLOCK__FAILOVER_H
 #define PLOCK__FAILOVER_H
 
@@ -10,8 +10,8 @@
 
 typedef struct plock_failover plock_failover;
 
-/* Returns NULL if the node has no sentinels, or there is no memory: then only connections that
- * break tell of a failover. The other functions allow NULL, too. */
+/* Returns NULL if the node has no sentinels, or if there is no memory. Then only broken connections
+ * reveal a failover. The other functions accept NULL. */
 plock_failover *plock__failover_new(plock_node *node);
 void plock__failover_start(plock_failover *failover);
 

@@ -63,8 +63,8 @@ static plock_status finish(plock_group *group, plock_status status) {
     return status;
 }
 
-/* Has the lease only the name of an owner (plock_lease_own)? Then it releases the lock that this
- * owner holds, even if another lease acquired it. */
+/* Does the lease only name an owner (plock_lease_own), and hold nothing itself? Then it releases
+ * the lock that this owner holds, even if another lease acquired it. */
 static bool is_named(const plock_redis_lease *lease) {
     return !lease->base.held && lease->subject.owner.brought;
 }
@@ -76,8 +76,8 @@ static size_t list_all(plock_group *group) {
     return group->count;
 }
 
-/* Ends an acquire without leases. Releases what the server may have granted: on the connection of
- * the request, behind it, and if there is doubt also on other connections. */
+/* Ends an acquire without leases. Releases the locks that the server may have granted, by a request
+ * behind the acquire on the same connection. doubt: also releases them on other connections. */
 static void give_back(plock_group *group, bool doubt) {
     plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
     const plock_request undo =
@@ -212,8 +212,8 @@ static plock_status read_released(void *context, const plock_value *answer, ploc
         bool *released = &group->released[group->places[i]];
         if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED)
             return plock__not_our_answer(error);
-        /* If the lease is no longer ours, an earlier request may have released it: one whose answer
-         * was lost, or one whose answer said so. */
+        /* If the server says that the lease is not held, an earlier request may have released it.
+         * The answer to that request was lost, or said so. */
         *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
@@ -271,14 +271,14 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* May the release go on in the background after this failure? If its time was cut short, always.
- * But a named owner may have acquired the key again by then. */
+/* May the release go on in the background after this failure? If the release's time was cut short,
+ * it may, unless the owner was brought: that owner may have acquired the key again by then. */
 static bool goes_on(const plock_group *group, const plock_redis_lease *lease, plock_status why) {
     return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, why);
 }
 
-/* Releases the remaining leases in the background: all of them, or, after a failure, those whose
- * release may then go on there. Returns false if one of them is left. */
+/* Releases the remaining leases in the background. After a failure, leaves out the leases whose
+ * release may not go on there. Returns false if a lease was left out. */
 static bool go_on_in_background(plock_group *group, plock_status failure, bool tells) {
     bool all = true;
     for (size_t i = 0; i < group->releasing; i++) {

@@ -6,7 +6,7 @@
 
 /* Most keys are digests, so their bytes are close to random. */
 static uint64_t hash(plock_text key) {
-    /* with the generation, so that the parent's marks do not count in a forked child */
+    /* the generation is included, so that the parent's marks do not count in a forked child */
     uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;
     for (size_t at = 0; at + sizeof value <= key.length; at += sizeof value) {
         uint64_t word;

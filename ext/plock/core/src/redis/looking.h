@@ -1,5 +1,5 @@
-/* The keys for which requests of this process are under way that have no answer yet. A second
- * request for a key would only need another connection, and might overtake the first. */
+/* The keys for which this process has a request under way. A second request for a key would only
+ * need another connection, and might overtake the first. */
 #ifndef PLOCK__LOOKING_H
 #define PLOCK__LOOKING_H
 
@@ -11,12 +11,12 @@
 
 enum { PLOCK__LOOKING_SLOTS = 256 };
 
-/* Returns false if the key is marked already. Otherwise marks it, if its slot is free, and sets
- * *slot to that. */
+/* Returns false if the key is marked already. Otherwise returns true. If the key's slot is free,
+ * also marks the key there, and sets *slot to that slot. */
 bool plock__looking_begin(_Atomic uint64_t slots[PLOCK__LOOKING_SLOTS], plock_text key,
                           _Atomic uint64_t **slot);
 
-/* Removes the mark. slot: NULL is allowed. */
+/* Removes the mark. slot: may be NULL. */
 void plock__looking_end(_Atomic uint64_t *slot);
 
 #endif

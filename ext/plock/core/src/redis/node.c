@@ -18,7 +18,8 @@ static void moved(void *of) {
     plock__coordinator_review(node);
 }
 
-/* With sentinels, each connection asks the server for its role. */
+/* With sentinels, the node is not astray, because each new connection asks the server for its role.
+ */
 void plock__node_moved(plock_node *node) {
     plock__enter();
     moved(node);
@@ -78,7 +79,8 @@ void plock__node_start_at(plock_node *node, plock_store *store, plock_config *co
     plock__pool_start(&node->pool, config->pool_size);
 }
 
-/* Returns whether it knows the address of the server at the other end of the connection. */
+/* Copies the address of the server at the other end of the connection to `name`. Returns false if
+ * that address is not known. */
 static bool knows_address(plock_node *node, const plock_connection *connection,
                           plock_node_name *name) {
     const plock_addresses *found = &node->resolver.found;
@@ -113,8 +115,8 @@ plock_node *plock__node_retain(plock_node *node) {
 
 void plock__node_release(plock_node *node) { plock__store_release(node->store); }
 
-/* Processes that poll do so every 35 to 65 ms. If such a process was seen lately, the window is
- * longer than that. */
+/* Processes of the older implementation poll every 35 to 65 ms. If such a process was seen lately,
+ * the window is longer than their longest pause. */
 static const plock_ns WINDOW = 5 * PLOCK_MILLISECOND, WINDOW_SEEN = 68 * PLOCK_MILLISECOND,
                       SEEN_LATELY = 600 * PLOCK_SECOND;
 
@@ -124,8 +126,8 @@ plock_ns plock__node_window(const plock_node *node, bool shares) {
     return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
 }
 
-/* A cache line that every thread writes is expensive, so the time is written only if it is at least
- * OUTDATED old. */
+/* A cache line that every thread writes is expensive, so a new time is written only if the old one
+ * is at least OUTDATED ago. */
 void plock__node_reached(plock_node *node, plock_ns moment) {
     static const plock_ns OUTDATED = 10 * PLOCK_MILLISECOND;
     if (moment - atomic_load_explicit(&node->reached_at, memory_order_relaxed) >= OUTDATED)
@@ -159,8 +161,8 @@ static plock_status make_connection(plock_node *node, plock_connection **connect
     return plock__dial(connection, node->config, &node->resolver, error);
 }
 
-/* While a primary is used that sentinels have named, the coordinator listens to them. Without
- * memory it does not, and the next connection tries again. */
+/* While a primary that sentinels have named is used, the coordinator listens to the sentinels. If
+ * there is no memory for a coordinator, the next connection tries again. */
 static void attend_failovers(plock_node *node) {
     plock_coordinator *coordinator, *start;
     plock_error ignored;

@@ -14,11 +14,11 @@ typedef struct plock_coordinator plock_coordinator;
 
 struct plock_node {
     plock_store *store; /* the node is a part of it, so a reference to the store keeps the node */
-    /* for a node of a cluster (routes.h): the next one, its number, and its address */
+    /* for a node of a cluster (routes.h): the next node, and this node's number and address */
     _Atomic(plock_node *) next;
     unsigned number;
     plock_node_name name;
-    char *display; /* the URL of a node of a cluster; NULL: that of the store, or no memory */
+    char *display; /* the URL of a node of a cluster; NULL: the store's URL is used */
     plock_config *config;
     plock_resolver resolver;
     plock_pool pool;
@@ -27,12 +27,12 @@ struct plock_node {
     /* when a lock was last held by a process that does not notify waiters; 0: never */
     _Atomic plock_ns older_seen_at;
     _Atomic plock_ns reached_at; /* about when the last answered request left; 0: never */
-    /* a bit for each script that the server has executed since it last did not know one */
+    /* a bit for each script that the server has executed since it last answered NOSCRIPT */
     atomic_uint known_scripts;
     atomic_bool functions; /* the user may not call scripts, so functions are called */
-    /* the pool's epoch since the last sign of another server; under the lock */
+    /* the pool's epoch that began when the node last moved to another server; under the lock */
     unsigned moved_in;
-    /* a server has said that it is no primary, and no other one has answered since */
+    /* a server has said that it is no primary, and no primary has answered since */
     atomic_bool astray;
 #ifdef PLOCK_TESTING
     plock_transport *(*make_transport)(plock_node *); /* NULL: as the config says */
@@ -49,16 +49,16 @@ void plock__node_clear(plock_node *node);
 plock_node *plock__node_retain(plock_node *node);
 void plock__node_release(plock_node *node);
 
-/* Records a failure as "URL: what happened", and returns the status. Behind sentinels, the URL
- * names none of the servers, so the address of the primary follows it. `connection`: to the primary
- * that failed; NULL: the search for it did, or that is unknown. Not with the lock held. */
+/* Records a failure as "URL: what happened", and returns the status. With sentinels, the URL names
+ * no server, so the primary's address follows it. connection: leads to the primary that failed;
+ * NULL: the failure is not known to be that of a primary. Not with the lock held. */
 PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, const plock_connection *connection,
                                              plock_status status, const char *what,
                                              plock_error *error);
 
 /* Returns the window: for how long at the start of each second a lock is left to processes that
- * poll, if the lock is shared with them. The window is longer if such a process has held a lock
- * lately. */
+ * poll for it. The window is longer if such a process has held a lock lately. It is 0 unless the
+ * lock is shared with such processes (`shares`). */
 plock_ns plock__node_window(const plock_node *node, bool shares);
 void plock__node_saw_older(plock_node *node, plock_ns now);
 
@@ -66,18 +66,18 @@ void plock__node_saw_older(plock_node *node, plock_ns now);
 void plock__node_knows(plock_node *node, unsigned script, bool knows);
 bool plock__node_knew(const plock_node *node, unsigned script);
 
-/* Another server may be the primary now: no connection is used any more. The coordinator opens its
- * channel again, and has every waiter ask again, and every watched lease checked. Not with the lock
- * held. */
+/* Must be called when another server may be the primary now. No present connection is used any
+ * more. The coordinator opens its channel again, makes all waiters ask again, and has all watched
+ * leases checked. Not with the lock held. */
 void plock__node_moved(plock_node *node);
 
-/* A primary has answered on this connection. If it is the first one since a server has said that it
- * is none, what was opened in between may have come to the old server: all is made again. Not with
- * the lock held. */
+/* Notes that a primary has answered on this connection. If it is the first primary to answer since
+ * a server said that it was none, connections made in between may lead to the old server. Then all
+ * connections are made again. Not with the lock held. */
 void plock__node_served(plock_node *node, const plock_connection *connection);
 
-/* Was this connection made before the last call of plock__node_moved? A connection that breaks or
- * falls silent is no sign of another server. With the lock held. */
+/* Was this connection made before the node last moved to another server? A connection that breaks
+ * or falls silent is not a sign of such a move. With the lock held. */
 bool plock__node_left(const plock_node *node, const plock_connection *connection);
 
 /* Notes that the server has answered a request, and that this request left at `moment`. */
@@ -89,7 +89,8 @@ void plock__node_reached(plock_node *node, plock_ns moment);
 PLOCK_MUST_USE plock_status plock__node_connect(plock_node *node, plock_connection **connection,
                                                 plock_error *error);
 
-/* The same for a connection beyond the pool's limit. It needs no room, and never becomes idle. */
+/* The same for a connection beyond the pool's limit. Such a connection needs no room, and never
+ * becomes idle. */
 PLOCK_MUST_USE plock_status plock__node_connect_beside(plock_node *node,
                                                        plock_connection **connection,
                                                        plock_error *error);

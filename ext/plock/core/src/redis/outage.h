@@ -1,43 +1,44 @@
-/* An outage: how long an acquire waits for a server that cannot be reached, and what it then says.
- */
+/* An outage: for how long an acquire waits for a server that cannot be reached, and which error it
+ * reports in the end. */
 #ifndef PLOCK__OUTAGE_H
 #define PLOCK__OUTAGE_H
 
 #include "redis/redis_lease.h"
 
-/* Each request gets at least this much time, even beyond the patience: to cut it off would cost the
- * connection and a release in the background. */
+/* Each request has at least this much time, even after the patience ends. Cutting off a request
+ * would cost the connection and a release in the background. */
 #define PLOCK__LAST_ATTEMPT (30 * PLOCK_MILLISECOND)
 
-/* The time at which a lease that does not endure an outage gives up: unavailable_timeout after the
- * server began to owe an answer, or after the last answered request left. But the first attempt has
- * its full time. */
+/* Returns when a lease that does not endure an outage gives up. That is unavailable_timeout after
+ * the server began to owe an answer, or after the last answered request left, whichever is later.
+ * But the first attempt always has its full time. */
 plock_ns plock__outage_limit(const plock_redis_lease *lease);
 
-/* Has the wait for the server lasted too long? A request that has just begun gets LAST_ATTEMPT. If
- * not, lowers the deadline of the interest to the time when it has. */
+/* Has the wait for the server lasted too long? A request that has just begun still has
+ * PLOCK__LAST_ATTEMPT. Also lowers the interest's deadline to the time when the wait will have
+ * lasted too long. */
 bool plock__outage_too_long(const plock_redis_lease *lease, plock_interest *interest);
 
 /* The same for a lease in the wait queue. First notes since when the server has owed the waiter an
  * answer, and why. */
 bool plock__outage_too_long_in_queue(plock_redis_lease *lease, plock_interest *interest);
 
-/* Does the waiter wait for the server, not for a holder? It does if the server cannot be reached,
- * or has owed an answer for a whole attempt. */
+/* Does the waiter wait for the server, and not for a holder? It does if the server cannot be
+ * reached, or has owed an answer for attempt_timeout. */
 bool plock__outage_of_server(plock_redis_lease *lease);
 
-/* Has an attempt to reach the server failed that the caller has not been told of, but wants to be?
- */
+/* Has another attempt to reach the server failed since the caller last received a report? False if
+ * the caller wants no reports. */
 bool plock__outage_is_news(plock_redis_lease *lease);
 
 /* Notes a failed attempt. */
 void plock__outage_note(plock_redis_lease *lease, plock_ns now);
 
-/* The server has answered. */
+/* Notes that the server has answered. */
 void plock__outage_end(plock_redis_lease *lease);
 
 /* Sets the error of a lease that has no answer, and returns its status. Keeps the message of an
- * earlier failed attempt, because it says more. */
+ * earlier failed attempt, because that message says more. */
 plock_status plock__outage_silence(plock_redis_lease *lease);
 
 /* Adds unavailable_timeout to the message, and cuts a long message. Returns the status. */

@@ -22,7 +22,7 @@ plock_status plock__owner_bring(plock_owner *owner, plock_text value) {
     plock__free(owner->brought);
     owner->brought = copy;
     owner->value = plock__text(copy, value.length);
-    owner->signature = plock__text(NULL, 0); /* its bytes were with the old value */
+    owner->signature = plock__text(NULL, 0); /* its bytes were in the old copy */
     return PLOCK_OK;
 }
 
@@ -75,7 +75,7 @@ static size_t append(char *signature, size_t length, plock_text word) {
     return length + word.length;
 }
 
-/* The number distinguishes acquires with the same value. 0: the signature gets none. */
+/* number: distinguishes acquires with the same value; 0: the signature has no number. */
 static void sign(plock_owner *owner, char *signature, unsigned long number, plock_text channel,
                  plock_text label) {
     size_t length;

@@ -1,5 +1,5 @@
-/* The owner of a lock: the value that the store keeps under the key, and the record beside it, for
- * people to read. The value is a fresh random token for each attempt, or the caller brings it. */
+/* The owner of a lock: the value in the lock's key, and the record in its companion, for people to
+ * read. The value is a fresh random token for each attempt, or a value that the caller brings. */
 #ifndef PLOCK__OWNER_H
 #define PLOCK__OWNER_H
 
@@ -11,15 +11,15 @@
 enum {
     PLOCK__MARSHAL_MAX = 48,
     PLOCK__CHANNEL_LENGTH = 16, /* of a channel's id */
-    PLOCK__TAG_ROOM = 6,        /* of the hash tag that follows in a cluster, with a NUL */
+    PLOCK__TAG_ROOM = 6,        /* of the hash tag behind the id on a cluster, with a NUL */
     PLOCK__CHANNEL_MAX = PLOCK__CHANNEL_LENGTH + PLOCK__TAG_ROOM,
     PLOCK__SIGNATURE_MAX = 480, /* host, pid, thread, number, channel, label */
 };
 
 typedef struct plock_owner {
     plock_text value; /* the value of the key in the store */
-    /* "host pid thread channel label"; '-' stands for a missing channel or label. Companion and
-     * queue have a record: the signature, a blank, and the value */
+    /* "host pid thread channel label"; '-' stands for a missing channel or label. The record in
+     * companion and queue is the signature, a blank, and the value */
     plock_text signature;
     /* for the next signature; another object owns their bytes. A label has no blanks, and at most
      * PLOCK_LABEL_MAX bytes */
@@ -44,8 +44,7 @@ PLOCK_MUST_USE plock_status plock__owner_renew(plock_owner *owner, plock_encodin
 
 /* Writes the signature of a value that the caller brought. The caller may bring the same value
  * again, so the signature has a number ("host pid thread.number …") that distinguishes the
- * acquires.
- */
+ * acquires. */
 void plock__owner_number(plock_owner *owner);
 
 /* Writes the signature of a fresh token again, with this channel and label. */

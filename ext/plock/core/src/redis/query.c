@@ -21,8 +21,9 @@ struct plock_query {
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
     char note[PLOCK_NOTE_MAX]; /* a copy, which the request refers to */
-    bool resumes;              /* a scan of a cluster goes on where a node said … */
-    char cursor[24];           /* … and this is where it goes on after that, as text */
+    bool resumes;              /* the scan of a cluster resumes at a cursor of a node, and not at
+                                * the beginning */
+    char cursor[24];           /* the next cursor of a cluster's scan, as text */
     char names[];
 };
 
@@ -51,8 +52,8 @@ void plock_query_free(plock_query *query) {
 
 /* --- a scan of a cluster ---
  *
- * Its cursor is the number of a primary, and then the cursor there. Redis 8 uses 14 bits of that
- * for a slot. */
+ * The cluster's cursor is the number of a primary, followed by the cursor of that primary. Redis 8
+ * uses 14 bits of a primary's cursor for a slot. */
 
 enum { CURSOR_BITS = 48 };
 
@@ -64,9 +65,9 @@ static void say_cursor(plock_query *query, int64_t cursor) {
         (plock_value){.type = PLOCK__STRING, .text = query->cursor, .length = (size_t)length};
 }
 
-/* Replaces the cursor of a primary, or the end of its keys, by that of the cluster. If that primary
- * has been replaced since, another one has answered with the keys from some place on: it is scanned
- * from its beginning. */
+/* Replaces the cursor of a primary, or the end of its keys, with the cluster's cursor. If the
+ * primary of the cursor serves no more, another primary has answered, but not from its first key.
+ * The scan then continues at that primary's beginning. */
 static plock_status continue_scan(plock_query *query, plock_error *error) {
     const plock_node *node = query->retry.call.node;
     const plock_value *part = &query->answer[0];
@@ -89,7 +90,7 @@ static plock_status continue_scan(plock_query *query, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* If the primary that the cursor is about serves no slot any more, begins with the next one. */
+/* If the primary of the cursor serves no slot any more, begins with the next primary. */
 static plock_request scan_request(plock_query *query, int64_t cursor) {
     plock_store *store = query->node->store;
     if (!store->routes) return plock__scan_request(&query->subject, cursor);
@@ -106,7 +107,8 @@ static bool is_break(plock_script_id script) {
     return script == PLOCK__BREAK || script == PLOCK__SHARED_BREAK;
 }
 
-/* An earlier request for the same break may have taken the lock from its holder. */
+/* Reads the answer to a break. If the script broke nothing, an earlier request for the same break
+ * may have taken the lock from its holder. */
 static plock_status read_break(plock_query *query) {
     plock_value *answer = &query->answer[0];
     if (!query->parts || answer->type != PLOCK__INTEGER) return PLOCK_OK;
@@ -115,7 +117,8 @@ static plock_status read_break(plock_query *query) {
     return PLOCK_OK;
 }
 
-/* Copies the answer, because the reader's is only valid until the connection is used again. */
+/* Copies the answer, because the text of the connection is valid only until the connection is used
+ * again. */
 static plock_status keep(void *context, const plock_value *answer, plock_error *error) {
     plock_query *query = context;
     const size_t parts = answer->type == PLOCK__ARRAY ? answer->length : 1;
@@ -157,7 +160,7 @@ void plock_query_status(plock_query *query, int64_t first) {
 void plock_query_scan(plock_query *query, int64_t cursor) {
     const plock_request request = scan_request(query, cursor);
     ask(query, &request);
-    /* no node says of a request without keys that it belongs elsewhere */
+    /* nodes do not redirect requests without keys, so a scan begins with a fresh map */
     if (cursor || !query->node->store->routes) return;
     plock__begin_step();
     plock__redirect_renew(&query->retry.call);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes that disagree may send a request from one to the other. After this many hops it pauses. */
+/* Nodes that disagree may each name the other. After this many hops, the call pauses. */
 enum { HOPS_MAX = 5 };
 
-/* The pauses while the cluster does not serve a key grow from the first to the last. */
+/* While the cluster does not serve a key, the pauses grow from FIRST_PAUSE to LAST_PAUSE. */
 static const plock_ns FIRST_PAUSE = 5 * PLOCK_MILLISECOND, LAST_PAUSE = 40 * PLOCK_MILLISECOND;
 
 /* --- the answers --- */
@@ -29,7 +29,7 @@ plock_redirection plock__redirection(const plock_value *answer) {
     const unsigned long number = strtoul(slot, &end, 10);
     if (*slot < '0' || *slot > '9' || *end || number >= PLOCK__SLOTS) return read;
     const long port_number = *port >= '0' && *port <= '9' ? strtol(port, &end, 10) : 0;
-    /* without a host, the place of a name is kept by one that no host has */
+    /* if the answer names no host, "?" stands for it while the name is made */
     const bool hostless = !*place || !strcmp(place, "?");
     const plock_text host = hostless ? plock__text_of("?") : plock__text_of(place);
     if (!port_number || *end || !plock__name_node(&read.to, host, port_number)) return read;
@@ -52,7 +52,7 @@ static plock_text key_of(const plock_call *call, unsigned key) {
     return call->request.list ? call->request.list[key] : call->request.texts[key];
 }
 
-/* Can the nodes serve the request at all? Its keys, and the names beside them, must be in one slot.
+/* Can any node serve the request? Its keys must be in one slot, with their companions and queues.
  */
 static plock_status check_keys(const plock_call *call, plock_error *error) {
     for (unsigned i = 0; i < call->request.keys; i++) {
@@ -84,7 +84,7 @@ void plock__redirect_begin(plock_call *call) {
     plock_error ignored;
     call->redirection.slot = PLOCK__SLOTS;
     route(call);
-    /* the first step then refuses it */
+    /* the first step then refuses the request */
     if (check_keys(call, &ignored)) call->state = PLOCK__ROUTING;
 }
 
@@ -122,7 +122,8 @@ plock_status plock__redirect_step(plock_call *call, plock_interest *interest, pl
 
 /* --- answers that are followed --- */
 
-/* The server has not executed the request, so nothing has left that may still be carried out. */
+/* Makes the call begin again. The server has not executed the request, so the call counts as one
+ * that has sent nothing. */
 static void begin_again(plock_call *call) {
     plock__call_let_go(call, !call->connection || call->connection->awaited == 0);
     call->left_at = 0;
@@ -137,7 +138,7 @@ static plock_node *target(const plock_call *call) {
     return plock__routes_node(call->node->store, &to.to);
 }
 
-/* Returns the node that the answer names, and notes that the slot has moved, if it says so. */
+/* Returns the node that the answer names, and for MOVED notes that the slot has moved. */
 static plock_node *heed(plock_call *call) {
     const plock_redirection to = call->redirection;
     plock_node *node = target(call);
@@ -156,7 +157,7 @@ bool plock__redirect_follow(plock_call *call, plock_status status) {
     call->redirection.slot = PLOCK__SLOTS;
     const plock_ns now = plock_now();
     if (now >= call->deadline) return false;
-    /* a move that stays half done must not keep a lock from being broken */
+    /* a move that never ends must not prevent a break */
     const plock_ns reserve = call->node->config->command_timeout / 2;
     if (unserved && call->deadline - now <= reserve) plock__break_anyway(&call->request);
     begin_again(call);
@@ -171,7 +172,8 @@ bool plock__redirect_follow(plock_call *call, plock_status status) {
 
 plock_status plock__redirect_failed(const plock_call *call, plock_status status,
                                     plock_error *error) {
-    /* TRYAGAIN: while their slot moves, some of the keys are at another node */
+    /* for several keys, this is TRYAGAIN: while their slot moves, some of them are on another node
+     */
     if (status == PLOCK_CLUSTERDOWN && call->request.keys > 1)
         status = plock__fail_plainly(error, PLOCK_CROSSSLOT);
     if (call->crowded && (status == PLOCK_MOVED || status == PLOCK_CLUSTERDOWN))
@@ -181,7 +183,7 @@ plock_status plock__redirect_failed(const plock_call *call, plock_status status,
                              PLOCK__NODES_MAX);
     if (status == PLOCK_MOVED)
         status = plock__fail(error, PLOCK_CLUSTERDOWN, "the key is just moving to another node");
-    /* another server may have the address by now, and refuse us */
+    /* the address may belong to another server by now, which refuses the connection */
     const bool refused = call->state == PLOCK__OPENING;
     if (refused || plock_status_unreachable(status) || status == PLOCK_CLUSTERDOWN ||
         status == PLOCK_LOADING || status == PLOCK_MASTERDOWN || status == PLOCK_READONLY)

@@ -120,7 +120,7 @@ static void cancel(plock_lease *base) { give_up(plock__redis_lease(base)); }
 
 static void free_lease(plock_lease *base) {
     plock_redis_lease *lease = plock__redis_lease(base);
-    const bool releasing = lease->doing == RELEASING; /* this lease itself goes on with it */
+    const bool releasing = lease->doing == RELEASING; /* this lease itself continues the release */
     if (!releasing) give_up(lease);
     const bool owes =
         releasing || (lease->base.held && (lease->watch || plock_now() < lease->gone_by));

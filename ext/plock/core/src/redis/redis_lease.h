@@ -10,7 +10,7 @@
 typedef struct plock_redis_lease plock_redis_lease;
 
 struct plock_redis_lease {
-    plock_lease base; /* first, so that both are one address */
+    plock_lease base; /* first, so that both have the same address */
     plock_debt debt;  /* for a release in the background */
     plock_store *store;
     plock_node *node; /* the node that has the key */
@@ -41,7 +41,7 @@ struct plock_redis_lease {
         LEAVING
     } doing;
     plock_ns new_ttl;
-    /* an extension lets a renewal under way end first, but waits no longer than until this time */
+    /* until this time, an extension waits for a renewal under way to end */
     plock_ns yields_until;
     plock_retry retry; /* of a release, an extension, a downgrade or an adoption */
     plock_text left;   /* the value of the lease that is adopted; its bytes are … */
@@ -64,7 +64,7 @@ struct plock_redis_lease {
     unsigned pauses, failures_told; /* failures of the waiter's attempts that were reported */
     /* why the last attempt could not reach the server; PLOCK_OK: it could */
     plock_status outage;
-    plock_ns unanswered_since; /* since then the server owes an answer; 0: it owes none */
+    plock_ns unanswered_since; /* since when the server has owed an answer; 0: it owes none */
     plock_ns tried_at;         /* when the last request began */
     plock_ns began_at, patience_ends, deadline, resume_at;
     char names[];
@@ -95,7 +95,7 @@ void plock__lease_destroy(plock_redis_lease *lease);
 /* Begins an operation, and forgets the error of an earlier one. */
 void plock__lease_begin(plock_redis_lease *lease, enum plock__operation doing);
 
-/* The same for an operation that may make this lease the holder. */
+/* Does the same for an operation that may make this lease the holder. */
 void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
                                const plock_acquire_options *patience);
 
@@ -117,13 +117,14 @@ void plock__lease_drop_watch(plock_redis_lease *lease);
  * that is a release, because no other acquire uses the token. */
 plock_request plock__lease_undo_request(plock_redis_lease *lease);
 
-/* For a lease that its program goes on using: a copy of it tries to release, until the lease has
- * expired on the server. If a release would also free a newer lease of the same brought owner, the
- * copy gives up after release_timeout. tells: a notice reports a failure. Returns false if there is
- * no memory for the copy: then the lease expires. */
+/* For a lease that the program continues to use. A copy of the lease tries to release it, until it
+ * has expired on the server. If a release would also free a newer lease of the same brought owner,
+ * the copy gives up after release_timeout. tells: a notice reports a failure. Returns false if
+ * there is no memory for the copy. The lease then stays held until it expires. */
 bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
 
-/* For a lease that its program has freed: the lease itself does the same, and is then destroyed. */
+/* For a lease that the program has freed. The lease itself tries to release, as the copy does
+ * above, and is then destroyed. */
 void plock__lease_hand_over(plock_redis_lease *lease);
 
 /* May a release that failed with this status go on in the background? */
@@ -167,8 +168,8 @@ PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease,
 
 /* Ends the attempt without the lock. If the request has no answer yet, an undo follows on the same
  * connection. doubt: the server may have granted the lock, so a release follows on another
- * connection, unless `again` is true: then the same owner asks again at once, and its request says
- * so. */
+ * connection. again: no release follows, because the same owner asks again at once, and its request
+ * says so. */
 void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again);
 
 /* Is the lease itself asking, and not its waiter's job, and has its request left? */

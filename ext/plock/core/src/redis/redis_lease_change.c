@@ -123,7 +123,8 @@ plock_status plock__lease_downgrade_step(plock_redis_lease *lease, plock_interes
 /* --- adopting --- */
 
 /* An adoption has failed, but the server may have executed it. Only this lease knows a fresh token,
- * so it releases. If the owner was brought, others know it, and can adopt the lease. */
+ * so this lease must release it. If the owner was brought, others know its value, and can adopt the
+ * lease. */
 static void give_adopted_back(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) (void)plock__lease_release_in_background(lease, false);
 }

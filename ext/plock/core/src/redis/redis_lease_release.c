@@ -60,7 +60,8 @@ void plock__lease_hand_over(plock_redis_lease *lease) {
     plock__debt_submit(lease->node, &lease->debt);
 }
 
-/* The copy stands for the lease when the program goes on using that. NULL: there is no memory. */
+/* Makes a copy of the lease, which releases it while the program continues to use the lease itself.
+ * Returns NULL if there is no memory. */
 static plock_redis_lease *copy_to_release(const plock_redis_lease *lease, bool tells) {
     plock_redis_lease *copy = plock__lease_make(lease->store, lease->base.key);
     if (!copy) return NULL;
@@ -87,7 +88,8 @@ plock_status plock__lease_release_trailing(plock_lease *base, plock_ns keep) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
     plock_redis_lease *lease = plock__redis_lease(base);
-    if (!plock_lease_valid(base)) return PLOCK_AGAIN; /* the caller must be told of that */
+    /* the caller must learn that the lease is not valid any more */
+    if (!plock_lease_valid(base)) return PLOCK_AGAIN;
     const plock_ns taken_until = lease->taken_until;
     keep_taken(lease, keep);
     plock_redis_lease *copy = copy_to_release(lease, true);

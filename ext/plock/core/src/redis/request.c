@@ -32,7 +32,7 @@ static plock_text write_window(plock_subject *s, plock_ns window) {
 /* Locks that can have several holders have scripts of their own. */
 static bool is_shared(const plock_subject *s) { return *s->share != 0; }
 
-/* Writes the TTL of the companion, in ms, if the key is taken for this span. */
+/* Writes the TTL of the companion, in ms, for a key that is taken for this span. */
 static plock_text write_noted_for(plock_subject *s, plock_ns span) {
     return write_number(s->noted_for, sizeof s->noted_for,
                         (span + s->fence_ttl) / PLOCK_MILLISECOND);
@@ -45,7 +45,7 @@ static plock_text write_fence_ttl(plock_subject *s) { return write_noted_for(s, 
     ((plock_request){                                                                              \
         .script = (id), .keys = 1, .arguments = (count), .texts = {(s)->key, __VA_ARGS__}})
 
-/* The same for a request that replicas must confirm. */
+/* Makes a request that replicas must confirm. */
 static plock_request confirmed(const plock_subject *s, plock_request request) {
     request.replicas = s->replicas;
     return request;

@@ -8,7 +8,7 @@
 #include "redis/script.h"
 #include "redis/subject.h"
 
-/* a command has three words before these; see PLOCK__WORDS_MAX */
+/* a command has three more words before its keys; see PLOCK__WORDS_MAX */
 enum { PLOCK__KEYS_MAX = 1, PLOCK__ARGUMENTS_MAX = 6 };
 
 /* The texts must outlive every call that sends the request. */
@@ -16,12 +16,14 @@ typedef struct plock_request {
     plock_script_id script;
     unsigned keys, arguments;
     plock_text texts[PLOCK__KEYS_MAX + PLOCK__ARGUMENTS_MAX]; /* the keys, then the arguments */
-    const plock_text *list; /* the same for several locks; NULL: `texts` is used */
+    const plock_text *list; /* the keys and arguments of a request for several locks; NULL: they are
+                             * in `texts` */
     /* If this request is lost, a turn may be lost. So it goes before other requests, and even a
      * connection that was idle only briefly is checked before its use. */
     bool irreplaceable;
     unsigned replicas; /* how many must confirm a grant; 0: none */
-    unsigned primary; /* without keys, on a cluster: the least number of the node that it goes to */
+    unsigned primary;  /* a request without keys on a cluster goes to the first primary with at
+                        * least this number */
 } plock_request;
 
 /* A place in the queue of a lock. */
@@ -59,10 +61,11 @@ plock_request plock__renew_request(plock_subject *subject, plock_ns ttl, plock_t
 plock_request plock__check_request(const plock_subject *subject);
 /* Turns a write lock into a read lock. */
 plock_request plock__downgrade_request(plock_subject *subject);
-/* only: the fences, as plock_query_break_only has them; empty: all holders */
+/* only: the fences whose holders lose the lock, written as for plock_query_break_only; empty: all
+ * holders lose it */
 plock_request plock__break_request(plock_subject *subject, plock_text only);
-/* If the request breaks a lock for all holders, it is from now on carried out also while the note
- * of a holder is at another node of the cluster, so that the holder cannot be told. */
+/* Changes a request that breaks a lock for all holders. It then succeeds even while a holder's note
+ * is on another node of the cluster, so that this holder cannot be notified. */
 void plock__break_anyway(plock_request *request);
 /* Lists up to PLOCK_WAITERS_TOLD waiters, beginning with rank `first`. */
 plock_request plock__status_request(plock_subject *subject, int64_t first);
@@ -70,21 +73,21 @@ plock_request plock__status_request(plock_subject *subject, int64_t first);
 plock_request plock__scan_request(plock_subject *subject, int64_t cursor);
 /* The subject's key is the key of the note. An empty note only reads. */
 plock_request plock__note_request(const plock_subject *subject, plock_text note, bool replace);
-/* window: as above; keep: for how long the key stays taken after the release. */
+/* window: as in plock__queue_request; keep: for how long the key stays taken after the release. */
 plock_request plock__release_request(plock_subject *subject, plock_ns window, plock_ns keep);
-/* The same for a share whose lease is valid, which costs the server less. */
+/* Releases a share whose lease is valid, which costs the server less. */
 plock_request plock__release_valid_request(plock_subject *subject);
 /* Leaves the queue. doubt: the owner may hold the lock, which is then released. */
 plock_request plock__leave_request(plock_subject *subject, bool doubt);
-/* Requests for up to PLOCK_GROUP_MAX locks. They write their words to `texts`, which must outlive
- * them. */
+/* Requests for up to PLOCK_GROUP_MAX locks. The functions write the words of a request to `texts`,
+ * which must outlive the request. */
 #define PLOCK__GROUP_TEXTS(count) (3 * (count) + 2) /* the number of words, at most */
 plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t count, plock_ns ttl,
                                          plock_text *texts);
 plock_request plock__release_all_request(plock_subject *const *subjects, size_t count,
                                          plock_ns keep, plock_text *texts);
 
-/* Releases the lease of the acquire with exactly this signature. */
+/* Releases the lease that an acquire with exactly this signature was granted. */
 plock_request plock__undo_request(const plock_subject *subject);
 
 /* Reads the answer to an acquire. Returns PLOCK_OK and the grant (without asked_at), PLOCK_REFUSED
@@ -96,7 +99,7 @@ PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, ploc
  */
 bool plock__grants(plock_script_id script, const plock_value *answer);
 
-/* Can only a primary have answered so, because the script has written? */
+/* Does the answer show that the server is a primary, because the script has written? */
 bool plock__shows_primary(const plock_request *request, const plock_value *answer);
 
 /* Reports an answer that none of our scripts gives. Returns PLOCK_PROTOCOL. */

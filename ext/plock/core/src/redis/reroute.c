@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* So many tags are tried. A node of 100 then has none in one of 20,000 cases. */
+/* How many tags are tried. A node with 1 % of the slots then lacks a tag in one of 20,000 cases. */
 enum { TAGS = 1000 };
 
-/* After a failure, for lack of memory or of a thread. */
+/* The pause after a failure, which is for lack of memory or of a thread. */
 static const plock_ns RETRY = 100 * PLOCK_MILLISECOND;
 
 static plock_routes *routes_of(const plock_coordinator *coordinator) {
@@ -27,7 +27,7 @@ static bool is_at(const plock_coordinator *coordinator, plock_node *node, plock_
     return plock__store_node(coordinator->node->store, key) == node;
 }
 
-/* Returns a node to which something belongs that the coordinator has, or NULL. */
+/* Returns another node to which some key of the coordinator belongs, or NULL. */
 static plock_node *find_target(const plock_coordinator *coordinator) {
     plock_store *store = coordinator->node->store;
     plock_node *own = coordinator->node;
@@ -44,8 +44,8 @@ static plock_waiter *find(const plock_coordinator *coordinator, const plock_mess
                                     message->value);
 }
 
-/* The waiters have their places at another node now, which may have lost them on the way: so they
- * ask again. */
+/* Moves a wait queue. The waiters' places have moved to another node, and may have been lost on the
+ * way, so the waiters ask again. */
 static void move_queue(plock_wait_queue *queue, plock_coordinator *to, plock_wait_queue **empty) {
     plock_wait_queue *there = plock__wait_queue_find(&to->queues, key_of(queue));
     plock__wait_queues_remove(queue);
@@ -62,7 +62,7 @@ static void move_queue(plock_wait_queue *queue, plock_coordinator *to, plock_wai
     if (to->open) plock__wait_queue_shake(there ? there : queue, NULL);
 }
 
-/* *empty: the wait queues that the caller frees without the lock. */
+/* Adds to *empty the wait queues that the caller must free after releasing the lock. */
 static void move_all(plock_coordinator *from, plock_coordinator *to, plock_wait_queue **empty) {
     for (plock_wait_queue *queue = from->queues.first, *next; queue; queue = next) {
         next = queue->next;
@@ -106,9 +106,9 @@ static bool has_tag(const plock_coordinator *coordinator) {
            is_at(coordinator, coordinator->node, plock__channel_text(channel));
 }
 
-/* Chooses the least number whose slot the node serves, so that a replica that takes over finds it,
- * too. If that slot has moved, a greater one. Returns true if there is a new tag. A node that
- * serves next to nothing may have none. */
+/* Chooses the least number whose slot the node serves, so that the choice is the same for a replica
+ * that takes over. If the slot of the present tag has moved, chooses a greater number. Returns true
+ * if there is a new tag. A node that serves very few slots may have no tag. */
 static bool choose_tag(plock_coordinator *coordinator) {
     plock_channel *channel = &coordinator->channel;
     if (plock__is_no_server(coordinator->node)) return false;
@@ -153,7 +153,7 @@ void plock__reroute_tag(plock_coordinator *coordinator) {
     if (chosen) plock__channel_use_tag(&coordinator->channel);
 }
 
-/* Returns true if nothing is left that belongs elsewhere. */
+/* Returns true if nothing is left to move. Otherwise sets *target to a node to move to. */
 static bool settle(plock_coordinator *coordinator, plock_node **target) {
     plock__enter();
     *target = find_target(coordinator);

@@ -1,24 +1,23 @@
-/* Coordinators on a cluster: each listens at one node. When another node serves a slot, the waiters
- * and watches of its keys move to the coordinator of that node. All channels of a store have one
- * id, so what the servers have noted of a waiter or a holder stays true. For a store of one server,
- * these functions look only at the coordinator that they are given. */
+/* Coordinators on a cluster: each listens on one node. When another node serves a slot, the waiters
+ * and watches of its keys move to that node's coordinator. All channels of a store have the same
+ * id, so the records of waiters and holders on the servers stay true. On a store of one server,
+ * these functions look only at the given coordinator. */
 #ifndef PLOCK__REROUTE_H
 #define PLOCK__REROUTE_H
 
 #include "redis/coordinator.h"
 
-/* Moves what belongs to other nodes by now. Returns when to call this again, if that failed. In the
- * worker thread, not with the lock held. */
+/* Moves the waiters and watches that belong to other nodes now. Returns PLOCK_NEVER, or after a
+ * failure the time to try again. In the worker thread, not with the lock held. */
 plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now);
 
-/* Chooses a tag for the channel's name if it has none whose slot the node serves. In the worker
- * thread, not with the lock held. */
+/* Chooses a tag for the channel's name, unless the node serves the slot of the present tag. In the
+ * worker thread, not with the lock held. */
 void plock__reroute_tag(plock_coordinator *coordinator);
 
-/* Finds the waiter of a message that has come by the coordinator's channel. Returns NULL if there
- * is none, or another coordinator hears the message, too. Then *elsewhere says so. With the lock
- * held.
- */
+/* Finds the waiter that a message on the coordinator's channel is for. Returns NULL if this process
+ * has no such waiter, or if another coordinator also receives the message. Sets *elsewhere to true
+ * if another coordinator has the waiter, or may have it. With the lock held. */
 plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
                                   const plock_message *message, bool *elsewhere);
 

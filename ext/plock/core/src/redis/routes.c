@@ -12,7 +12,7 @@ bool plock__is_no_server(const plock_node *node) {
 
 /* --- nodes --- */
 
-/* With or without the lock held: the list only grows, and a node in it does not change. */
+/* Works with or without the lock held, because the list only grows, and its nodes do not change. */
 static plock_node *find(const plock_routes *routes, const plock_node_name *name) {
     plock_node *node = atomic_load(&routes->first);
     while (node && !plock__same_node(&node->name, name)) node = atomic_load(&node->next);

@@ -1,11 +1,13 @@
 /* The routes of a store on a Redis Cluster: its nodes, and which of them serves which slot.
  *
- * A node is made when it is first named, and lives as long as the store. The store's own node, of
- * which a store of one server makes use, is no server here: it stands for a slot that no node is
- * known for yet. A call waits there for the map, and a coordinator keeps what will move away.
+ * A node is made when it is first named, and lasts as long as the store. The store's own node is no
+ * server on a cluster. It stands for the slots whose node is not known yet. A call for such a slot
+ * waits for the map. The own node's coordinator keeps the waiters and watches of such slots until
+ * their node is known.
  *
- * The map is loaded on a thread of its own: before the first call, and again when a node sends a
- * request elsewhere or cannot be reached. In between, MOVED changes the route of one slot. */
+ * The map is loaded on a thread of its own: before the first call, and again when a node names
+ * another node for a request, or cannot be reached. In between, MOVED changes the route of one
+ * slot. */
 #ifndef PLOCK__ROUTES_H
 #define PLOCK__ROUTES_H
 
@@ -13,7 +15,8 @@
 #include "redis/request.h"
 #include "redis/store.h"
 
-/* Of a store, in all its life: nothing counts who still points to a node that serves no slot. */
+/* The number of nodes that a store can meet in its life. A node that serves no slot stays, because
+ * nothing counts the pointers to it. */
 enum { PLOCK__NODES_MAX = 4096 };
 
 typedef struct plock_load plock_load;
@@ -21,9 +24,9 @@ typedef struct plock_trim plock_trim;
 
 struct plock_routes {
     _Atomic(plock_node *) slots[PLOCK__SLOTS]; /* NULL: not known; changed under the lock */
-    plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last named its node; 0: never; under the lock */
+    plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last named a node; 0: never; under the lock */
     plock_ns last_moved_at;          /* the last of these; under the lock */
-    /* in the order of their numbers; changed under the lock, and read without */
+    /* the nodes, in the order of their numbers; changed under the lock, read without it */
     _Atomic(plock_node *) first;
     plock_node *last;
     unsigned count;
@@ -39,19 +42,19 @@ struct plock_routes {
 plock_routes *plock__routes_new(void);
 void plock__routes_free(plock_store *store);
 
-/* For the last reference to the store: a load that runs forgets the store. */
+/* Must be called before the store is freed. Makes a load that is running forget the store. */
 void plock__routes_leave_load(plock_routes *routes);
 
-/* The route of a slot has changed, so the coordinators look where their waiters and watches belong.
- * With the lock held. */
+/* Must be called after the route of a slot has changed. Makes the coordinators check where their
+ * waiters and watches belong. With the lock held. */
 void plock__routes_changed(plock_store *store);
 
-/* Returns the node that the request goes to: the one that serves the slot of its first key, or for
- * a request without keys the primary with at least the request's number. Returns the store's own
- * node if none is known. */
+/* Returns the node that the request goes to, which is the node of its first key's slot. For a
+ * request without keys, that is the first primary whose number is at least request->primary.
+ * Returns the store's own node if no such node is known. */
 plock_node *plock__route(plock_store *store, const plock_request *request);
 
-/* Is this no server, but the place for slots whose node is not known? */
+/* Is this the own node of a store on a cluster, which is no server? */
 bool plock__is_no_server(const plock_node *node);
 
 /* Finds the node with this name, or makes it. Returns NULL if there is no memory, or there are too
@@ -61,9 +64,9 @@ plock_node *plock__routes_node(plock_store *store, const plock_node_name *name);
 /* Has the store met as many nodes as it can? Not with the lock held. */
 bool plock__routes_full(const plock_store *store);
 
-/* A node has said that another one serves the slot. A map does not change this route within the
- * next second, unless the other one is distrusted: the map may come from a node that has not heard
- * of the move yet. Not with the lock held. */
+/* Notes that a node has named `to` as the node of the slot. Within the next second, a map does not
+ * change this route, because the map may come from a node that does not know of the move yet. But
+ * if `to` is distrusted in that time, the map counts. Not with the lock held. */
 void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
 
 /* Returns the first node, in the order of their numbers, that serves a slot and has at least this
@@ -74,22 +77,22 @@ plock_node *plock__routes_primary(plock_store *store, unsigned number);
  * than every 100 ms. Not with the lock held. */
 void plock__routes_doubt(plock_store *store);
 
-/* The same for a node that cannot be reached, or does not serve: the next map counts for its slots,
- * even if they have moved lately. Not with the lock held. */
+/* The same for a node that cannot be reached, or does not serve its slots. The next map counts for
+ * these slots, even if they have moved lately. Not with the lock held. */
 void plock__routes_distrust(plock_node *node);
 
-/* Begins or joins a load, which the caller waits for by plock__routes_await. Returns NULL if the
- * map is not older than 100 ms, or no load can be begun. Not with the lock held. */
+/* Begins or joins a load, which the caller awaits with plock__routes_await. Returns NULL if the map
+ * is at most 100 ms old, or if no load can begin. Not with the lock held. */
 plock_load *plock__routes_renew(plock_store *store);
 
-/* Waits for the first map, or for *load. *load is NULL at the first call. After PLOCK_AGAIN, call
- * again as interest says. Returns PLOCK_OK, PLOCK_AGAIN, or the failure of the load; except after
- * PLOCK_AGAIN, *load is NULL then. */
+/* Waits for *load. If *load is NULL, waits for the store's first map. Returns PLOCK_AGAIN and the
+ * interest while the load is running: the caller then calls again with the same *load. Otherwise
+ * returns PLOCK_OK or the load's failure, and sets *load to NULL. */
 PLOCK_MUST_USE plock_status plock__routes_await(plock_store *store, plock_load **load,
                                                 plock_interest *interest, plock_error *error);
 
-/* For a caller whose time ends after PLOCK_AGAIN: why the map is not known so far. `load` may be
- * NULL. */
+/* For a caller that reached its deadline while it waited for the map. Returns why the map is not
+ * known yet. `load` may be NULL. */
 PLOCK_MUST_USE plock_status plock__routes_unknown_yet(const plock_config *config,
                                                       const plock_load *load, plock_error *error);
 

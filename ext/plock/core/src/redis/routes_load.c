@@ -11,15 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How often the map is loaded at most. */
+/* The shortest time between two loads of the map. */
 static const plock_ns LOADS_EVERY = 100 * PLOCK_MILLISECOND;
 
-/* A node's map may be as old as this. Other nodes tell it of a move, and each sends several
- * messages in a second. */
+/* How old a node's map may be. Other nodes notify it of a move, and each of them sends several
+ * messages per second. */
 static const plock_ns MAP_LAGS = PLOCK_SECOND;
 
-/* How many of those that are asked are named in the URL. They may be reachable if all others have
- * moved. */
+/* How many nodes of the URL are asked. They may be reachable even if all other nodes have moved. */
 enum { SEEDS_ASKED = 4 };
 
 /* One load. The thread and all callers that wait for it share it. They change it, and count their
@@ -28,8 +27,9 @@ struct plock_load {
     unsigned references, generation;
     plock_ns pause; /* before it asks */
     bool asks, done;
-    bool doubted;       /* since it has asked, so another load follows */
-    plock_error so_far; /* of status PLOCK_OK: nothing is known yet */
+    bool doubted;       /* the map was doubted after the load had asked, so another load follows */
+    plock_error so_far; /* why the map is not known so far; of status PLOCK_OK: no reason is known
+                         * yet */
     plock_error error;  /* of status PLOCK_OK if the map was loaded */
     plock_waker *waker; /* woken at the end and never cleared, so that all callers see it */
     plock_store *store; /* NULL: it is gone */
@@ -64,7 +64,8 @@ static void apply(plock_store *store, const plock_slot_map *map) {
     for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) {
         const unsigned owner = map->owners[slot];
         plock_node *node = owner ? nodes[owner - 1] : NULL;
-        /* without a node, or memory for one, the old route may still lead to it */
+        /* if the map has no node for the slot, or memory is lacking, the old route may still be
+         * right */
         if (!node || node == atomic_load(&store->routes->slots[slot])) continue;
         if (is_recent(store->routes->moved_at[slot], now)) continue;
         atomic_store(&store->routes->slots[slot], node);
@@ -75,8 +76,8 @@ static void apply(plock_store *store, const plock_slot_map *map) {
     plock__leave();
 }
 
-/* Takes a reference to the store, unless it is gone, or the last reference is: then another thread
- * is about to free it. */
+/* Takes a reference to the store and returns the store. Returns NULL if the store is gone, or if
+ * its last reference is gone, so that another thread is about to free it. */
 static plock_store *hold_store(plock_load *load) {
     plock__enter();
     plock_store *store = load->store && load->store->references > 0 ? load->store : NULL;
@@ -136,7 +137,8 @@ static void add_seeds(plock_load *load, unsigned turn, unsigned most) {
     }
 }
 
-/* Adds the nodes that serve a slot, or those that serve none, and leaves room for `rest` others. */
+/* Adds the nodes that serve a slot, or without `serving` those that serve none. Leaves room for
+ * `rest` others. */
 static void add_nodes(plock_load *load, plock_routes *routes, unsigned turn, unsigned count,
                       bool serving, unsigned rest) {
     bool serves[PLOCK__NODES_MAX] = {false};
@@ -153,8 +155,9 @@ static void add_nodes(plock_load *load, plock_routes *routes, unsigned turn, uns
     }
 }
 
-/* Each load begins with another node, because one of them may be silent, or cut off. A node that no
- * longer serves a slot comes last: it may have left, and belong to another cluster now. */
+/* Chooses the nodes to ask. Each load begins with another node, because a node may be silent or cut
+ * off. Nodes that no longer serve a slot come last, because they may belong to another cluster now.
+ */
 static void choose(plock_load *load, plock_routes *routes) {
     plock__enter();
     const unsigned turn = routes->turn++, count = routes->count;
@@ -185,8 +188,8 @@ static plock_load *new_load(plock_store *store, plock_ns pause, plock_error *err
     return load;
 }
 
-/* Returns the load that runs, or publishes `made` and returns it. *joins: it is another one.
- * *orphan: a load whose thread belongs to the parent of this process. */
+/* Returns the load that is running. If none is, publishes `made` and returns it. *joins: true if a
+ * load was running. *orphan: a load of the parent process, which the caller must release. */
 static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool *joins,
                                    plock_load **orphan) {
     plock__enter();
@@ -204,8 +207,8 @@ static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool 
     return load;
 }
 
-/* Joins the load that runs, or starts one, which asks after the pause. Returns NULL and the error
- * if that fails. */
+/* Joins the load that is running, or starts one, which asks after the pause. Returns NULL and the
+ * error if that fails. */
 static plock_load *begin(plock_store *store, plock_ns pause, plock_error *error) {
     bool joins;
     plock_load *orphan;
@@ -259,7 +262,8 @@ void plock__routes_doubt(plock_store *store) {
     if (running && running->asks) running->doubted = true;
     const plock_ns pause = routes->loaded_at && next > now ? next - now : 0;
     plock__leave();
-    /* a caller that waits for the first map begins its own load, without a pause */
+    /* before the first map, no load with a pause begins here, because a caller that waits for the
+     * map begins its own load at once */
     const bool begins = !running && (!pause || atomic_load(&routes->mapped));
     plock_load *load = begins ? begin(store, pause, &ignored) : NULL;
     if (load) release(load);
@@ -268,7 +272,7 @@ void plock__routes_doubt(plock_store *store) {
 void plock__routes_distrust(plock_node *node) {
     plock_routes *routes = node->store->routes;
     plock__enter();
-    /* not at each failure of many callers */
+    /* many callers may fail at once, so the loop runs only if a slot has moved lately */
     const bool any = is_recent(routes->last_moved_at, plock_now());
     for (unsigned slot = 0; any && slot < PLOCK__SLOTS; slot++)
         if (atomic_load(&routes->slots[slot]) == node) routes->moved_at[slot] = 0;

@@ -41,7 +41,7 @@
 #define ALWAYS       ",flags={'allow-oom','allow-cross-slot-keys'}"
 #define NEEDS_MEMORY ",flags={'allow-cross-slot-keys'}"
 
-/* each for one server, and for a cluster */
+/* each script has one text for a single server, and one for a cluster */
 static plock_script scripts[2][PLOCK__SCRIPTS] = {
 #define X(id, name, flags)                                                                         \
     [PLOCK__##id] = {.text = plock_script_##name, .length = sizeof plock_script_##name - 1},
@@ -55,7 +55,7 @@ static plock_script scripts[2][PLOCK__SCRIPTS] = {
 };
 
 /* A library of functions: its first line, and each script as the body of a function. The scripts
- * for a cluster are the longer ones. */
+ * for a cluster are longer, so their sizes count. */
 enum { FRAME = 200 }; /* bytes around each script */
 typedef struct library_room {
     char first_line[FRAME];
@@ -87,8 +87,8 @@ static void add(library *to, const char *format, ...) {
     to->length += (size_t)added;
 }
 
-/* The names have a part of the digest of all scripts, so the libraries of two versions of plock can
- * be on one server. */
+/* Each name contains a part of the digest of all scripts, so the libraries of two versions of plock
+ * can be on one server. */
 static bool write_library(plock_script *all, library *to) {
     static const struct {
         const char *name, *flags;
@@ -146,7 +146,7 @@ static const char *line_of(const plock_script *script, long number) {
     return at;
 }
 
-/* Is the word one of those that commas separate? */
+/* Is the word in the list, which is separated by commas? */
 static bool lists(const char *words, const char *word, size_t length) {
     for (const char *at = words; (at = strstr(at, word)); at += length)
         if ((at == words || at[-1] == ' ') && (at[length] == ',' || !at[length])) return true;

@@ -1,5 +1,5 @@
-/* The Lua scripts, which the build embeds from core/scripts. A call names its script by SHA-1.
- * If the user may only call functions (Redis 7), it names a function, which has the script as its
+/* The Lua scripts, which the build embeds from core/scripts. A call names its script by SHA-1. If
+ * the user may only call functions (Redis 7), it names a function, which has the script as its
  * body. */
 #ifndef PLOCK__SCRIPT_H
 #define PLOCK__SCRIPT_H
@@ -43,12 +43,12 @@ typedef struct plock_script {
     const char *text;
     size_t length;
     char sha1[PLOCK__SHA1_HEX];
-    char function[PLOCK__FUNCTION_MAX]; /* its name */
+    char function[PLOCK__FUNCTION_MAX]; /* the function's name */
 } plock_script;
 
-/* The server's message about a missing permission names the line of the script
- * ("@user_script:12"), but not the command that the user may not run. Lists the commands of that
- * line, separated by commas, or "" if the message names no line. */
+/* The server's message about a missing permission names the line of the script ("@user_script:12"),
+ * but not the command that the user may not run. Lists the commands of that line, separated by
+ * commas, or "" if the message names no line. */
 enum { PLOCK__COMMANDS_MAX = 48 };
 void plock__script_commands(const plock_script *script, const char *failure,
                             char commands[PLOCK__COMMANDS_MAX]);

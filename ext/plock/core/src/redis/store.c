@@ -46,7 +46,8 @@ plock_status plock_store_open(plock_store **out, plock_config *config, plock_err
 
 const plock_config *plock_store_config(const plock_store *store) { return store->config; }
 
-/* Answers that have come by now are read, because they may tell of a loss. */
+/* How long plock_store_disconnect waits for the answers to trailing releases, which may report a
+ * loss. */
 static const plock_ns LAST_LOOK = 20 * PLOCK_MILLISECOND;
 
 void plock_store_disconnect(plock_store *store) {
@@ -70,7 +71,7 @@ plock_node *plock__store_nodes(plock_store *store, const plock_node *after) {
     return store->routes ? atomic_load(&store->routes->first) : NULL;
 }
 
-/* Each node of a cluster has a pool. */
+/* Adds up the pools, because each node of a cluster has one. */
 plock_pool_status plock_store_pool_status(plock_store *store) {
     plock_pool_status status = {.size = store->config->pool_size};
     plock__enter();
@@ -86,7 +87,7 @@ plock_pool_status plock_store_pool_status(plock_store *store) {
     return status;
 }
 
-/* The store's own node stands for all. */
+/* The pool of the store's own node shows whether all pools are closed. */
 void plock__store_use(plock_store *store) {
     if (store->routes && plock__pool_closed(&store->node.pool))
         for (plock_node *node = NULL; (node = plock__store_nodes(store, node));)

@@ -1,5 +1,5 @@
-/* The subject of a request: the key of a lock, and the owner. The scripts make the names of what
- * stands beside the lock from its key. */
+/* The subject of a request: the key of a lock, and the owner. The scripts make the names of the
+ * lock's companion and queue from the key. */
 #ifndef PLOCK__SUBJECT_H
 #define PLOCK__SUBJECT_H
 

@@ -10,11 +10,11 @@
 static const plock_ns LOOKS_EVERY = 20 * PLOCK_MILLISECOND;
 
 typedef struct trailing {
-    plock_trail trail; /* first, so that both are one address */
+    plock_trail trail; /* first, so that both have the same address */
     plock_later later;
     struct trailing *next, *previous; /* under the lock */
     plock_connection *connection;     /* under the lock; NULL: the trail has ended */
-    unsigned references;              /* under the lock: the trail's, and a look's */
+    unsigned references;              /* under the lock: one of the trail, and one of each look */
     unsigned generation;
     plock_script_id script;
     plock_ns silent_at; /* the server must have answered by then */
@@ -76,7 +76,7 @@ static void ends(plock_trail *trail, const plock_value *reply) {
 
 /* --- reading the answer, if no request follows --- */
 
-/* Takes the connection, unless a caller uses it: then that caller reads the answer. */
+/* Takes the connection, unless a caller is using it. That caller then reads the answer. */
 static plock_connection *claim(trailing *t) {
     plock_connection *connection = t->connection;
     return connection && plock__pool_take_this(&t->node->pool, connection) ? connection : NULL;
@@ -164,7 +164,7 @@ plock_status plock__trailing_begin(plock_redis_lease *lease, const plock_request
     plock__lease_route(lease);
     plock_pool *pool = &lease->node->pool;
     plock_error ignored;
-    /* a script that is not known would be executed only later, by the worker thread */
+    /* if the server does not know the script, the lock would be released only later, as a debt */
     if (!plock__node_knew(lease->node, request->script)) return PLOCK_AGAIN;
     trailing *t = make(lease, request);
     plock_connection *connection = t ? plock__pool_take_idle(pool) : NULL;
@@ -180,7 +180,7 @@ plock_status plock__trailing_begin(plock_redis_lease *lease, const plock_request
         let_go(t);
         return PLOCK_OK;
     }
-    /* a request that has left in part, or for nothing, ends with the connection */
+    /* if a part of the request may have left, the connection is closed */
     if (connection) plock__pool_give(pool, connection, !may);
     if (t) {
         plock__enter();

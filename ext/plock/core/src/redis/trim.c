@@ -4,11 +4,11 @@
 #include "base/process.h"
 #include "redis/routes.h"
 
-/* For how long a connection stays that no call uses. */
+/* For how long an unused connection stays open. */
 static const plock_ns UNUSED = 10 * PLOCK_SECOND;
 
 struct plock_trim {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that both have the same address */
     plock_store *store;
     unsigned generation;
 };
@@ -22,7 +22,7 @@ static unsigned count_open(plock_store *store) {
     return count;
 }
 
-/* The idle connection that was used last. */
+/* Returns the idle connection that was used last. */
 static const plock_connection *last_used(plock_store *store) {
     const plock_connection *last = NULL;
     for (plock_node *node = NULL; (node = plock__store_nodes(store, node));) {

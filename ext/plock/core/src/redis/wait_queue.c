@@ -74,8 +74,8 @@ plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text
     return NULL;
 }
 
-/* The place of a waiter among those that are due: by ticket. Those without a ticket come after
- * them, in the order in which they joined, and then those that follow. */
+/* Returns the position of a waiter among those that are due. Waiters with a ticket come first, by
+ * ticket. The others come in the order in which they joined, those with `follows` last. */
 static plock_ns order(const plock_waiter *waiter) {
     static const plock_ns NO_TICKET = (plock_ns)1 << 61, FOLLOWS = (plock_ns)1 << 62;
     if (waiter->place.ticket) return waiter->place.ticket;
@@ -133,7 +133,7 @@ void plock__wait_queue_note(plock_waiter *waiter) {
 
 bool plock__wait_queue_unplaced(const plock_wait_queue *queue) { return queue->unplaced > 0; }
 
-/* The server answers, or the channel to it is open. */
+/* Ends the pause, because the server answers or the channel to it is open. */
 static void resume(plock_wait_queue *queue) {
     queue->failures = 0;
     queue->resume_at = 0;
@@ -155,9 +155,8 @@ void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *err
         if (plock__waiter_rests(waiter)) plock__waiter_unreached(waiter, error, since);
 }
 
-/* One waiter of each process and key looks at least this often, whatever the server has said. For
- * the queue may be lost, and then no holder notifies, or the waiters before this one may be frozen.
- */
+/* One waiter of each process and key looks at least this often, whatever the server has said. The
+ * queue may be lost, so that no holder notifies, or the waiters before this one may be frozen. */
 static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 
 /* A waiter with more waiters before it looks a little later, so that the first one comes first. If
@@ -216,10 +215,10 @@ plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_n
         return PLOCK__CONTAINER(plock_waiter, due_entry, queue->due.first);
     }
     plock_waiter *first = queue->first;
-    /* as a rule the first one rests, or the second if the first one asks */
+    /* usually the first waiter rests, or the second if the first one asks */
     for (; first && !plock__waiter_rests(first); first = first->next) VISIT();
     if (!first) return NULL;
-    /* the queue may be lost, and then this one would overtake the one that asks for its place */
+    /* if the queue was lost, this waiter would overtake the one that is asking for its place */
     if (open && first->due) return NULL;
     if (now >= when(queue)) return first;
     if (when(queue) < *at) *at = when(queue);

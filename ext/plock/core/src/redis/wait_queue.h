@@ -1,5 +1,5 @@
 /* The wait queue: the waiters of this process for one lock, in order, and when the first of them
- * looks again. It sends nothing. Its functions require the lock. */
+ * looks again. The wait queue sends no requests. Its functions require the lock. */
 #ifndef PLOCK__QUEUE_H
 #define PLOCK__QUEUE_H
 
@@ -13,24 +13,25 @@ typedef struct plock_wait_queue plock_wait_queue;
 typedef struct plock_wait_queues {
     plock_wait_queue *first;
     plock__index by_key;
-    plock__heap looks; /* by when the coordinator has to come to the queue next */
+    plock__heap looks; /* orders the queues by the time of the coordinator's next visit */
 } plock_wait_queues;
 
 struct plock_wait_queue {
-    plock_wait_queues *among; /* NULL: it is not among a coordinator's */
+    plock_wait_queues *among; /* NULL: no coordinator has it */
     plock_wait_queue *next, *previous;
     plock__index_entry by_key;
     plock__heap_entry look;
     plock_waiter *first, *last;
     plock_ns look_at; /* when a waiter must look; PLOCK_NEVER: a waiter is looking now */
-    /* the same, by a message of the server, which may be newer than the last answer; PLOCK_NEVER:
-     * there was none */
+    /* the same, but from a message of the server, which may be newer than the last answer;
+     * PLOCK_NEVER: there was no message */
     plock_ns told_at;
     unsigned looks;     /* how many looks in a row found a holder that does not notify */
     unsigned failures;  /* how many attempts in a row have not reached the server */
-    plock_ns resume_at; /* before this time no waiter asks, as the server cannot be reached */
-    /* What plock__wait_queue_note knows of the waiters: those that must ask for their places and
-     * rest, in order; how many have jobs that ask, and how many still need a place. */
+    plock_ns resume_at; /* before this time no waiter asks, because the server cannot be reached */
+    /* Kept up to date by plock__wait_queue_note. due: the resting waiters that must ask for their
+     * places, in order. asking: how many waiters have jobs that ask. unplaced: how many still need
+     * a place. joined: how many have ever joined. */
     plock__heap due;
     unsigned asking, unplaced, joined;
     size_t length;
@@ -40,13 +41,12 @@ struct plock_wait_queue {
 /* Returns NULL if there is no memory. Does not require the lock. */
 plock_wait_queue *plock__wait_queue_new(plock_text key);
 
-/* Add a queue to a coordinator's, and remove it. */
+/* Add a queue to the queues of a coordinator, and remove it. */
 void plock__wait_queues_add(plock_wait_queues *queues, plock_wait_queue *queue);
 void plock__wait_queues_remove(plock_wait_queue *queue);
 
-/* Returns a queue that the coordinator has to come to now; NULL: there is none. The queue has
- * changed since the coordinator last came to it, or its moment has come. The coordinator then tells
- * when to come next. */
+/* Returns a queue that the coordinator must visit now, or NULL. The queue has changed since the
+ * last visit, or the time of its next visit has come. plock__wait_queue_come_at sets that time. */
 plock_wait_queue *plock__wait_queues_due(const plock_wait_queues *queues, plock_ns now);
 void plock__wait_queue_come_at(plock_wait_queue *queue, plock_ns at);
 
@@ -54,35 +54,35 @@ void plock__wait_queue_come_at(plock_wait_queue *queue, plock_ns at);
 plock_wait_queue *plock__wait_queue_find(const plock_wait_queues *queues, plock_text key);
 plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text value);
 
-/* Inserts the waiter by ticket. Without a ticket it goes behind all others, but before those that
- * follow, unless it follows, too. */
+/* Inserts the waiter by ticket. A waiter without a ticket goes behind those that have one. Among
+ * the waiters without a ticket, those with `follows` are last. */
 void plock__wait_queue_insert(plock_wait_queue *queue, plock_waiter *waiter);
 void plock__wait_queue_remove(plock_waiter *waiter);
 
-/* Call it after each change of the waiter's state, place or `due`. It keeps account of these, so
- * that nothing has to go through all waiters. Does nothing for a waiter in no wait queue. */
+/* Must be called after each change of the waiter's state, place or `due`. Counts these, so that no
+ * function must visit all waiters. Does nothing if the waiter is in no wait queue. */
 void plock__wait_queue_note(plock_waiter *waiter);
 
-/* Must a waiter still get its place in the queue? Then no other one may overtake it. */
+/* Must a waiter still ask for its place in the queue? Then no other waiter may overtake it. */
 bool plock__wait_queue_unplaced(const plock_wait_queue *queue);
 
-/* The queue on the server may have lost any waiter except `seen`. So makes all others ask for their
- * places again. */
+/* Makes all waiters except `seen` ask for their places again, because the queue on the server may
+ * have lost any of them. */
 void plock__wait_queue_shake(plock_wait_queue *queue, const plock_waiter *seen);
 
-/* The server cannot be reached, and began to owe an answer then. This counts for all waiters that
- * rest. */
+/* Notes for all resting waiters that the server cannot be reached. since: when the server began to
+ * owe an answer. */
 void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *error, plock_ns since);
 
-/* The same, and no waiter asks during a pause, which grows with each failure in a row. The pause
- * ends early when the channel opens. */
+/* The same, and begins a pause in which no waiter asks. The pause grows with each failure in a row.
+ * It ends early when the channel opens. */
 void plock__wait_queue_failed(plock_wait_queue *queue, const plock_error *error, plock_ns since,
                               plock_ns now);
 
 /* Sets when the next look is due, after a refusal: in a second at the latest. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now);
 
-/* Sets when a waiter looks next, whatever has been said before. */
+/* Sets when a waiter looks next. Replaces the time from an earlier answer. */
 void plock__wait_queue_look_at(plock_wait_queue *queue, plock_ns at);
 
 /* Notes that a message of the server says to look at this time. */
@@ -91,10 +91,10 @@ void plock__wait_queue_told(plock_wait_queue *queue, plock_ns at);
 /* Notes that a waiter looks now. If a look was due, no other waiter looks before the answer. */
 void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now);
 
-/* Returns the next waiter whose job must ask; NULL during a pause. If the channel is `open` and no
- * job of this queue is asking, that is the first waiter whose place is due. Otherwise it is the
- * first that rests, if a look is due, and its place is not. Returns NULL if there is none now; then
- * lowers *at to the time of the next look. */
+/* Returns the next waiter whose job must ask. If the channel is `open` and no job of this queue is
+ * asking, that is the first waiter that must ask for its place. Otherwise, if a look is due, it is
+ * the first resting waiter, unless that waiter must ask for its place. Returns NULL if no waiter
+ * must ask now, as in a pause, and lowers *at to the time of the next look. */
 plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
                                      plock_ns *at);
 

@@ -100,9 +100,9 @@ plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter) {
 
 static bool is_shared(const plock_waiter *waiter) { return *waiter->subject.share != 0; }
 
-/* Sets the date of the next look after an answer. If several can hold the lock, each earlier answer
- * is still true, so the earliest date counts. The same is done if the answer is not for the first
- * waiter, so that the first one checks its place in time. */
+/* Sets the date of the next look after an answer. If the lock can have several holders, earlier
+ * answers are still true, so the earliest date counts. The earliest date also counts if the answer
+ * is not for the first waiter, so that the first waiter checks its place in time. */
 static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
                      const plock_place *place) {
     /* while the waiters look often, an earlier date need not be kept */
@@ -112,9 +112,9 @@ static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
         plock__wait_queue_look_at(queue, before);
 }
 
-/* The waiter holds the lock. The other waiters need not look until its lease expires, or that of
- * another holder of a shared lock. But if the waiter got the lock without its turn, the queue may
- * have been lost with the lock. Then the next waiter looks at once. */
+/* The waiter holds the lock. The other waiters need not look until its lease, or the lease of
+ * another holder, expires. But if the waiter got the lock without its turn, the queue may have been
+ * lost with the lock. Then the next waiter looks at once. */
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {
         .free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
@@ -163,7 +163,8 @@ void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *er
                                plock_ns since) {
     plock_wait_queue *queue = waiter->queue;
     if (!queue || error->status != PLOCK_SILENT) return;
-    plock__wait_queue_unreached(queue, error, since); /* this waiter asks, so it does not rest */
+    /* this skips the waiter itself, because it does not rest */
+    plock__wait_queue_unreached(queue, error, since);
     plock__coordinator_schedule(plock__coordinator_among(queue));
 }
 
@@ -259,8 +260,8 @@ plock_request plock__waiter_request(plock_waiter *waiter) {
     return plock__acquire_request(&waiter->subject, waiter->ttl, false);
 }
 
-/* The request of its own thread was refused. Returns false if the waiter was called in the
- * meantime. */
+/* Makes the waiter rest after its own thread was refused. Returns false if the waiter was called in
+ * the meantime, so that it must ask again. */
 static bool rest(plock_waiter *waiter) {
     const bool again = waiter->queue && waiter->state == PLOCK__WAITER_ASKS_CALLED;
     if (again) {
@@ -286,7 +287,8 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
 bool plock__waiter_rest_unreached(plock_waiter *waiter, const plock_error *error) {
     plock__enter();
     const plock_ns now = plock_now();
-    plock__waiter_unreached(waiter, error, now); /* it does not rest yet */
+    /* the waiter does not rest yet, so plock__wait_queue_failed skips it */
+    plock__waiter_unreached(waiter, error, now);
     if (waiter->queue) {
         plock__wait_queue_failed(waiter->queue, error, now, now);
         plock__coordinator_tell(plock__coordinator_among(waiter->queue), waiter->queue->look_at);

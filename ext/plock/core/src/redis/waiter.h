@@ -18,7 +18,7 @@ typedef struct plock_wait_request {
     const plock_subject *subject;
     plock_ns ttl;
     int64_t ticket; /* from an earlier place in the queue; 0: none */
-    bool shares;    /* with processes of the older implementation */
+    bool shares;    /* the lock is shared with processes of the older implementation */
     /* another lease of this process has just asked for the key, so the waiter goes behind that
      * lease, and does not ask at once */
     bool follows;
@@ -27,16 +27,16 @@ typedef struct plock_wait_request {
     bool reports;              /* the caller wants to know of each failure to reach the server */
 } plock_wait_request;
 
-/* The server's debts to a waiter. */
+/* The answer that the server owes a waiter. */
 typedef struct plock_owing {
     plock_ns since;    /* since when it has owed an answer; 0: it owes none */
-    unsigned failures; /* attempts to reach it that have failed, ever */
-    plock_error why;   /* it cannot be reached; PLOCK_OK: it can, as far as is known */
+    unsigned failures; /* how many of the waiter's attempts to reach the server have failed */
+    plock_error why;   /* why the server cannot be reached; PLOCK_OK: it can, as far as is known */
 } plock_owing;
 
 /* The states of a waiter, and the events that change them. "Called" means that the waiter must ask
- * again: its turn has come, it is time to look, or it may have lost its place in the queue. In a
- * state that is not listed for it, an event does not change the state.
+ * again: its turn has come, it is time to look, or it may have lost its place in the queue. An
+ * event changes only the states that are listed for it.
  *
  * event                             from                       to               done
  * --------------------------------  -------------------------  ---------------  -------------------
@@ -72,17 +72,19 @@ enum plock_waiter_state {
     PLOCK__WAITER_RESTS,
     PLOCK__WAITER_ASKED, /* its job asks, or is about to */
     PLOCK__WAITER_ASKED_CALLED,
-    PLOCK__WAITER_ANSWERED, /* it rests, but its job has not ended, so cannot be submitted yet */
+    PLOCK__WAITER_ANSWERED, /* it rests, but its job has not ended yet, so the job cannot be
+                             * submitted again */
     PLOCK__WAITER_ANSWERED_CALLED,
     PLOCK__WAITER_HOLDS,
     PLOCK__WAITER_FAILED,
-    PLOCK__WAITER_GOING, /* from here on it has given up; in this state its job is not done */
+    PLOCK__WAITER_GOING, /* it has given up, as in the states below; its job has not ended */
     PLOCK__WAITER_LEAVING,
     PLOCK__WAITER_PARTED
 };
 
 struct plock_waiter {
-    plock_job job;                  /* asks in the worker thread; first: both are one address */
+    plock_job job;                  /* asks in the worker thread; first, so that both have the same
+                                     * address */
     plock_waiter *next, *previous;  /* in the wait queue */
     struct plock_wait_queue *queue; /* NULL: it is in no wait queue */
     /* The wait queue's account of this waiter (plock__wait_queue_note). */
@@ -98,21 +100,23 @@ struct plock_waiter {
     /* These are facts and not states: each can be true in several states, and a transition does not
      * change it. They are about the server, a request or another waiter. */
     bool follows; /* it joined before it asked, so it goes behind the waiters that were refused */
-    bool placed;  /* the server may have it in the queue; stays true */
-    bool known;   /* the server has answered that it is in the queue; stays true */
-    bool doubt;   /* the server may have given it the lock; stays true */
-    bool due;     /* it must ask for its place: it has none, or may have lost it */
-    bool turn;    /* its turn has come since its last request; any call during a request counts */
+    bool placed;  /* the server may have it in the queue; never becomes false again */
+    bool known;   /* the server has answered that it is in the queue; never becomes false again */
+    bool doubt;   /* the server may have given it the lock; never becomes false again */
+    bool due;     /* it must ask for its place, because it has none, or may have lost it */
+    bool turn;    /* its turn has come since its last request; any call during that request counts
+                   * as a turn */
     bool shaken;  /* another waiter was lost from the queue, so this one may be lost, too … */
-    bool checks;  /* … and asks now for that reason; if it is lost, that shakes no others */
+    bool checks; /* … and this one asks now for that reason; if it was lost, it shakes no others */
     plock_place place;
     plock_grant grant;
     plock_error error;  /* why it failed, or why the server cannot be reached; OK: neither */
-    plock_waker *waker; /* woken when the waiter holds, has failed, or has parted, and when the
-                         * server cannot be reached: each time, if its caller wants reports */
-    bool confirms;      /* the server has granted it, and replicas must confirm that */
+    plock_waker *waker; /* woken when the waiter holds, has failed, or has parted; also when the
+                         * server cannot be reached: at the first failure, or at each one if its
+                         * caller wants reports */
+    bool confirms;      /* the server has granted the lock, and replicas must confirm the grant */
     plock_ns unanswered_since; /* when the server began to owe an answer; 0: it owes none */
-    unsigned failures;         /* to reach the server */
+    unsigned failures;         /* how many attempts to reach the server have failed */
 
     /* Only for the thread that has the request under way. */
     plock_call call;
@@ -126,7 +130,7 @@ struct plock_waiter {
     char names[];
 };
 
-/* Does the waiter rest? No request of it is under way, so it can be called or fail. */
+/* Does the waiter rest? It then has no request under way, and can be called or fail. */
 static inline bool plock__waiter_rests(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_RESTS || waiter->state == PLOCK__WAITER_ANSWERED ||
            waiter->state == PLOCK__WAITER_ANSWERED_CALLED;
@@ -154,15 +158,17 @@ PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_node *n
 /* The request by which its own thread asks. */
 plock_request plock__waiter_request(plock_waiter *waiter);
 
-/* Handles a refusal of its own thread. Returns false if the waiter was called in the meantime: then
- * the thread asks again. */
+/* Handles a refusal that its own thread received. Returns false if the waiter was called in the
+ * meantime, so that the thread must ask again. */
 bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place);
 
-/* Handles a request of its own thread that could not reach the server: the waiter keeps its place
- * and its token, because no request may be carried out late. Returns as plock__waiter_rest does. */
+/* Handles a request of its own thread that could not reach the server. The waiter keeps its place
+ * and its token, because the server has received nothing that it may execute late. Returns as
+ * plock__waiter_rest does. */
 bool plock__waiter_rest_unreached(plock_waiter *waiter, const plock_error *error);
 
-/* The server has been silent to a request of its own thread since then. */
+/* Notes that the server has not answered a request of the waiter's own thread. since: when the
+ * server began to owe the answer. */
 void plock__waiter_tell_of_silence(const plock_waiter *waiter, const plock_error *error,
                                    plock_ns since);
 
@@ -177,15 +183,15 @@ plock_owing plock__waiter_owing(const plock_waiter *waiter);
  * the waiter's last request. */
 bool plock__waiter_known(const plock_waiter *waiter);
 
-/* Does it wait for replicas to confirm what the server has granted? */
+/* Does it wait for replicas to confirm a grant? */
 bool plock__waiter_confirms(const plock_waiter *waiter);
 
 /* Frees the waiter, because its own thread knows now that it holds the lock. */
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
 
-/* Ends the wait as plock__waiter_give_up does, but does not free the waiter: the caller must still
- * give it up. Returns true if the waiter may still be in the queue: then plock__waiter_parting
- * reports when it is out. */
+/* Ends the wait, but does not free the waiter, so the caller must still call plock__waiter_give_up.
+ * Returns true if the waiter may still be in the queue. Then plock__waiter_parting reports when the
+ * waiter is out of the queue. */
 bool plock__waiter_part(plock_waiter *waiter, bool asked);
 
 /* Returns PLOCK_AGAIN and the interest until the waiter is out of the queue, or the attempt to
@@ -206,22 +212,23 @@ bool plock__waiter_call(plock_waiter *waiter, bool turn);
 /* Makes a waiter that does not rest ask again after the request under way. With the lock held. */
 void plock__waiter_call_later(plock_waiter *waiter);
 
-/* The server cannot be reached, and has no request of the waiter that it may carry out late. The
- * waiter goes on. since: when the server began to owe an answer. With the lock held. */
+/* Notes that the server cannot be reached. The server has received no request of the waiter that it
+ * may execute late, so the waiter keeps waiting. since: when the server began to owe an answer.
+ * With the lock held. */
 void plock__waiter_unreached(plock_waiter *waiter, const plock_error *error, plock_ns since);
 
-/* The server has been silent to this waiter since then, so it may be to the others in the queue:
- * they ask, too, and may give up. With the lock held. */
+/* Notes that the server has been silent to this waiter since this time. The server may be silent to
+ * the other waiters in the queue, too, so they also ask, and may give up. With the lock held. */
 void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *error,
                                plock_ns since);
 
-/* The failure of a waiter that nothing calls any more. */
+/* The failure of a waiter that can no longer be called. */
 extern const plock_error PLOCK__WAITING_ENDED;
 
 /* Ends the wait with a failure. With the lock held. */
 void plock__waiter_fail(plock_waiter *waiter, const plock_error *error);
 
-/* Passes on a turn that came for a waiter which this process does not have. */
+/* Passes on a turn that came for a waiter unknown to this process. */
 void plock__waiter_pass_on(plock_node *node, plock_text key, plock_text value, bool shared);
 
 #endif

@@ -22,8 +22,8 @@ static void begin_asking(plock_waiter *waiter) {
                       plock_after(plock_now(), waiter->node->config->command_timeout));
 }
 
-/* Can the waiter keep its token and its place after this failure? The server has received nothing
- * that it may carry out late. */
+/* Can the waiter keep its token and its place after this failure? It can if the server has received
+ * no request that it may execute late. */
 static bool stays(const plock_waiter *waiter, plock_status status) {
     return waiter->queue && plock_status_unreachable(status) && !plock__call_left(&waiter->call);
 }
@@ -69,7 +69,8 @@ static bool conclude(plock_waiter *waiter, plock_status status, const plock_gran
         fail(waiter, error);
     }
     plock__leave();
-    if (waker) plock__worker_wake(waker); /* not with the lock: the woken thread takes it */
+    /* not with the lock held, because the woken thread takes the lock */
+    if (waker) plock__worker_wake(waker);
     if (leaves) plock__waiter_leave(waiter);
     plock__free(empty);
     return again;
@@ -83,7 +84,7 @@ static bool has_gone(const plock_waiter *waiter) {
 }
 
 /* The undo follows the request on the same connection, because the server may execute the request
- * after the waiter has left by way of another connection. */
+ * after the waiter has left on another connection. */
 static void give_up_asking(plock_waiter *waiter) {
     const plock_request undo = plock__leave_request(&waiter->subject, true);
     plock__call_cancel(&waiter->call, &undo);

@@ -55,7 +55,7 @@ void plock__waiter_leave(plock_waiter *waiter) {
 }
 
 /* Leaves the wait queue, then does and returns the same as plock__waiter_depart. Sets *empty to the
- * wait queue if it is empty now: the caller frees it. */
+ * wait queue if it is empty now, and the caller must free it. */
 static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_wait_queue **empty) {
     *empty = plock__waiter_leave_queue(waiter);
     waiter->placed = waiter->placed || asked;
@@ -100,7 +100,8 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     const int64_t ticket = waiter->place.ticket;
     const bool gone = waiter->state >= PLOCK__WAITER_GOING;
     const bool leaves = !gone && part(waiter, asked, doubt, &empty);
-    plock_waker *waker = waiter->waker; /* another thread may need it before the waiter is out */
+    /* given back now, because another thread may need it before the waiter has left */
+    plock_waker *waker = waiter->waker;
     waiter->waker = NULL;
     plock__leave();
     plock_waker_give(waker);

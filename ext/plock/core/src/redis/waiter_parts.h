@@ -18,20 +18,21 @@ bool plock__waiter_inherited(const plock_waiter *waiter);
  * transition that is not in the table (waiter.h) fails an assertion. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
-/* These require the lock. The first two return the wait queue if it is empty now: the caller
- * frees it. */
+/* These require the lock. The first two return the wait queue if it is empty now, and the caller
+ * must free it. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
 
-/* The waiter asks again. Notes whether it does so because another one was lost from the queue. */
+/* Called before the waiter asks again. Notes whether it asks because another waiter was lost from
+ * the queue. */
 void plock__waiter_checks_if_shaken(plock_waiter *waiter);
 
 /* --- waiter_leave.c --- */
 
 /* For a waiter that has given up and has no request under way. With the lock held. Returns true if
- * something must be taken back on the server: then the caller passes the waiter to
- * plock__waiter_leave without the lock. */
+ * something must be taken back on the server. Then the caller must release the lock and pass the
+ * waiter to plock__waiter_leave. */
 bool plock__waiter_depart(plock_waiter *waiter);
 void plock__waiter_leave(plock_waiter *waiter);
 

@@ -54,8 +54,8 @@ static void begin_watching(plock_later *later) {
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(current_node(watch));
-    /* An earlier break was not reported, so check. A channel that opens later starts a check, too.
-     */
+    /* An earlier break was not reported to this watch, so it checks the lease. If the channel opens
+     * later, that starts a check. */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);
@@ -344,7 +344,8 @@ static void understand(plock_watch *watch, plock_status status) {
     if (renewal && current)
         watch->renew_at =
             status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
-    if (status && status != PLOCK_NOT_OWNER) { /* a renewal may stop before it succeeds */
+    /* a check follows, too, because renewals may stop before one succeeds */
+    if (status && status != PLOCK_NOT_OWNER) {
         watch->doubtful = true;
         watch->check_at = now + before_another_try(watch);
     }

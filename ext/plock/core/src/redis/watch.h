@@ -14,7 +14,7 @@
 typedef struct plock_watch plock_watch;
 
 struct plock_watch {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that both have the same address */
     /* The next watch of the same coordinator, and the pointer that leads to this one; NULL: no
      * coordinator listens for it. Under the lock. */
     plock_watch *next, **link;
@@ -70,9 +70,9 @@ plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
-/* Makes the store's coordinator listen for the watch, unless the watch is automatic. The owner's
- * record must then name `channel`. An owner that the caller brought is copied now, while a lack of
- * memory can still be reported. Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or
+/* Makes the coordinator of the key's node listen for the watch, unless the watch is automatic. The
+ * owner's record must then name `channel`. An owner that the caller brought is copied now, while a
+ * lack of memory can still be reported. Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or
  * PLOCK_DESCRIPTORS (no thread). */
 PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner,
                                                  plock_error *error);
@@ -99,16 +99,17 @@ void plock__watch_end(plock_watch *watch);
 /* Returns until when the lease is valid, and whether it has been lost. */
 plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost);
 
-/* For the coordinator, with the lock held. `broken`: the server has reported a break. `doubt`: a
- * break may have been reported while the channel was closed. */
+/* For the coordinator, with the lock held. The first is called when the server has reported a
+ * break. The second is called when a report may have been missed, because the channel was closed.
+ */
 void plock__watch_broken(const plock__index *watches, plock_text key, plock_text value);
 void plock__watch_doubt(plock_watch *watches);
 
-/* Another coordinator listens for the watch from now on. With the lock held. */
+/* Makes another coordinator listen for the watch. With the lock held. */
 struct plock_coordinator;
 void plock__watch_move(plock_watch *watch, struct plock_coordinator *to);
 
-/* The coordinator of these watches ends. With the lock held. */
+/* Must be called when the coordinator of these watches ends. With the lock held. */
 void plock__watch_forsake(plock_watch *watches);
 
 #endif
