@@ -9,17 +9,17 @@ require_relative "plock/interrupts"
 require_relative "plock/monitor"
 require_relative "plock/store"
 
-# Leases on shared resources among threads, processes and machines: one engine in C, several ways
-# in.
+# Leases on shared resources among threads, processes and machines. Several APIs use one engine,
+# which is written in C.
 #
 # * {Plock.acquire} and similar methods hold keys of the default store, which {Plock.configure}
 #   describes: see {Plock::Locking}.
-# * {Plock::Store} is a place where locks live: one Redis, with its pool of connections.
+# * {Plock::Store} is a place for locks, such as a Redis server, with its pool of connections.
 # * {Plock::Lease} is a hold of one key, with a fence that grows.
-# * {Plock::Semaphore}, {Plock::ReadWriteLock} and {Plock::Monitor} are keys that several hold, or
-#   one enters again.
+# * {Plock::Semaphore} and {Plock::ReadWriteLock} are keys that several callers can hold.
+#   {Plock::Monitor} is a key that its holder can enter again.
 # * {Plock::Testing} has a store in memory, with a clock that tests can move.
-# * {Parse::Lock} (`require "parse/lock"`) is an interface for applications that use Parse.
+# * {Parse::Lock} (`require "parse/lock"`) is an API for applications that use Parse.
 #
 # @!method self.digest(message, secret = nil)
 #   @param message [String] only its bytes count, not its encoding

@@ -3,8 +3,8 @@
 require_relative "uninterrupted"
 
 module Plock
-  # For an object whose state belongs to one process, and is guarded by the mutex `@lock`. In a
-  # forked child, and in an object that has no `@pid` yet, the state is what `start_afresh` makes.
+  # For an object whose state belongs to one process, and is guarded by the mutex `@lock`. At its
+  # first use, and at its first use in a forked child, `start_afresh` makes the state.
   #
   # @api private
   module AfreshInChild

@@ -3,7 +3,7 @@
 require_relative "log"
 
 module Plock
-  # Threads of our own, beside the application's.
+  # plock's own Ruby threads.
   #
   # @api private
   module Background
@@ -14,11 +14,11 @@ module Plock
       # @param name [String, nil] the thread's name, as debuggers show it
       # @yield on the thread
       # @return [Thread, nil] nil: the process is ending, and Ruby begins no more threads
-      # @raise [ThreadError] the system has none left
+      # @raise [ThreadError] the system has no thread left
       def launch(name = nil, &block)
         Thread.new do
           Thread.current.name = name
-          # what ends it is SystemExit, which Ruby hands to the main thread, or `value` raises it
+          # SystemExit reaches the main thread, and `value` raises any other exception
           Thread.current.report_on_exception = false
           Thread.handle_interrupt(Object => :immediate, &block)
         end
@@ -30,7 +30,7 @@ module Plock
       #   threads have?
       def over? = !Thread.main.alive?
 
-      # Seconds that one call may take while the process ends.
+      # How many seconds one call may take while the process ends.
       LAST_S = 0.25
 
       # @param seconds [Float] that a call may take at other times
@@ -38,7 +38,7 @@ module Plock
       def at_most(seconds) = over? ? [seconds, LAST_S].min : seconds
 
       # Runs the block on a thread that others depend on. Whatever the block raises is logged, and
-      # the thread goes on. Only SystemExit and signals, which end the process, end the thread.
+      # the thread continues. Only SystemExit and signals, which end the process, end the thread.
       #
       # @param what [String] the source of the error, for the log
       def guard(what)

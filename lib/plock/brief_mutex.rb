@@ -3,11 +3,11 @@
 require_relative "uninterrupted"
 
 module Plock
-  # A mutex for the work of a moment: neither its holder nor a waiter is interrupted.
+  # A mutex for short work. Neither its holder nor a waiter can be interrupted.
   #
-  # An unlocked mutex calls its first waiter. If that waiter is interrupted before it has locked the
-  # mutex, Ruby 3.1 calls no other one. Then the others sleep until the next thread unlocks the
-  # mutex, perhaps for ever. So a waiter must not be interrupted.
+  # When a mutex is unlocked, Ruby wakes the first waiter. If that waiter is interrupted before it
+  # has locked the mutex, Ruby 3.1 wakes no other waiter. Then the other waiters sleep until the
+  # next thread unlocks the mutex, perhaps for ever. So a waiter must not be interrupted.
   #
   # @api private
   class BriefMutex < Thread::Mutex
@@ -19,8 +19,8 @@ module Plock
       Thread.handle_interrupt(UNINTERRUPTED) { super }
     end
 
-    # The same for work that may take long, or start threads, which would inherit the mask: only the
-    # wait for the mutex is not interrupted.
+    # Like {#synchronize}, but interrupts are masked only during the wait for the mutex. Use this
+    # for work that may take long, or that starts threads, because they would inherit the mask.
     def hold
       held = false
       Thread.handle_interrupt(UNINTERRUPTED) { held = !lock.nil? }

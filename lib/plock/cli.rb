@@ -5,12 +5,12 @@ require_relative "cli/exit_status"
 require_relative "cli/failure"
 
 module Plock
-  # `plock`, the command. It loads each file when it needs it: a cron line should not wait for code
-  # that it does not use.
+  # The command `plock`. It loads each file only when it is needed, so that a cron job does not
+  # wait for code that it does not use.
   #
   # @api private
   module CLI
-    # By name: the class, its file and its purpose.
+    # For each name of a command: the class, its file and its purpose.
     COMMANDS = {
       "run" => [:RunCommand, "run_command", "hold a key while a command runs"],
       "status" => [:StatusCommand, "status_command", "say who holds a key, and who waits for it"],
@@ -46,7 +46,7 @@ module Plock
       rescue Interrupt
         # ends by SIGINT, without Ruby's backtrace
         raise SignalException, "INT"
-      rescue StandardError, ScriptError => e # a bug in plock: Ruby's status 1 has a meaning here
+      rescue StandardError, ScriptError => e # a bug in plock; status 1 has another meaning
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         ExitStatus::SOFTWARE
       end
@@ -100,8 +100,8 @@ module Plock
         ExitStatus::OK
       end
 
-      # Arguments are UTF-8 if they are valid as such: under cron Ruby assumes ASCII, and a label
-      # could not have an umlaut.
+      # Arguments are UTF-8 if they are valid UTF-8. Under cron, Ruby assumes ASCII, so a label
+      # could not contain an umlaut.
       def utf8(text)
         copy = text.dup.force_encoding(Encoding::UTF_8)
         copy.valid_encoding? ? copy : text

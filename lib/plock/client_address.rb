@@ -7,10 +7,11 @@ module Plock
   # The address, credentials, TLS settings and database number of an existing Redis client, for a
   # store of plock. The timeouts of the client, and its prefix for keys, are not taken over.
   #
-  # It reads clients of `redis` (4 to 6), of `redis-client` and its decorators and pools, of
+  # {.of} reads clients of `redis` (4 to 6), of `redis-client` and its decorators and pools, of
   # `redis-clustering` and `redis-cluster-client`, a `ConnectionPool` of any of these, Moneta over
-  # Redis, and `Parse::Cache::Redis`. It recognises them by the names of their classes, so it loads
-  # none of these gems. It sends nothing over the client, and does not keep it.
+  # Redis, and `Parse::Cache::Redis`. It recognises clients by the names of their classes, so it
+  # loads none of these gems. It sends nothing through the client, and does not keep a reference
+  # to it.
   #
   # @example
   #   address = Plock::ClientAddress.of(Redis.new(url: "redis://:secret@db1:6380/2"))
@@ -20,7 +21,8 @@ module Plock
     # loaded later, because it loads Ruby's OpenSSL, which takes long
     autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__)
 
-    # Which method reads an object whose class has this ancestor; the nearest ancestor decides.
+    # The method that reads an object whose class has this ancestor. The nearest listed ancestor
+    # decides.
     READERS = {
       "Redis" => :of_redis,
       "RedisClient::Common" => :of_configured,
@@ -44,16 +46,16 @@ module Plock
     # @return [String] for {Plock::Store.open}
     attr_reader :url
 
-    # @return [Hash{Symbol => Object}] further options for {Plock::Store.open}; it holds the
+    # @return [Hash{Symbol => Object}] further options for {Plock::Store.open}, including the
     #   password
     attr_reader :options
 
     # @param client [Object]
-    # @return [ClientAddress, nil] nil if it is no client of Redis, or one that changes keys or
-    #   values on their way
-    # @raise [UnsupportedError] plock cannot replace the client: several servers that are no
-    #   cluster, replicas, certificates that exist only in memory
-    # @raise [UnavailableError] a pool that has no client to lend at the moment
+    # @return [ClientAddress, nil] nil if the object is not a Redis client, or is a client that
+    #   changes keys or values before it sends them
+    # @raise [UnsupportedError] plock cannot replace the client: it uses several servers without a
+    #   cluster, or replicas, or its certificates exist only in memory
+    # @raise [UnavailableError] the pool has no client to lend at the moment
     def self.of(client)
       class_of(client).ancestors.each do |ancestor|
         reader = READERS[ancestor.name]
@@ -68,9 +70,9 @@ module Plock
       # Works for a BasicObject, too, such as a pool's wrapper.
       def class_of(client) = Kernel.instance_method(:class).bind_call(client)
 
-      # redis 4 keeps its own options; from 5 on there is a redis-client inside.
+      # A client of redis 4 has options of its own. From redis 5 on, it wraps a redis-client.
       def of_redis(redis)
-        # redis 3 would send it as a command
+        # redis 3 would send `_client` to the server as a command
         refuse_old_redis(redis) unless redis.respond_to?(:_client)
         client = redis._client
         return of(client) || refuse(redis) unless client.respond_to?(:options)
@@ -121,9 +123,10 @@ module Plock
         )
       end
 
-      # All with the same TLS settings. A client that is in use has also the sentinels of which the
-      # others have told it. They have the settings that the client has for all, and so perhaps not
-      # those that were given with each sentinel.
+      # Returns sentinels that all have the same TLS settings. A client that has connected also
+      # lists the sentinels that other sentinels named to it. Those have the client's common
+      # settings, which may differ from the settings given with each sentinel. If settings differ,
+      # the sentinels with the common settings are left out.
       def given_sentinels(config)
         groups = config.sentinels.group_by { |one| one.ssl? && (one.ssl_params || {}) }
         if groups.size > 1
@@ -140,7 +143,7 @@ module Plock
         refuse(nil, "replicas that sentinels name")
       end
 
-      # There the host is the primary's name, and the first sentinel has the credentials.
+      # In redis 4, `host` is the primary's name, and the first sentinel's credentials are used.
       def of_redis4_sentinels(options)
         refuse_replicas(options[:role])
         sentinels = options[:sentinels].map { |one| one.transform_keys(&:to_sym) }
@@ -154,13 +157,13 @@ module Plock
         )
       end
 
-      # redis 4 has a class of this name that is no Redis.
+      # In redis 4, the class of this name is not a client.
       def of_redis_cluster(redis)
         refuse(redis) unless redis.respond_to?(:_client)
         of(redis._client) || refuse(redis)
       end
 
-      # The nodes to start from have the same credentials.
+      # All startup nodes have the same credentials.
       def of_cluster(config)
         unless config.instance_variable_get(:@fixed_hostname).to_s.empty?
           refuse(config, "a cluster with fixed_hostname")
@@ -185,8 +188,8 @@ module Plock
         of(chain.adapter.backend)&.with_encoding(chain.encoding) if chain.redis? && chain.encoding
       end
 
-      # The cache's options may say more than its URL, so one of the stores in its pool is asked.
-      # Its locks bypass Moneta, so it does not matter how Moneta writes values.
+      # The cache's options may say more than its URL, so this reads the client of a store in its
+      # pool. The cache's locks bypass Moneta, so it does not matter how Moneta writes values.
       def of_parse_cache(cache)
         pool = cache.instance_variable_get(:@pool)
         return new(cache.url, {}) unless pool.respond_to?(:pool)
@@ -194,21 +197,21 @@ module Plock
         borrow(pool.pool) { |store| of(MonetaChain.new(store).adapter.backend) }
       end
 
-      # One application's view of a shared cache, to which it leaves the locks.
+      # A view gives one application its part of a shared cache. The shared cache keeps the locks.
       def of_parse_view(view) = of(view.backend)
 
       def borrow(pool, &block)
-        pool.with(timeout: 0, &block) # the caller's patience is not for this
+        pool.with(timeout: 0, &block) # never waits, since no `wait:` limits it
       rescue Plock::Error
         raise
-      rescue StandardError => e # the application's code makes the clients
+      rescue StandardError => e # the pool calls the application's code
         raise UnavailableError.new(
           "the pool lent no client to take the address from: #{e.message}",
           code: :saturated
         )
       end
 
-      # Of a server, of a cluster, or of the primary that sentinels name.
+      # The address of a server, of a cluster, or of the primary that sentinels name.
       def build(
         username:, password:, database:, tls:, host: nil, port: nil, path: nil, cluster: nil,
         sentinels: nil, name: nil, sentinel_username: nil, sentinel_password: nil,
@@ -272,7 +275,7 @@ module Plock
       encoding == :plain ? self : ClientAddress.new(@url, @options.merge(encoding: encoding))
     end
 
-    # @return [String] names no server and no credentials: a cache may have its password in the URL
+    # @return [String] without the URL, because a cache may have its password in the URL
     def inspect = "#<#{self.class}>"
   end
 end

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
 module Plock
-  # The clock that leases are dated on: it runs while the machine is suspended, if the system has
-  # such a clock.
+  # The clock on which leases are dated. It runs while the machine is suspended, if the system
+  # has such a clock.
   #
   # @api private
   module Clock
     ID =
       Process.const_defined?(:CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 
-    # A lease ends earlier than its store says: for the drift of two machines' clocks, by this part
-    # of the TTL, and for rounding, by these seconds.
+    # A lease ends earlier here than in its store: by this part of the TTL, for the drift between
+    # two machines' clocks, and by these seconds, for rounding.
     DRIFT = 0.01
     SLACK_S = 0.002
 
@@ -21,8 +21,8 @@ module Plock
     # @return [Float] seconds
     def self.now = Process.clock_gettime(ID)
 
-    # @return [Float] seconds since 1970 by this host's clock on the wall, which may be set while a
-    #   lease is held; for times that other processes read
+    # @return [Float] seconds since 1970 on this host's wall clock, for times that other processes
+    #   read. The clock may be set while a lease is held
     def self.wall = Process.clock_gettime(Process::CLOCK_REALTIME)
   end
 end

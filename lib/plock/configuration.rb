@@ -41,23 +41,24 @@ module Plock
     #   logs a warning; in production it raises.
     attr_accessor :url
 
-    # @return [Locking, #call, String, nil] a store that is opened already, in the place of {#url}:
-    #   a {Store::Database}, {Store::Advisory} or {Store::Memcached}, or any other. A callable is
-    #   called when the store is first used, and returns one. `"database"` and `"advisory"` are the
-    #   stores in the database of `ActiveRecord::Base`, or of the class that `options[:model]`
-    #   names.
+    # @return [Locking, #call, String, nil] an opened store instead of {#url}: a
+    #   {Store::Database}, {Store::Advisory} or {Store::Memcached}, or any other store. A callable
+    #   is called when the store is first used, and must return a store. `"database"` and
+    #   `"advisory"` are the stores in the database of `ActiveRecord::Base`, or of the class that
+    #   `options[:model]` names.
     attr_reader :store
 
     # @return [Hash{Symbol => Object}] further options for {Store.open}
     attr_accessor :options
 
-    # @param value [String, nil] at least 16 bytes, the same in every process; keys are hashed with
-    #   it. By default `ENV["PLOCK_SECRET"]`, without which they are hashed plainly, and a reader
-    #   of the store can guess them.
+    # @param value [String, nil] at least 16 bytes, the same in every process; keys are hashed
+    #   with it. By default `ENV["PLOCK_SECRET"]`. Without a secret, keys are hashed plainly, and
+    #   a reader of the store can guess them.
     attr_writer :secret
 
-    # @return [String, nil] 1 to 32 of A-Z a-z 0-9 _ . - that keep this application's keys apart
-    #   from others' in the same store; by default `ENV["PLOCK_NAMESPACE"]`
+    # @return [String, nil] 1 to 32 of the characters A-Z a-z 0-9 _ . - that keep this
+    #   application's keys apart from other applications' keys in the same store; by default
+    #   `ENV["PLOCK_NAMESPACE"]`
     attr_accessor :namespace
 
     # @return [Numeric, nil] seconds, if a call does not pass `ttl:`; by default 10
@@ -73,11 +74,11 @@ module Plock
     # @return [Hash{Symbol => Object}, nil] what is logged, see {Logs}
     attr_reader :log
 
-    # Turns the structured log on, as `PLOCK_LOG` does. It is read when {DefaultStore#configure}
-    # ends.
+    # Turns the structured log on, as `PLOCK_LOG` does. The setting is read when
+    # {DefaultStore#configure} ends.
     #
     # @param value [Hash, Symbol, String, nil] a level, or `level:`, `log_keys:`, `slow_wait:` and
-    #   `long_hold:` as for {Logs.start}. Without a level, `PLOCK_LOG` names it
+    #   `long_hold:` as for {Logs.start}. If there is no level, `PLOCK_LOG` sets it
     # @raise [ConfigurationError] an unknown name or value
     #
     # @example
@@ -92,7 +93,7 @@ module Plock
     end
 
     # @param value [Locking, #call, String, Symbol, nil]
-    # @raise [ConfigurationError] it is none of these
+    # @raise [ConfigurationError] the value is none of these
     def store=(value)
       value = value.to_s if value.is_a?(Symbol)
       unless value.nil? || Locking === value || Settings::STORES.include?(value) ||
@@ -123,7 +124,7 @@ module Plock
     end
 
     # @api private
-    # @param value [Object] any value, if it is not given
+    # @param value [Object] if it is omitted, any value counts
     # @return [Boolean] does the setting have this value?
     def set?(name, value = (any = true))
       present = instance_variable_get(:"@#{name}")
@@ -131,10 +132,10 @@ module Plock
     end
 
     # @api private
-    # Looks for a setting that {#open} would refuse, one after the other. It opens no file, and
-    # connects to no server.
+    # Looks for the first setting that {#open} would refuse. It opens no file, and connects to no
+    # server.
     #
-    # @return [Array(Symbol, StandardError), nil] the name of the first one, and why
+    # @return [Array(Symbol, StandardError), nil] the name of that setting, and why it is refused
     def first_fault
       return if @store && !@store.is_a?(String)
 
@@ -149,7 +150,7 @@ module Plock
     end
 
     # @api private
-    # Opens a store at another place, whose keys are named alike.
+    # Opens a store at another place. It names its keys as the default store does.
     #
     # @param url [String]
     # @return [Locking]
@@ -157,7 +158,8 @@ module Plock
     def open_at(url) = Store.open(url, **store_options)
 
     # @api private
-    # How the default store names its keys, and its defaults. A callable {#store} is not called.
+    # How the default store names its keys, and the defaults of its calls. A callable {#store} is
+    # not called.
     #
     # @return [Locking::StoreConfig]
     # @raise [ConfigurationError]
@@ -167,7 +169,7 @@ module Plock
 
     # @api private
     # @return [String, nil] nil: it is not set
-    # @raise [ConfigurationError] it is empty, which may mean anything
+    # @raise [ConfigurationError] the variable is empty, so its meaning is unclear
     def self.from_environment(variable)
       value = ENV[variable]
       return value unless value == ""
@@ -176,7 +178,7 @@ module Plock
     end
 
     # @api private
-    # @return [String, nil] the first variable that says production
+    # @return [String, nil] the name of the first variable whose value is "production"
     def self.production_variable
       ENVIRONMENT_VARIABLES.find { |name| ENV[name] == "production" }
     end
@@ -214,7 +216,7 @@ module Plock
 
     def check_naming = Store.check_settings("memory:", **store_options.compact)
 
-    # Without a place, the first lock says what is missing.
+    # Checks nothing if no place is configured, because the first lock reports that.
     def check_place
       return given_store if @store
 
@@ -260,8 +262,8 @@ module Plock
       )
     end
 
-    # The given store was opened with settings of its own. If the configured ones differ from
-    # those, either choice could lock other keys than was meant.
+    # The given store was opened with its own settings. If the configured settings differ from
+    # them, either choice could lock other keys than the user meant.
     def refuse_contradictions(config)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
       if of_no_use
@@ -288,8 +290,8 @@ module Plock
       raise ConfigurationError, "Plock.configure: #{message}"
     end
 
-    # A local store is right on a developer's machine. But on several machines, it would exclude
-    # nothing among them, and no error would say so.
+    # A local store is right on a developer's machine. But on several machines, the processes of
+    # one machine would not exclude those of another, and no error would say so.
     def on_this_host
       name = Configuration.production_variable
       if name

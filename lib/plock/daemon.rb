@@ -5,13 +5,13 @@ require_relative "locking/acquisition"
 
 module Plock
   # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So
-  # the leases of those blocks, and of the monitors that the caller is inside of, go over to the
-  # daemon, as by {Lease#dump} and {Locking#adopt}: with another token, and a greater fence. A
-  # lease that was lost is lost in the daemon, too. If the parent was not notified of the loss, the
-  # daemon is.
+  # plock hands the leases of those blocks, and of the monitors that the caller is inside, over to
+  # the daemon. As with {Lease#dump} and {Locking#adopt}, each lease then has another token and a
+  # greater fence. A lease that was lost is lost in the daemon, too. If the parent was not
+  # notified of the loss, the daemon is.
   #
-  # Background releases stay with the parent. Before the fork, it waits for them as long as at the
-  # end of a process.
+  # Background releases stay with the parent. Before the fork, the parent waits for them as long
+  # as a process waits at its end.
   #
   # @api private
   #
@@ -21,7 +21,8 @@ module Plock
   #   @api private
   module Daemon
     # @raise [UnsupportedError] a lease cannot be handed over; nothing was forked
-    # @raise [Error] in the daemon: the store could not be asked, and the lease is not valid there
+    # @raise [Error] in the daemon: the request to the store failed, and the lease is not valid
+    #   there
     def daemon(...)
       held = Locking::OwnHolds.leases
       return Daemon.settle && super if held.empty?
@@ -34,7 +35,7 @@ module Plock
           Daemon.settle
           super.tap { forked = true }
         ensure
-          failure = Daemon.go_on(handed) # even if there is no daemon
+          failure = Daemon.go_on(handed) # even if there is no daemon: then in the parent
           raise failure if failure && forked
         end
       end
@@ -49,10 +50,10 @@ module Plock
       handed << [store, lease, rest] if rest || lease.lost?
     end
 
-    # Goes on with each lease, even if one before it failed.
+    # Continues each lease in this process, even if a lease before it failed.
     #
-    # @param handed [Array] of stores, leases, and what {Lease#hand_on} returned, or false: it was
-    #   lost
+    # @param handed [Array] for each lease its store, the lease, and the result of
+    #   {Lease#hand_on}, or false if the lease was lost
     # @return [Error, nil] the first failure of a store
     def self.go_on(handed)
       failures = handed.filter_map do |store, lease, rest|

@@ -7,7 +7,7 @@ require_relative "events"
 
 module Plock
   # The default store, and the methods of {Locking} on the module itself. It belongs to the main
-  # Ractor: in another one, open a store.
+  # Ractor; other Ractors must open their own stores.
   module DefaultStore
     # Configures the default store. It may be called more than once, but only before the first
     # lock.
@@ -34,7 +34,7 @@ module Plock
     end
 
     # @return [Locking] the default store, opened at the first call
-    # @raise [ConfigurationError] it is configured wrongly, or not at all in production
+    # @raise [ConfigurationError] the store is configured wrongly, or not at all in production
     def store
       @store || open_default
     end
@@ -68,12 +68,12 @@ module Plock
     # @return [Hash{Symbol => Object}, nil] `log` of the configuration
     def log_settings = @configuration&.log
 
-    # Calls the block for the events of leases in this process. It runs on the thread that causes
-    # the event, and for the notices of the native threads on a thread of plock. The block must be
-    # quick. An exception of it is logged.
+    # Calls the block for the events of leases in this process. The block runs on the thread that
+    # causes the event; for the notices of the native threads, it runs on a thread of plock. The
+    # block must be quick. If it raises, the exception is logged.
     #
-    # If ActiveSupport::Notifications is loaded when a store is opened, it gets the events as well:
-    # `acquire.plock`, `lost.plock` …
+    # If ActiveSupport::Notifications is loaded when a store is opened, it receives the events as
+    # well: `acquire.plock`, `lost.plock` …
     #
     # @param pattern [Symbol, String, #===, nil] which events, by name: `:acquire`, `:contended`,
     #   `:timeout`, `:release`, `:lost`, `:renew`, and those of guarded jobs (see {Events::Event});
@@ -163,7 +163,7 @@ module Plock
     def break(key) = store.break(key)
 
     # @api private
-    # Opens a store at another place, whose keys are named as in the default one.
+    # Opens a store at another place. It names its keys as the default store does.
     #
     # @param url [String]
     # @return [Locking]
@@ -171,12 +171,12 @@ module Plock
     def open_at(url) = configuration.open_at(url)
 
     # @api private
-    # @return [Locking::StoreConfig] of the configured store, which need not be open
+    # @return [Locking::StoreConfig] the settings of the configured store, which need not be open
     # @raise [ConfigurationError]
     def store_config = configuration.store_config
 
     # @api private
-    # Replaces the default store; nil: with the configured one again.
+    # Replaces the default store. nil makes the configured store the default store again.
     #
     # @return [Store, nil] the previous default store
     def replace_store(store)
@@ -191,10 +191,10 @@ module Plock
     def open_default
       inside = false
       CHANGES.hold do
-        inside = true # from here on, a ThreadError is the application's
+        inside = true # from here on, a ThreadError comes from the application
         @store ||= configuration.open.tap { configuration.freeze }
       end
-    rescue ThreadError # in a signal handler, which may lock nothing
+    rescue ThreadError # in a signal handler, which cannot lock a mutex
       # The handler has interrupted a change, and cannot wait for its end.
       raise if inside || CHANGES.owned?
 

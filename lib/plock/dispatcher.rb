@@ -7,25 +7,25 @@ require_relative "events"
 require_relative "log"
 
 module Plock
-  # The one thread on which Ruby receives the notices of native threads: a lease is lost, was
-  # renewed, or was collected without having been released. It is started when there can first be a
-  # notice, and again after a fork.
+  # The thread on which Ruby receives the notices of native threads: that a lease was lost, was
+  # renewed, or was collected without a release. It is started before there can be a first notice,
+  # and again after a fork.
   #
-  # A lease is known here by the id of its hold, and weakly: a lease without references can be
-  # collected.
+  # The dispatcher finds a lease by the ID of its hold. It refers to leases weakly, so that an
+  # unused lease can be collected.
   #
   # @api private
   module Dispatcher
     @lock = BriefMutex.new
     @posted = Thread::Queue.new
     @leases = ObjectSpace::WeakMap.new
-    @pid = Process.pid # the process that they belong to
+    @pid = Process.pid # the process that these variables belong to
     @thread = @surroundings = nil
 
     class << self
-      # Wraps every notice: it is called with a block, and calls that block. An application that
-      # reloads code, or keeps state for each thread, needs to know when its code runs. nil: no
-      # wrapper.
+      # A wrapper around every notice: it is called with a block, and must call that block. An
+      # application that reloads code, or keeps state for each thread, needs to know when its code
+      # runs. nil: no wrapper.
       #
       # @return [#call, nil]
       attr_accessor :surroundings
@@ -39,7 +39,7 @@ module Plock
           start_afresh unless @pid == Process.pid
           @thread = launch("plock notices") { run } unless @thread&.alive?
         end
-      rescue ThreadError # in a signal handler, which may lock nothing
+      rescue ThreadError # in a signal handler, which cannot lock a mutex
         start_afresh unless @pid == Process.pid
         launch { start }
       end
@@ -91,14 +91,14 @@ module Plock
         Events.tell(:abandoned, 0.0, key, nil, fence: fence)
       end
 
-      # As {#tell_of_abandoned}, of a lease that had expired or was lost. Nothing is released, so
-      # there is no warning.
+      # Like {#tell_of_abandoned}, but for a lease that had expired or was lost. Nothing is
+      # released, so there is no warning.
       def tell_of_expired(key, fence)
         Events.tell(:abandoned, 0.0, key, nil, fence: fence, expired: true)
       end
 
-      # Warns of a release that found no connection, went on in the background, and failed there.
-      # This runs on the dispatcher's thread.
+      # Warns of a release that found no connection, continued in the background, and failed
+      # there. This runs on the dispatcher's thread.
       #
       # @param key [String] the key in the store
       # @param fence [Integer]
@@ -111,8 +111,8 @@ module Plock
         Events.tell(:release_failed, 0.0, key, nil, fence: fence)
       end
 
-      # Warns of a lease whose release waited for no answer, and was answered that it was lost. This
-      # runs on the dispatcher's thread.
+      # Warns of a lost lease whose release did not wait for the answer. The answer said that the
+      # lease was lost. This runs on the dispatcher's thread.
       #
       # @param key [String] the key in the store
       # @param fence [Integer]
@@ -135,7 +135,7 @@ module Plock
         )
       end
 
-      # Nothing that was posted in the parent concerns a child.
+      # Forgets all notices and leases of the parent, since none of them concerns a child.
       def start_afresh
         @pid = Process.pid
         @posted = Thread::Queue.new
@@ -160,16 +160,16 @@ module Plock
       # @return [Lease, nil]
       def lease_of(id) = known(id) || find(id)
 
-      # A WeakMap can have another object in the place of one that was collected: see
-      # {Locking::OwnShares}.
+      # A WeakMap can return another object in place of a collected one: see {Locking::OwnShares}.
       def known(id)
         lease = @leases[id]
         lease if Lease === lease && lease.hold&.id == id
       end
 
-      # Most blocks whose lock goes through C end before there is a notice, so none of them calls
-      # {watch}. A registry of these leases would have to be weak, and a WeakMap with objects as
-      # keys crashes Ruby 3.1 after GC.compact.
+      # Searches for a lease whose lock was acquired in C. Such a lease does not call {watch},
+      # because most of these blocks end before there is a notice. A registry of these leases
+      # would have to be weak, and a WeakMap with objects as keys crashes Ruby 3.1 after
+      # GC.compact.
       def find(id)
         ObjectSpace.each_object(Lease) do |lease|
           return @leases[id] = lease if lease.hold&.id == id

@@ -36,8 +36,8 @@ module Plock
     def default_code = nil
   end
 
-  # Raised when a lease could not be acquired within `wait:`: another holder has it, or the store
-  # could not be asked in that time. Try again later, or wait longer.
+  # Raised when a lease could not be acquired within `wait:`. Either another holder has the key,
+  # or the store did not answer in that time. Try again later, or wait longer.
   class TimeoutError < Error
     # @return [Error, nil] how the last attempt failed in the store; nil if the store said that the
     #   key is held
@@ -56,13 +56,13 @@ module Plock
     end
   end
 
-  # Raised when the store cannot be reached or cannot serve at the moment: refused, silent,
-  # loading, a read-only replica, out of memory. The condition may be temporary; try again.
+  # Raised when the store cannot be reached or cannot serve at the moment. For example, it refuses
+  # connections, is silent, is loading, is a read-only replica, or is out of memory. The condition
+  # may be temporary; try again.
   class UnavailableError < Error; end
 
-  # Raised when a local store has no room for another key: it already has the number of held or
-  # awaited keys that it was made for. Released keys make room; a store in another file can be made
-  # larger.
+  # Raised when a local store has no room for another key. It already has as many held or awaited
+  # keys as it was made for. Released keys make room. A store in another file can be made larger.
   class StoreFullError < UnavailableError; end
 
   # Raised when a lease was lost: it expired, or the lock was broken. Work done since then may have

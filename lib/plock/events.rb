@@ -6,8 +6,8 @@ require_relative "loss_alarm"
 require_relative "events/event"
 
 module Plock
-  # The subscribers to the events of leases in this process. Without subscribers, a lease only
-  # reads one variable.
+  # The subscribers to the events of leases in this process. If there is no subscriber, events
+  # cost a lease only the reading of a variable.
   #
   # Belongs to the main Ractor; leases of other Ractors emit no events.
   module Events
@@ -15,8 +15,8 @@ module Plock
     NAMES = %i[acquire contended timeout release lost renew release_failed abandoned adopt hand_over
                job_rescheduled job_discarded job_refused job_handled job_unguarded].freeze
 
-    # The names of the events that a call has in addition, at its begin and at its end. Only a
-    # subscriber that names them gets them. See {Event}.
+    # The names of two more events, for the beginning and the end of a call. Only a subscriber
+    # that names them receives them. See {Event}.
     CALLS = %i[wait_begin wait_end].freeze
 
     # One subscription; {DefaultStore#unsubscribe} takes it.
@@ -40,8 +40,8 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] does it pass events on to another library, whose listeners come and go
-      #   unseen?
+      # @return [Boolean] does it pass events on to another library, whose listeners may change
+      #   without notice?
       def bridge?
         false
       end
@@ -61,7 +61,7 @@ module Plock
       attr_reader :renewals
 
       # @api private
-      # @return [Boolean, nil] is there a subscriber to the begin and the end of calls?
+      # @return [Boolean, nil] is there a subscriber to the beginning and the end of calls?
       attr_reader :calls
 
       # @api private
@@ -73,7 +73,7 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] was the subscription there?
+      # @return [Boolean] was the subscription active?
       def remove(subscription)
         found = @subscriptions.include?(subscription)
         replace { |present| present - [subscription] } if found
@@ -81,8 +81,8 @@ module Plock
       end
 
       # @api private
-      # @return [Boolean] is this the Ractor whose leases emit events, and that receives notices?
-      #   Others cannot read the state of either.
+      # @return [Boolean] is this the main Ractor? Only its leases emit events, and only it
+      #   receives notices. Other Ractors cannot read this state.
       def here? = Ractor.current.equal?(MAIN)
 
       # @api private
@@ -96,8 +96,8 @@ module Plock
       def wanted?(name) = @subscriptions.any? { |subscription| subscription.wants?(name) }
 
       # Calls the subscribers. An exception of a subscriber is logged, and does not affect the
-      # lock. A timeout around the call is raised when all subscribers have been called, and an
-      # error of a {LossAlarm} arrives then. All of them are called even if one ends the thread.
+      # lock. A timeout around the call, or an error of a {LossAlarm}, is raised after all
+      # subscribers have been called. All of them are called even if one ends the thread.
       #
       # @api private
       # @param name [Symbol]
@@ -105,7 +105,7 @@ module Plock
       # @param store_key [String]
       # @param label [String, nil]
       # @param details [Hash{Symbol => Object}] also `key:` and `lease_id:`, see {Event}
-      # @yield before a subscriber is called
+      # @yield before the first subscriber is called
       # @return [void]
       def tell(name, duration, store_key, label, **details, &beginning)
         return unless here?
@@ -129,8 +129,9 @@ module Plock
 
       private
 
-      # @param beginning [#call, nil] if this has begun, all are called
-      # @param called [Integer] how many have been
+      # @param beginning [#call, nil] is called first; once it has begun, all subscribers are
+      #   called
+      # @param called [Integer] how many subscribers have been called
       def each_of(subscriptions, beginning, called = 0, &block)
         beginning&.call
         block.call(subscriptions[(called += 1) - 1]) while called < subscriptions.size
@@ -138,10 +139,11 @@ module Plock
         each_of(subscriptions, beginning, called, &block) if called < subscriptions.size
       end
 
-      # Timeout and the tasks of Async raise their errors in whatever code runs. A timeout of the
-      # subscriber's own has a frame above those of this call.
+      # Was the error raised by a timeout around this call? Timeout and the tasks of Async raise
+      # their errors in whatever code is running. If the subscriber itself set the timeout, a
+      # frame of the timeout comes above the frames of this call.
       #
-      # @param depth [Integer] of the frames of this call
+      # @param depth [Integer] the number of frames of this call
       def timeout_around?(error, depth)
         return false unless Log.message_of(error) == EXPIRED && (frames = error.backtrace_locations)
 

@@ -3,13 +3,13 @@
 require_relative "locking/share"
 
 module Plock
-  # The engine's object for a lease. Callers get a {Lease}.
+  # The engine's object for a lease. Callers receive a {Lease}.
   #
   # @api private
   class Hold
     # Leaves the lease to the process that adopts the result.
     #
-    # @return [String, false, nil] ASCII; false: it was lost; nil: it is not held any more
+    # @return [String, false, nil] ASCII; false: the lease was lost; nil: it is no longer held
     def dump
       left = leave or return left
 
@@ -17,8 +17,8 @@ module Plock
     end
 
     # @param dump [String]
-    # @return [Array(String, String, Integer, Float, String)] key, value, fence, ttl in seconds, and
-    #   how it shares the key, if it does
+    # @return [Array(String, String, Integer, Float, String)] key, value, fence, ttl in seconds,
+    #   and the {Locking::Share} as a String, or nil
     # @raise [ArgumentError] not what {#dump} wrote
     def self.read(dump)
       key, value, fence, ttl_ms, share = String.try_convert(dump)&.split(":", 5)

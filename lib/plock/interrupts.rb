@@ -7,18 +7,18 @@ module Plock
   # between two of its lines. A lock that the `ensure` should have released then stays held.
   #
   # `Thread.handle_interrupt` defers interrupts, but not the handlers of signals. These run on the
-  # main thread at once, and may raise: the usual handler of INT does, and so does
-  # `trap("TERM") { exit }`. A cleanup that such an exception has cut off is therefore run again,
-  # from its beginning, and the exception is raised after it. So a cleanup must be able to begin
-  # again, wherever it was cut off. A cleanup that raises an {Error} itself is not run again, and
-  # none is run more than 16 times.
+  # main thread at once, and may raise: the usual handler of INT does, and so does `trap("TERM") {
+  # exit }`. A cleanup that such an exception has cut off is therefore run again, from its
+  # beginning, and the exception is raised after it. So a cleanup must be able to begin again
+  # after it was cut off at any point. A cleanup that raises an {Error} itself is not run again,
+  # and none is run more than 16 times.
   #
   # @api private
   #
   # @!method self.complete
   #   Runs the block, which is a cleanup, to its end. Call it first in an `ensure`. Under a Fiber
   #   scheduler it defers no interrupts, because masks belong to threads.
-  #   @yield takes a moment at most
+  #   @yield must take a moment at most
   #   @return [Object] the block's value
   #   @api private
   #

@@ -10,17 +10,18 @@ require_relative "log"
 require_relative "loss_alarm"
 
 module Plock
-  # A time-bounded hold of one key, as {Locking#acquire} gives it. Its attributes are read
-  # without a request to the store.
+  # A time-bounded hold of one key, as {Locking#acquire} returns or yields it. Reading its
+  # attributes sends no request to the store.
   #
   # A lease ends with {#release}, with its block, when it expires, or when it is broken. {#dump}
   # hands it over to another process. In a forked child it is not valid, and no call of the child
   # ends it.
   #
-  # All methods can be called from any thread or fiber. Those that ask the store ({#extend},
-  # {#release}, {#downgrade}) and {#dump} take turns, in the order of the calls: a release waits
-  # for a pending extension, for as long as a release may take. If its turn does not come in time,
-  # it continues in the background, and raises {UnavailableError} with the code `:in_use`.
+  # All methods can be called from any thread or fiber. The methods that send a request
+  # ({#extend}, {#release}, {#downgrade}) and {#dump} run one at a time, in the order of the
+  # calls. A release waits for a pending extension, but no longer than a release may take. If its
+  # turn does not come within that time, the release continues in the background, and the call
+  # raises {UnavailableError} with the code `:in_use`.
   #
   # @example
   #   Plock.acquire("report", ttl: 30) do |lease|
@@ -34,7 +35,7 @@ module Plock
     FORMAT = "plock1"
 
     # A lease is renewed when two thirds of its TTL are left. A renewal is late if less than this
-    # part is left.
+    # part of the TTL is left.
     LATE = 1 / 3.0
 
     private_constant :FORMAT, :LATE
@@ -50,7 +51,7 @@ module Plock
     # @param options [Locking::AcquireOptions]
     # @param alarm [LossAlarm, nil] for `on_lost: :raise`
     def initialize(key, options, alarm = nil)
-      @key = key.frozen? ? key : key.dup.freeze # in binding_direct.c, too, with the next two
+      @key = key.frozen? ? key : key.dup.freeze # binding_direct.c does these three lines, too
       @options = options
       @hold = nil
       @alarm = alarm if alarm
@@ -61,16 +62,17 @@ module Plock
     attr_accessor :hold
 
     # @api private
-    # @return [Lease] one that goes on when the block of this one ends
+    # @return [Lease] a new lease that takes over the hold, and continues after this lease's block
     def move
       Lease.new(@key, @options).tap { |lease| lease.hold, @hold = @hold, nil }
     end
 
     # @api private
-    # @return [Object, nil] its entry in {Locking::OwnShares}
+    # @return [Object, nil] the entry of this lease in {Locking::OwnShares}
     attr_accessor :place
 
-    # Its caller gets it now. `at_least:` counts from here, since the acquire may have taken long.
+    # Notes that the caller receives the lease now. `at_least:` counts from this moment, because
+    # the acquire may have taken long.
     #
     # @api private
     def given
@@ -78,50 +80,51 @@ module Plock
     end
 
     # @api private
-    # @return [String, nil] the token with which its caller waited until the timeout, if the store
-    #   tells it
+    # @return [String, nil] the token with which the caller waited until the timeout, if the store
+    #   reports it
     attr_accessor :waited_with
 
     # @return [String, nil] as given to {Locking#acquire}
     def label = @options.label
 
-    # @return [String] the owner's random id, as stored. A process that knows it can release the
-    #   lock.
+    # @return [String] the owner's random ID, as stored. A process that knows the token can
+    #   release the lock.
     def token = @hold.token
 
-    # @return [Integer] greater than that of every earlier lease of the same key
+    # @return [Integer] greater than the fence of every earlier lease of the same key
     def fence = @hold.fence
 
-    # @return [String] the key as it stands in the store
+    # @return [String] the name of the key in the store
     def store_key = @hold.key
 
-    # @return [Symbol, nil] `:read` or `:write` if it belongs to a {ReadWriteLock}
+    # @return [Symbol, nil] `:read` or `:write` if the lease belongs to a {ReadWriteLock}
     def mode = @hold.mode
 
-    # @return [Float] seconds for which it was granted or last extended
+    # @return [Float] seconds for which the lease was granted or last extended
     def ttl = @hold.ttl
 
-    # @return [Float] its end, in seconds on the clock that runs while the machine is suspended
-    #   (`Process::CLOCK_BOOTTIME`, if the system has it). Renewals and {#extend} move it.
+    # @return [Float] when the lease ends, in seconds on the clock that runs while the machine is
+    #   suspended (`Process::CLOCK_BOOTTIME`, if the system has it). Renewals and {#extend} move
+    #   it.
     def valid_until = @hold.valid_until
 
-    # @return [Float] seconds left; 0.0 if it is not valid
+    # @return [Float] seconds until the lease ends; 0.0 if the lease is not valid
     def remaining = valid? ? [@hold.valid_until - Clock.now, 0.0].max : 0.0
 
-    # @return [Float] seconds since it was acquired
+    # @return [Float] seconds since the lease was acquired
     def held_for = Clock.now - (@since || @hold.acquired_at)
 
-    # @return [Boolean] is it held, as far as this process knows: not released, lost, handed over
-    #   or a parent's?
+    # @return [Boolean] does this process hold the lease, as far as it knows? False if the lease
+    #   was released, lost or handed over, or belongs to a parent process.
     def valid? = !@given_away && !@lost && @hold.valid?
 
-    # @return [Boolean] did it end otherwise than by {#release} or {#dump}? A lease that is renewed
-    #   or has `on_lost:` learns of a {Locking#break} by itself. Any other lease learns of it at
-    #   its next call or when it expires.
+    # @return [Boolean] did the lease end without {#release} or {#dump}? If the lease is renewed
+    #   or has `on_lost:`, plock notices a {Locking#break} at once. Otherwise plock notices it at
+    #   the next call on the lease, or when the lease expires.
     def lost? = @lost || (!@given_away && !@hold.inherited? && @hold.lost?)
 
     # @return [self]
-    # @raise [LeaseLost] it is not valid
+    # @raise [LeaseLost] the lease is not valid
     def check!
       return self if valid?
 
@@ -129,14 +132,14 @@ module Plock
       raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 
-    # Gives it a new TTL from now on. If the answer is lost or the call is interrupted,
-    # {#valid_until} is the earlier of both ends.
+    # Sets a new TTL, which counts from now. If the answer is lost or the call is interrupted,
+    # {#valid_until} is the earlier of the old and the new end.
     #
     # @param ttl [Numeric] seconds, 0.005 to 31_622_400
     # @return [self]
-    # @raise [LeaseLost] it was lost, released or handed over; the message says which
+    # @raise [LeaseLost] the lease was lost, released or handed over; the message says which
     # @raise [ArgumentError] `ttl:` is out of range
-    # @raise [Error] the store could not be asked; {#valid?} is still correct
+    # @raise [Error] the request to the store failed; {#valid?} is still correct
     def extend(ttl: self.ttl)
       span = Locking::Arguments.ttl(ttl)
       check!
@@ -145,14 +148,14 @@ module Plock
       self
     end
 
-    # Turns a write lease into a read lease, without another writer in between. Readers that wait
-    # ahead of the next writer are admitted at once. If the answer is lost or the call is
-    # interrupted, the {#mode} is `:read`, and the call may be repeated.
+    # Turns a write lease into a read lease. No other writer is admitted in between. Readers that
+    # wait ahead of the next writer are admitted at once. If the answer is lost or the call is
+    # interrupted, {#mode} is `:read`, and the call may be repeated.
     #
     # @return [self]
-    # @raise [LeaseLost] it was lost, released or handed over; the message says which
-    # @raise [UnsupportedError] it is not a write lease
-    # @raise [Error] the store could not be asked
+    # @raise [LeaseLost] the lease was lost, released or handed over; the message says which
+    # @raise [UnsupportedError] the lease is not a write lease
+    # @raise [Error] the request to the store failed
     #
     # @example
     #   Plock.read_write_lock("prices").write { |lease| import && lease.downgrade && report }
@@ -164,35 +167,35 @@ module Plock
       end
 
       check!
-      @downgrading = true # until it is answered
+      @downgrading = true # until the store answers
       learn(@hold.downgrade).tap { @downgrading = false }
     end
 
-    # Ends it. If `at_least:` was given, the key stays taken for the rest of that time.
+    # Ends the lease. If `at_least:` was given, the key stays taken for the rest of that time.
     #
     # A release that could not reach the server is repeated in the background until the lease
     # expires.
     #
-    # @param keep [Boolean] false frees the key at once and ignores `at_least:`, for a lease under
-    #   which nothing was done
-    # @return [Boolean] true if it was still held, or if no connection of the pool was free in time
-    #   and the release continues in the background; false if it was lost, released or handed over
-    #   before, or is a parent's
-    # @raise [Error] the store could not be asked; the key is free when the lease expires, at the
-    #   latest
+    # @param keep [Boolean] false frees the key at once, and ignores `at_least:`; pass it if
+    #   nothing was done under the lease
+    # @return [Boolean] true if the lease was still held, or if no connection of the pool was free
+    #   in time and the release continues in the background; false if the lease was lost, released
+    #   or handed over before, or belongs to a parent process
+    # @raise [Error] the request to the store failed; the key is free when the lease expires, at
+    #   the latest
     def release(keep: true)
       return false if @given_away || @hold.inherited?
 
       Interrupts.complete { let_go(keep ? left_to_keep(true) : 0.0) }
     end
 
-    # Hands it over: from now on this process does not renew it and cannot use it. Another process
-    # takes it over with {Locking#adopt}, which is possible once. The adopter has another token and
-    # a greater fence. A lease that no process adopts expires. If this call is interrupted, plock
-    # releases the lease.
+    # Hands the lease over. From now on, this process does not renew the lease and cannot use it.
+    # Another process takes the lease over with {Locking#adopt}, which is possible once. The
+    # adopted lease has another token and a greater fence. A lease that no process adopts expires.
+    # If this call is interrupted, plock releases the lease.
     #
     # @return [String] ASCII; it contains the owner's token, so treat it as a password
-    # @raise [LeaseLost] it is not valid
+    # @raise [LeaseLost] the lease is not valid
     # @raise [UnsupportedError] the store cannot hand leases over
     # @raise [UnavailableError] another call on the lease took too long
     def dump
@@ -206,7 +209,7 @@ module Plock
         learn(handed)
         dump = [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
       ensure
-        # no call and no mask comes between the String and the return: there Ruby interrupts
+        # no call and no mask may come after the String is made, because Ruby interrupts there
         Interrupts.complete { take_back(handed) if handed } unless dump
       end
     end
@@ -221,8 +224,8 @@ module Plock
     # @api private
     # Reads what {#dump} wrote.
     #
-    # @return [Array(String, Float, String)] the key, the seconds that it must still be kept, and
-    #   the store's own part of the dump
+    # @return [Array(String, Float, String)] the key, the seconds for which it must still be kept,
+    #   and the store's own part of the dump
     # @raise [ArgumentError]
     def self.read(dump)
       text = String.try_convert(dump)
@@ -237,8 +240,9 @@ module Plock
       ]
     end
 
-    # It is one of several, and its caller gets it when all are there. A loss before that is none of
-    # the caller's: the key is acquired again.
+    # Marks the lease as part of a group of leases that is not complete yet. The caller receives
+    # the leases when all are acquired. A loss before that is not reported, because the key is
+    # then acquired again.
     #
     # @api private
     # @return [self]
@@ -247,7 +251,7 @@ module Plock
       self
     end
 
-    # Subscribes to the notices of the native threads. Its caller gets it now.
+    # Subscribes to the notices of the native threads. Called when the caller receives the lease.
     #
     # @api private
     def watch
@@ -256,15 +260,15 @@ module Plock
       lose if @hold.lost? # lost before the subscription
     end
 
-    # The dispatcher calls it when the engine has noticed a loss.
+    # Called by the dispatcher when the engine has noticed a loss.
     #
     # @api private
     def hear_lost
       lose unless @early
     end
 
-    # Reports the loss once. on_lost always runs on the dispatcher's thread. It comes before the
-    # subscribers, whose log may have a reader that hangs.
+    # Reports the loss once. `on_lost:` always runs on the dispatcher's thread. It runs before the
+    # subscribers, because a subscriber may hang.
     #
     # @api private
     def lose
@@ -288,7 +292,7 @@ module Plock
 
     # @api private
     # @param store_key [String]
-    # @return [Boolean] is it valid, and of this key?
+    # @return [Boolean] is the lease valid, and does it hold this key?
     def holds?(store_key) = !@hold.nil? && @hold.key == store_key && valid?
 
     # @api private
@@ -305,7 +309,7 @@ module Plock
       )
     end
 
-    # Warns if it was lost in its block and there is no `on_lost:`.
+    # Warns if the lease was lost during its block and there is no `on_lost:`.
     #
     # @api private
     def warn_if_lost
@@ -329,8 +333,8 @@ module Plock
       warn_of_loss unless @alarm.raise_inside(error)
     end
 
-    # Takes the store's answer: is it still held? nil: another thread released it or handed it over
-    # first.
+    # Evaluates the store's answer: `ours` is true if the lease was still held, and false if it
+    # was lost. nil: another thread released it or handed it over first.
     def learn(ours)
       return self if ours
 
@@ -339,8 +343,9 @@ module Plock
       raise LeaseLost.new(state_in_words, code: :not_owner, lease: self)
     end
 
-    # @param seconds [Float] that the renewal took
-    # @return [Float] seconds that were left, without it, when the store had answered
+    # @param seconds [Float] how long the renewal took
+    # @return [Float] seconds that would have been left, without the renewal, when the store
+    #   answered
     def left_at_renewal(seconds)
       margin = Clock.margin(ttl)
       before = @renewed_until || (@hold.acquired_at + ttl - margin)

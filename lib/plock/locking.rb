@@ -22,8 +22,9 @@ require_relative "status"
 module Plock
   # The methods of every store. {Plock} has the same methods, and passes them to the default store.
   #
-  # A key is a String or Symbol of 1 to 1024 bytes. The store sees only a digest of it, made with
-  # the secret. Waiters are admitted in FIFO order, across threads, fibers, processes and machines.
+  # A key is a String or Symbol of 1 to 1024 bytes. The store receives only a digest of the key,
+  # made with the secret. Waiters are admitted in FIFO order, across threads, fibers, processes
+  # and machines.
   #
   # @example
   #   store = Plock::Store.open("redis://localhost:6379/1")
@@ -51,28 +52,31 @@ module Plock
     #   busy. nil: renew it if there is a block and this call has no `ttl:`
     # @param max_hold [Numeric, nil] seconds, 0.005 to 31_622_400, after which a renewed lease is
     #   no longer renewed, so that it expires
-    # @param at_least [Numeric] seconds, 0 to 31_622_400, that the key stays taken from the acquire
-    #   on, even if the lease is released earlier
+    # @param at_least [Numeric] seconds, 0 to 31_622_400, for which the key stays taken after the
+    #   acquire, even if the lease is released earlier
     # @param on_lost [#call, :raise, nil] called with the lease, on a thread of plock, when the
-    #   lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block, while it is
-    #   inside
+    #   lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block, until the
+    #   block ends
     # @param label [String, Symbol, nil] 1 to 100 bytes that {#status} shows to all readers of the
     #   store
-    # @param release [Symbol, nil] `:background` sends the release at the end of the block, and does
-    #   not wait for the answer; `:wait` waits for it; nil: as the store's option says. A lease
-    #   without a block is released by {Lease#release}, which waits
-    # @param replicas [Integer, nil] 0 to 100: how many replicas must confirm the lease before it
-    #   counts, and each extension and renewal of it; nil: as many as the store's option says
+    # @param release [Symbol, nil] `:background` sends the release at the end of the block without
+    #   waiting for the answer; `:wait` waits for the answer; nil: the store's `release:` option
+    #   decides. A lease without a block is released by {Lease#release}, which waits for the
+    #   answer
+    # @param replicas [Integer, nil] 0 to 100: how many replicas must confirm the lease, and each
+    #   of its extensions and renewals, before it counts; nil: the store's `replicas:` option
+    #   decides
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] another holder kept it until `wait:` ended. The block has not run.
+    # @raise [TimeoutError] another holder kept the key until `wait:` ended. The block has not
+    #   run.
     # @raise [ArgumentError] an argument is invalid
     # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler or in a signal handler;
     #   `on_lost:` outside of the main Ractor; this fiber already holds the key for a block, and
     #   would wait for itself: use a {Monitor}, which is reentrant
     # @raise [ConfigurationError] other processes use another secret in this namespace
-    # @raise [UnavailableError] too few `replicas:` confirmed the lease (code `:unreplicated`), and
-    #   plock takes it back
+    # @raise [UnavailableError] too few `replicas:` confirmed the lease (code `:unreplicated`), so
+    #   plock takes the lease back
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError,
     #   UnsupportedError] the store failed
     #
@@ -95,8 +99,8 @@ module Plock
     # @param (see #acquire)
     # @param wait [Numeric] as for {#acquire}; the default of 0 makes one attempt
     # @yieldparam lease [Lease]
-    # @return [Object, Lease, nil] nil if another holder has it. With a block, the block's value, or
-    #   nil if it has not run.
+    # @return [Object, Lease, nil] nil if another holder has the key. With a block, the block's
+    #   value, or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#acquire}, except {TimeoutError}
     #
     # @example
@@ -117,11 +121,11 @@ module Plock
       trying(key, config.store_key(key), options, block)
     end
 
-    # Waits for several keys, and holds all of them while the block runs, or none. Otherwise it
-    # does for each key what {#acquire} does. Callers that name the same keys in different orders
-    # do not deadlock.
+    # Waits for several keys, and holds either all of them or none while the block runs. In all
+    # other respects it treats each key as {#acquire} does. Callers that name the same keys in
+    # different orders do not deadlock.
     #
-    # @param keys [Enumerable<String, Symbol>] 1 to 64 different ones
+    # @param keys [Enumerable<String, Symbol>] 1 to 64 different keys
     # @param ttl [Numeric] as for {#acquire}
     # @param wait [Numeric] as for {#acquire}, for all keys together
     # @param renew [Boolean, nil] as for {#acquire}
@@ -131,11 +135,11 @@ module Plock
     # @param label [String, Symbol, nil] as for {#acquire}
     # @param replicas [Integer, nil] as for {#acquire}
     # @yieldparam leases [Array<Lease>] one for each different key, in the order in which the
-    #   caller named them first
-    # @return [Object, Array<Lease>] the block's value; without a block the leases, each to be
-    #   released
-    # @raise [TimeoutError] another holder kept one of them until `wait:` ended; the message names
-    #   it. The block has not run, and none is held.
+    #   caller first named the keys
+    # @return [Object, Array<Lease>] the block's value; without a block the leases, each of which
+    #   the caller must release
+    # @raise [TimeoutError] another holder kept one of the keys until `wait:` ended; the message
+    #   names that key. The block has not run, and the caller holds none of the keys.
     # @raise (see #acquire)
     #
     # @example
@@ -157,10 +161,11 @@ module Plock
     # Like {#acquire_all}, but returns nil if one of the keys is held.
     #
     # @param (see #acquire_all)
-    # @param wait [Numeric] seconds for all of them together; the default of 0 makes one attempt
+    # @param wait [Numeric] seconds to wait for all keys together; the default of 0 makes one
+    #   attempt
     # @yieldparam leases [Array<Lease>]
-    # @return [Object, Array<Lease>, nil] nil if another holder has one of them. With a block, the
-    #   block's value, or nil if it has not run.
+    # @return [Object, Array<Lease>, nil] nil if another holder has one of the keys. With a block,
+    #   the block's value, or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#acquire_all}, except {TimeoutError}
     def try_acquire_all(
       keys, ttl: USUAL, wait: 0, renew: nil, max_hold: nil, at_least: 0, on_lost: nil,
@@ -174,7 +179,7 @@ module Plock
       trying_all(keys, options, block)
     end
 
-    # A lock that up to `permits:` holders share. It is independent of other kinds of locks of the
+    # A lock that up to `permits:` holders share. It is independent of locks of other kinds on the
     # same key.
     #
     # @param key [String, Symbol]
@@ -188,8 +193,8 @@ module Plock
       Semaphore.new(self, key, config.store_key(key, Kind::SEMAPHORE), permits)
     end
 
-    # A lock that many readers share, or one writer holds. It is independent of other kinds of
-    # locks of the same key.
+    # A lock that many readers share, or one writer holds. It is independent of locks of other
+    # kinds on the same key.
     #
     # @param key [String, Symbol]
     # @return [ReadWriteLock]
@@ -201,22 +206,24 @@ module Plock
       ReadWriteLock.new(self, key, config.store_key(key, Kind::READ_WRITE))
     end
 
-    # Runs the block at most once in `within:` seconds, among all processes. If it has run or is
-    # running, this call returns at once. The window begins with the block, and lasts at least as
-    # long as the block. It is independent of other kinds of locks of the same key.
+    # Runs the block at most once in `within:` seconds, among all processes. If the block has run
+    # or is running, this call returns at once. The window begins with the block, and lasts at
+    # least as long as the block. The window is independent of other locks on the same key.
     #
     # If the process dies in the block, the window ends `within:` seconds after the last renewal.
     #
     # @param key [String, Symbol]
     # @param within [Numeric] seconds, 0.005 to 31_622_400
     # @param on_error [Symbol] if the block does not complete: `:release` lets another caller run
-    #   at once; `:keep` lets none run before the window ends. An exception propagates in either
-    #   case. `next` completes the block; Timeout, Thread#kill, `throw`, `break` and `return` do
-    #   not. A block that releases its lease, or hands it over, counts as complete.
+    #   its block at once; `:keep` lets no caller run before the window ends. An exception
+    #   propagates in either case. `next` completes the block; Timeout, Thread#kill, `throw`,
+    #   `break` and `return` do not. A block that releases its lease, or hands it over, counts as
+    #   complete.
     # @param label [String, Symbol, nil] as for {#acquire}
-    # @param replicas [Integer, nil] as for {#acquire}; the block runs only if they have the window
+    # @param replicas [Integer, nil] as for {#acquire}; the block runs only if the replicas
+    #   confirm
     # @yieldparam lease [Lease]
-    # @return [Once] whether the block has run here, and its value
+    # @return [Once] whether this call has run the block, and the block's value
     # @raise [ArgumentError] there is no block, or an argument is invalid
     # @raise [Error] as {#acquire}, except {TimeoutError}
     #
@@ -237,25 +244,25 @@ module Plock
       ) || Once.not_run
     end
 
-    # Takes over a lease that another process handed over with {Lease#dump}. The lease gets another
-    # token and a greater fence. A dump is therefore good for one adoption; a second one raises
-    # {LeaseLost}.
+    # Takes over a lease that another process handed over with {Lease#dump}. The adoption gives
+    # the lease a new token and a greater fence. So a dump can be adopted only once; a second
+    # adoption raises {LeaseLost}.
     #
-    # If the store's answer is lost, this raises, and plock releases the possible adoption in the
-    # background. Then the key is free soon, or the dump is still good. There are never two
-    # holders.
+    # If the store's answer is lost, this method raises. The store may have carried out the
+    # adoption, so plock releases the adopted lease in the background. Soon afterwards either the
+    # key is free, or the dump can still be adopted. There are never two holders.
     #
     # @param dump [String]
-    # @param ttl [Numeric, nil] seconds from now, as for {#acquire}, and no fewer than are left of
-    #   its `at_least:`; by default its former TTL
+    # @param ttl [Numeric, nil] seconds from now, as for {#acquire}; raised to the rest of the
+    #   lease's `at_least:` if that is longer; by default the lease's former TTL
     # @param renew [Boolean, nil] as for {#acquire}
     # @param max_hold [Numeric, nil] as for {#acquire}
     # @param on_lost [#call, :raise, nil] as for {#acquire}
-    # @param label [String, Symbol, nil] for events
-    # @param replicas [Integer, nil] as for {#acquire}; the dump does not have it
+    # @param label [String, Symbol, nil] as for {#acquire}, but shown only in events
+    # @param replicas [Integer, nil] as for {#acquire}; the dump does not contain this option
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [LeaseLost] it expired, was broken, or has been adopted already
+    # @raise [LeaseLost] the lease expired, was broken, or has been adopted already
     # @raise [ArgumentError] `dump` is not the dump of a lease, or another argument is invalid
     # @raise [Error] as for {#acquire}
     def adopt(
@@ -268,7 +275,7 @@ module Plock
           block, ttl: span || USUAL, renew: renew, max_hold: max_hold, at_least: keep,
           on_lost: on_lost, label: label, replicas: replicas
         )
-      options.used = true # by the process that handed it over
+      options.used = true # the process that handed it over has used it
       alarm = LossAlarm.for_leases if options.raises?
       lease = Lease.new(key, options, alarm)
       started = Clock.now if Events.listening
@@ -288,10 +295,10 @@ module Plock
 
     # Asks the store for the holders and the waiters of the key.
     #
-    # @param key [String, Symbol, Status] of a {Status}, its key
+    # @param key [String, Symbol, Status] a {Status} stands for its key
     # @return [Status]
     # @raise [ArgumentError] the key is invalid
-    # @raise [Error] the store could not be asked
+    # @raise [Error] the request to the store failed
     def status(key)
       name, store_key = locate(key)
       agree unless @agreed
@@ -299,14 +306,14 @@ module Plock
     end
 
     # Yields the status of each key that is held in this store's namespace. A key that is acquired
-    # or released during the call may be missing. A key that the store cannot read, because another
-    # program has written something else under its name, is left out, with a warning.
+    # or released during the call may be missing. If another program has written something else
+    # under a key's name, plock leaves that key out, and logs a warning.
     #
-    # @yieldparam status [Status] its key is nil, since the store knows only digests. {#status} and
-    #   {#break} accept it.
+    # @yieldparam status [Status] its key is nil, because the store knows only digests. {#status}
+    #   and {#break} accept the status in place of a key.
     # @return [nil, Enumerator] an Enumerator without a block
     # @raise [UnsupportedError] the store cannot list its keys
-    # @raise [Error] the store could not be asked
+    # @raise [Error] the request to the store failed
     def each_lock(&block)
       return enum_for(:each_lock) unless block
 
@@ -314,12 +321,13 @@ module Plock
       nil
     end
 
-    # As {#each_lock}, but ends in time even if there are very many keys, or new ones all the time.
+    # Like {#each_lock}, but stops when the time is over, even if there are very many keys or new
+    # ones keep appearing.
     #
     # @api private
     # @param seconds [Float, nil] nil: no limit
     # @yieldparam status [Status]
-    # @return [Boolean] were these all keys?
+    # @return [Boolean] were these all the keys?
     # @raise [Error] as {#each_lock}
     def each_lock_within(seconds, &block)
       agree unless @agreed
@@ -329,16 +337,18 @@ module Plock
     # Takes the key away from its holders. The next lease has a greater fence. The holders learn of
     # the loss as {Lease#lost?} describes.
     #
-    # A {Status} takes the key only from the holders that are in it. So the next holder keeps its
-    # lease, even if it acquires the key during this call. The stores compare the fences. Holders
-    # without a fence, such as those of other programs, are not told apart. Nor are those of other
-    # processes in {Store::Advisory}. {Store::Memcached} compares host, pid and thread, too, and may
-    # mistake a thread that releases the key and acquires it again during this call.
+    # If a {Status} is passed, only the holders in it lose the key. A holder that acquires the key
+    # during this call keeps its lease. The stores tell holders apart by their fences. They cannot
+    # tell apart holders without a fence, such as those of other programs.
     #
-    # @param key [String, Symbol, Status] of a {Status}, its key
-    # @return [Boolean] was it held, by a holder in the {Status}?
+    # {Store::Advisory} cannot tell apart the holders of other processes. {Store::Memcached} also
+    # compares host, pid and thread. It may take the key from a thread that releases the key and
+    # acquires it again during this call.
+    #
+    # @param key [String, Symbol, Status] a {Status} stands for its key
+    # @return [Boolean] was the key held, and by a holder in the {Status} if one was passed?
     # @raise [ArgumentError] the key is invalid
-    # @raise [Error] the store could not be asked
+    # @raise [Error] the request to the store failed
     def break(key)
       break_key(locate(key).last, key.is_a?(Status) ? key.holders : nil)
     end
@@ -346,8 +356,8 @@ module Plock
     # @api private
     # @param store_key [String]
     # @param only [Array<Status::Holder>, nil] the holders that lose the key; nil: all
-    # @return [Boolean] was it held by one of them?
-    # @raise [Error] the store could not be asked
+    # @return [Boolean] was the key held by one of these holders?
+    # @raise [Error] the request to the store failed
     def break_key(store_key, only = nil)
       agree unless @agreed
       return false if only && only.empty?
@@ -355,16 +365,16 @@ module Plock
       break_hold(store_key, Kind.of(store_key).shared?, only)
     end
 
-    # @return [PoolStatus, nil] the store's connections in this process; nil: it has none
+    # @return [PoolStatus, nil] the store's connections in this process; nil: the store has none
     def pool_status = nil
 
-    # Asks for the state of a key without the agreement on the secret, so nothing is written.
+    # Asks for the state of a key. It does not compare the secret first, so it writes nothing.
     #
     # @api private
     # @param key [String, Symbol, nil] as callers name it
     # @param store_key [String]
     # @return [Status]
-    # @raise [Error] the store could not be asked
+    # @raise [Error] the request to the store failed
     def look_at(key, store_key)
       people = examine(store_key, Kind.of(store_key).shared?)
       Status.new(key, store_key, people, node_of(store_key))

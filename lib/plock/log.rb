@@ -3,15 +3,15 @@
 require_relative "plain_text"
 
 module Plock
-  # Warnings that no caller can get as an exception.
+  # Logs warnings that no caller can receive as an exception.
   #
   # @api private
   module Log
-    # The logger is the application's, and may raise anything. The message then goes to the standard
-    # error stream.
+    # Logs a warning. The logger belongs to the application, and may raise anything. In that case
+    # the message goes to the standard error stream.
     #
-    # @param logger [#warn, nil] nil: that of {Plock}, which the main Ractor alone has; or else the
-    #   standard error stream, through Kernel#warn
+    # @param logger [#warn, nil] nil: in the main Ractor, the logger of {Plock}; otherwise, or if
+    #   {Plock} has none, the standard error stream, through Kernel#warn
     # @param message [String]
     # @return [void]
     def self.warn(logger, message)
@@ -45,8 +45,7 @@ module Plock
     end
     private_class_method :description
 
-    # @return [String] the error's message, or what the method `message` has raised: it is the
-    #   application's, too
+    # @return [String] the error's message, or a text that says that the method `message` raised
     def self.message_of(error)
       error.message
     rescue StandardError, ScriptError => e

@@ -8,15 +8,15 @@ module Plock
   #
   #     event=acquired label="nightly import" kind=lock digest=d9f1… waited=0.0004 fence=17 ttl=10
   #
-  # The environment variable `PLOCK_LOG` turns it on, and so does `log` in {Configuration}. Without
-  # both, plock does not load this file.
+  # The environment variable `PLOCK_LOG` turns the log on, and so does `log` in {Configuration}.
+  # If neither is set, plock does not load this file.
   #
   # | event | level | about |
   # | --- | --- | --- |
-  # | `acquired` | `debug`; `warn` and `slow=true` from `slow_wait:` on | `waited`, `fence`, `ttl` |
-  # | `released` | `debug`; `warn` and `long=true` from `long_hold:` on | `held`, `fence` |
+  # | `acquired` | `debug`; `warn` and `slow=true` after `slow_wait:` | `waited`, `fence`, `ttl` |
+  # | `released` | `debug`; `warn` and `long=true` after `long_hold:` | `held`, `fence` |
   # | `adopted`, `handed_over` | `debug` | `fence` |
-  # | `timeout` | `info`; `warn` and `slow=true` from `slow_wait:` on | `waited`, `wait` |
+  # | `timeout` | `info`; `warn` and `slow=true` after `slow_wait:` | `waited`, `wait` |
   # | `failed` | `warn` | `waited`, `error`: a class, or `interrupted` |
   # | `renewal_late` | `warn` | `left`, `fence` |
   # | `release_failed` | `warn` | `held`, `error`, `fence` |
@@ -30,13 +30,13 @@ module Plock
     # The environment variable with the level: `debug`, `info`, `warn` or `error`.
     VARIABLE = Configuration::LOG_VARIABLE
 
-    # From the most talkative to the quietest.
+    # From the most verbose to the least verbose.
     LEVELS = %i[debug info warn error].freeze
 
-    # Seconds from which a wait counts as slow.
+    # A wait of this many seconds or more is slow.
     SLOW_WAIT_S = 1.0
 
-    # Seconds from which a hold counts as long.
+    # A hold of this many seconds or more is long.
     LONG_HOLD_S = 60.0
 
     # The names of the settings.
@@ -46,16 +46,17 @@ module Plock
     @lock = Mutex.new
 
     class << self
-      # Begins to log. A second call replaces the first one.
+      # Starts logging. A second call replaces the first one.
       #
       # @param level [Symbol, String] `:debug`, `:info`, `:warn` or `:error`
-      # @param log_keys [Boolean] does a line have the key as the caller named it? Otherwise it has
-      #   the beginning of the key's digest only
-      # @param slow_wait [Numeric, nil] seconds, 0 or more, from which a wait is logged as a
+      # @param log_keys [Boolean] does a line show the key as the caller named it? If false, it
+      #   shows only the beginning of the key's digest
+      # @param slow_wait [Numeric, nil] a wait of this many seconds or more is logged as a
       #   warning; nil: never
-      # @param long_hold [Numeric, nil] the same for a hold, once it has ended
+      # @param long_hold [Numeric, nil] a hold of this many seconds or more is logged as a warning
+      #   when it ends; nil: never
       # @param to [#debug, nil] a logger with a method for each level; nil: the logger of
-      #   {Configuration} if it is one, else the standard error stream
+      #   {Configuration} if it has these methods, otherwise the standard error stream
       # @return [Recorder]
       # @raise [ConfigurationError] an argument is not as described
       #
@@ -69,12 +70,12 @@ module Plock
         replace(Recorder.new(**settings, to: to))
       end
 
-      # @return [Boolean] was there a log?
+      # @return [Boolean] was a log running?
       def stop = !replace(nil).nil?
 
       # @api private
-      # @param settings [Hash, Symbol, String] as `log` of {Configuration} has it
-      # @return [Hash{Symbol => Object}] for {start}; without a level if it has none
+      # @param settings [Hash, Symbol, String] as {Configuration#log=} takes it
+      # @return [Hash{Symbol => Object}] the arguments of {start}; the level is nil if none is set
       # @raise [ConfigurationError]
       def check(settings)
         settings = { level: settings } unless settings.is_a?(Hash)
@@ -90,9 +91,9 @@ module Plock
       end
 
       # @api private
-      # Logs as the configuration and the environment say.
+      # Starts or stops the log, as the configuration and the environment say.
       #
-      # @param settings [Hash, nil] of {check}
+      # @param settings [Hash, nil] as {check} returns them
       # @return [void]
       def configure(settings)
         settings ||= check({})
@@ -102,14 +103,14 @@ module Plock
 
       private
 
-      # @return [Recorder, nil] the new one; the old one if there is no new one
+      # @return [Recorder, nil] the new recorder; if there is none, the previous one
       def replace(recorder)
         before = @lock.synchronize { [@recorder, @recorder = recorder].first }
         Events.remove(before) if before
         recorder ? Events.add(recorder) : before
       end
 
-      # A log is no reason to stop a program.
+      # An invalid level only causes a warning, because a log must not stop the program.
       def level_of_environment
         value = ENV.fetch(VARIABLE, "")
         return if value.empty?
@@ -147,7 +148,7 @@ module Plock
     end
 
     # @api private
-    # The settings without a configuration.
+    # The settings if nothing is configured.
     DEFAULTS = check({}).freeze
   end
 end

@@ -4,18 +4,20 @@ require_relative "errors"
 require_relative "uninterrupted"
 
 module Plock
-  # Raises an error in the thread that is inside a block, as long as it is inside.
+  # Raises an error in a thread that is inside a block, but only while the thread is inside.
   #
   # The thread masks errors of that kind while it acquires and releases the lock; inside the block
-  # it receives them. A mutex decides whether it is inside, so no error is sent to a thread that
-  # has left. An error that was sent while the thread was leaving is caught before the mask ends.
+  # it receives them. A mutex protects the record of whether the thread is inside, so no error is
+  # sent to a thread that has left. An error that was sent while the thread was leaving is caught
+  # before the mask ends.
   #
-  # The thread raises the error in the fiber that it runs. The fiber of an Enumerator leaves the
-  # block at each element that `next` returns, and no error is sent while it is outside.
+  # Ruby raises the error in the fiber that the thread is running. The fiber of an Enumerator is
+  # suspended after each element that `next` returns, and no error is sent to it meanwhile.
   #
   # @api private
   class LossAlarm
-    # @return [LossAlarm] for {LeaseLost}, which warns of a loss that came too late for the block
+    # @return [LossAlarm] an alarm for {LeaseLost}; it warns of a loss that came too late for the
+    #   block
     def self.for_leases = new(LeaseLost) { |error| error.lease.warn_of_loss }
 
     # @param kind [Class] the class of the error
@@ -28,13 +30,13 @@ module Plock
       @missed = missed
       @lock = Mutex.new
       @thread = @fiber = @error = @entered = nil
-      @reachable = Fiber.scheduler.nil? # otherwise Thread#raise could reach another fiber
+      @reachable = Fiber.scheduler.nil? # under a scheduler, Thread#raise could reach another fiber
     end
 
     NOTHING = {}.freeze
 
-    # How a fiber shows itself that waits for its next `resume`. One that has resumed another fiber
-    # is "suspended by resuming".
+    # The end of `Fiber#to_s` if the fiber waits for its next `resume`. A fiber that has resumed
+    # another fiber is "suspended by resuming" instead.
     SUSPENDED = "(suspended)>"
 
     private_constant :NOTHING, :SUSPENDED
@@ -42,12 +44,12 @@ module Plock
     @mask = { LeaseLost => :never }.freeze
 
     class << self
-      # @return [Hash] for Thread.handle_interrupt: errors of all alarms of this Ractor wait. Under
-      #   a Fiber scheduler nothing is masked, see {Locking::Acquisition.mask}.
+      # @return [Hash] for Thread.handle_interrupt: defers the errors of all alarms of this
+      #   Ractor. Under a Fiber scheduler nothing is masked, see {Locking::Acquisition.mask}.
       def mask = Fiber.current_scheduler ? NOTHING : @mask
 
-      # Errors of this kind will be sent. Subscribers, which the mask is for, are called in the main
-      # Ractor only.
+      # Adds a kind of error to the mask. The mask protects calls of subscribers, and these happen
+      # only in the main Ractor.
       #
       # @param kind [Class]
       def announce(kind)
@@ -57,7 +59,7 @@ module Plock
       end
     end
 
-    # @return [Exception, nil] the first one that {#raise_inside} was given
+    # @return [Exception, nil] the first error that {#raise_inside} received
     attr_reader :error
 
     # Must enclose the acquire, the block and the release.
@@ -71,8 +73,8 @@ module Plock
       end
     end
 
-    # Runs the block, in which the error can arrive. An error that is there already, since the lock
-    # was lost while subscribers heard of the acquire, is raised at once: the block does not run.
+    # Runs the block, in which the error can arrive. If the lock was lost while subscribers were
+    # notified of the acquire, this raises the error at once, and does not run the block.
     #
     # @return [Object] the block's value
     def hearing(&block)
@@ -88,8 +90,8 @@ module Plock
 
     # Called from another thread. Only the first error counts.
     #
-    # @return [Boolean] does it reach the block? It does not if the thread has left, or its fiber is
-    #   suspended
+    # @return [Boolean] does the error reach the block? It does not if the thread has left the
+    #   block, or if its fiber is suspended
     def raise_inside(error)
       @lock.synchronize do
         return false if @error
@@ -116,8 +118,8 @@ module Plock
     end
 
     # Catches the error if it did not arrive inside the block. Other errors of this kind that
-    # arrive now belong to outer blocks. They are raised again, and arrive when this thread is back
-    # there.
+    # arrive now belong to outer blocks. They are raised again, and arrive when this thread is
+    # back in the outer block.
     def clear
       return unless @sent
 

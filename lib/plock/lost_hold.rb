@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Plock
-  # Replaces the hold of a lease that was lost on its way into a daemon: the hold itself belongs to
-  # the parent.
+  # Replaces the hold of a lease that was lost on its way into a daemon, because the hold itself
+  # belongs to the parent.
   #
   # @api private
   class LostHold
@@ -26,7 +26,7 @@ module Plock
     # @return [String] without the token
     def inspect = "#<#{self.class} key=#{@key.inspect} fence=#{@fence} not valid>"
 
-    # @return [false] it is not ours any more; the methods below return the same
+    # @return [false] the lease is lost; the methods below return the same
     def extend(_ttl) = false
 
     def downgrade = false

@@ -8,11 +8,12 @@ module Plock
   # Metrics of leases and of the pools of stores: {INSTRUMENTS} lists them. plock itself does not
   # load this file; `require "plock/metrics"` does.
   #
-  # Each metric of leases has two labels: `label`, the `label:` of the call, and `kind`, `lock`,
-  # `semaphore`, `read_write` or `once`. Keys and their digests are never labels.
+  # Each metric of leases has two labels: `label` and `kind`. `label` is the `label:` of the call.
+  # `kind` is `lock`, `semaphore`, `read_write` or `once`. Keys and their digests are never
+  # labels.
   #
-  # While metrics are recorded, blocks go through Ruby instead of C. They count the leases of the
-  # main Ractor.
+  # While metrics are recorded, calls with a block run in Ruby instead of C. Metrics count only
+  # the leases of the main Ractor.
   #
   # @example
   #   require "plock/metrics"
@@ -22,7 +23,7 @@ module Plock
     autoload :YabedaAdapter, File.expand_path("metrics/yabeda_adapter", __dir__)
     autoload :OpenTelemetryAdapter, File.expand_path("metrics/open_telemetry_adapter", __dir__)
 
-    # How many values the label `label` has at most, beside `other`.
+    # How many values the label `label` has at most, not counting `other`.
     MAX_LABELS = 100
 
     @lock = Mutex.new
@@ -30,9 +31,9 @@ module Plock
     @recorders = {}.compare_by_identity
 
     class << self
-      # Records in a registry of the gem prometheus-client. Set the client's data store before, as
-      # with all its metrics. A DirectFileStore sums up all processes of a host, and forked children
-      # count in it without further set-up.
+      # Records in a registry of the gem prometheus-client. Set the client's data store first, as
+      # for all its metrics. A DirectFileStore sums up all processes of a host, and it counts
+      # forked children without further setup.
       #
       # A second call for the same registry replaces the first one.
       #
@@ -66,8 +67,8 @@ module Plock
         start(adapter_for(::Yabeda) { YabedaAdapter.new }, **options)
       end
 
-      # Records through OpenTelemetry. Call it after `OpenTelemetry::SDK.configure`: the buckets of
-      # the histograms are a setting of the SDK.
+      # Records through OpenTelemetry. Call this after `OpenTelemetry::SDK.configure`, because the
+      # buckets of the histograms are a setting of the SDK.
       #
       # A second call for the same provider replaces the first one.
       #
@@ -86,26 +87,26 @@ module Plock
         start(adapter_for(provider) { OpenTelemetryAdapter.new(provider) }, **options)
       end
 
-      # Records through any adapter. It has three methods, which get a name of {INSTRUMENTS}, labels
-      # and a number. plock calls them one at a time.
+      # Records through any adapter. An adapter has three methods, which receive a name from
+      # {INSTRUMENTS}, labels and a number. plock calls them one at a time.
       #
-      # * `count(name, labels, by)`: a counter grows.
-      # * `observe(name, labels, seconds)`: a histogram gets a value.
-      # * `set(name, labels, value)`: a gauge has a value.
+      # * `count(name, labels, by)` increments a counter.
+      # * `observe(name, labels, seconds)` adds a value to a histogram.
+      # * `set(name, labels, value)` sets a gauge.
       #
-      # If it also has the method `attach(recorder)`, it can call {Recorder#refresh} before its
-      # values are read.
+      # If the adapter also has the method `attach(recorder)`, plock passes it the recorder. The
+      # adapter can then call {Recorder#refresh} before its values are read.
       #
       # A second call for the same adapter replaces the first one.
       #
       # @param adapter [#count, #observe, #set]
-      # @param stores [Hash{String => Locking}, Array<Locking>, nil] whose pools are shown, by the
-      #   names in the label `store`; of an Array, the names are the URLs, without passwords. nil:
-      #   the default store, when it is in use
-      # @param label [#call, nil] gets an {Events::Event}, and returns the value of the label
-      #   `label`; nil: the event's own label. Use it if your labels contain numbers of records
+      # @param stores [Hash{String => Locking}, Array<Locking>, nil] the stores whose pools are
+      #   shown. The label `store` has the names of the Hash, or for an Array the URLs, without
+      #   passwords. nil: the default store, once it is in use
+      # @param label [#call, nil] receives an {Events::Event}, and returns the value of the label
+      #   `label`; nil: the event's own label. Pass it if your labels contain IDs of records
       # @param max_labels [Integer] 1 or more: how many values of `label` keep their names. All
-      #   further ones are `other`
+      #   further values become `other`
       # @return [Recorder]
       # @raise [ArgumentError] an argument is not as described
       #

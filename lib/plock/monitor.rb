@@ -5,15 +5,15 @@ require_relative "lease"
 require_relative "locking"
 
 module Plock
-  # Ruby's Monitor among processes and machines: the plain lock of a key ({Locking#acquire}), which
-  # its holder can enter again.
+  # Ruby's Monitor, but among processes and machines. It uses the plain lock of a key
+  # ({Locking#acquire}), and its holder can enter it again.
   #
-  # The owner is the fiber that entered, not its thread. To enter again costs no request. A forked
-  # child owns none of its parent's monitors. If a fiber ends inside, its lease is released when it
-  # is garbage collected.
+  # The owner is the fiber that entered, not its thread. Entering again costs no request. A forked
+  # child owns none of its parent's monitors. If a fiber ends inside, its lease is released when
+  # the lease is garbage collected.
   #
-  # If an interrupt comes just as {#enter} returns, the caller cannot know that it is inside. Use
-  # {#synchronize}, which handles that.
+  # If an interrupt arrives just as {#enter} returns, the caller cannot know that it is inside.
+  # Use {#synchronize}, which handles that.
   #
   # @example
   #   LEDGER = Plock::Monitor.new("ledger", ttl: 10, wait: 30)
@@ -54,10 +54,10 @@ module Plock
       freeze
     end
 
-    # Enters, waiting for other holders, runs the block, and leaves.
+    # Waits for other holders, enters, runs the block, and leaves.
     #
     # @return [Object] the block's value
-    # @raise [TimeoutError] another holder was inside until `wait:` was over. The block has not run.
+    # @raise [TimeoutError] another holder was inside until `wait:` ended. The block has not run.
     # @raise [UnsupportedError] the store cannot do what an option demands, such as `replicas:`; or
     #   this fiber holds the key by {Locking#acquire}, or by another monitor, and would wait for
     #   itself
@@ -83,7 +83,7 @@ module Plock
     end
     alias mon_synchronize synchronize
 
-    # Enters, waiting for other holders. The caller must call {#exit} once for each {#enter}.
+    # Waits for other holders, and enters. The caller must call {#exit} once for each {#enter}.
     #
     # @return [nil]
     # @raise (see #synchronize)
@@ -115,22 +115,22 @@ module Plock
     end
     alias mon_exit exit
 
-    # @return [Boolean] is there a holder? The store is asked, unless this fiber is inside.
-    # @raise [Error] the store could not be asked
+    # @return [Boolean] is there a holder? Asks the store unless this fiber is inside.
+    # @raise [Error] the request to the store failed
     def mon_locked? = mon_owned? || store.status(@key).held?
 
-    # @return [Boolean] is this fiber inside? Even if its lease was lost: then {#enter} raises, and
-    #   {#exit} leaves.
+    # @return [Boolean] is this fiber inside? This is true even if its lease was lost. In that
+    #   case {#enter} raises, and {#exit} leaves.
     def mon_owned? = !own.nil?
 
-    # There are no conditions to wait for among processes.
+    # Raises, because a monitor among processes has no condition variables.
     #
     # @raise [UnsupportedError]
     def new_cond
       raise UnsupportedError, "a Plock::Monitor has no condition variables"
     end
 
-    # There are no conditions to wait for, see {#new_cond}.
+    # Raises, as {#new_cond} does.
     #
     # @raise [UnsupportedError]
     def wait_for_cond(*) = new_cond
@@ -172,8 +172,8 @@ module Plock
       end
     end
 
-    # As {leave}, but the store releases the lease. If the block has entered more often than it has
-    # left, the lease goes on.
+    # Like {leave}, but the store releases the lease. If the block has entered more often than it
+    # has left, a new lease takes over the hold.
     def leave_lease(store, tenure, depth)
       tenure.depth = depth
       return tenures.delete(self) if depth.zero?
@@ -189,7 +189,8 @@ module Plock
       true
     end
 
-    # The lease is made before it is granted, so that an interrupt in between cannot lose it.
+    # Makes the Lease before the store grants it, so that an interrupt in between cannot lose the
+    # hold.
     #
     # @return [Boolean]
     def begin_tenure(way, **options)
@@ -214,7 +215,7 @@ module Plock
     end
 
     # @param tenure [Tenure, nil] nil: there is nothing to leave
-    # @param depth [Integer] how often the fiber has entered from then on, at most
+    # @param depth [Integer] how many entries of the fiber remain, at most
     def leave(tenure, depth)
       return unless tenure
 
@@ -222,8 +223,8 @@ module Plock
       give_back(tenure.lease) if tenure.depth.zero?
     end
 
-    # Where the end of a block leads. A forked child that comes to the end of its parent's block has
-    # nothing to leave.
+    # Tells what the fiber must leave at the end of a block. A forked child that reaches the end
+    # of its parent's block has nothing to leave.
     #
     # @return [Array(Tenure, Integer)] for {leave}
     def below(inside)

@@ -8,7 +8,7 @@ module Plock
   #   result.ran?  # => true here, false wherever else it is called that day
   #   result.value # => what send_digest returned, nil elsewhere
   class Once
-    # @return [Object, nil] the block's value; nil if the block has not run here
+    # @return [Object, nil] the block's value; nil if this call did not run the block
     attr_reader :value
 
     # @api private
@@ -18,7 +18,7 @@ module Plock
       freeze
     end
 
-    # @return [Boolean] has the block run here?
+    # @return [Boolean] did this call run the block?
     def ran? = @ran
 
     # @return [String]

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 module Plock
-  # The connections of a store in this process at one moment, see {Locking#pool_status}. A store on
-  # a Redis Cluster counts those to all nodes that it has met.
+  # The connections of a store in this process at one moment, see {Locking#pool_status}. A store
+  # on a Redis Cluster counts its connections to all nodes that it has used.
   #
-  # * `size` [Integer]: connections at most
+  # * `size` [Integer]: how many connections the store may have
   # * `used` [Integer]: connections that a call uses or opens; a release or a renewal can take one
   #   beyond `size`
   # * `idle` [Integer]: connections that are open, and not in use

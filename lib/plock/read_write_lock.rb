@@ -11,9 +11,9 @@ module Plock
   # Callers are admitted in FIFO order. A writer waits for the readers before it, and later callers
   # wait behind it, so neither readers nor writers starve.
   #
-  # A fiber never waits for itself. If it reads already, {#read} with a block uses the lease that
-  # it has, and releases nothing at the block's end. A call that would have to wait for its own
-  # fiber raises {UnsupportedError}.
+  # A fiber never waits for itself. If the fiber already reads, {#read} with a block uses the
+  # fiber's lease, and releases nothing at the block's end. A call that would have to wait for its
+  # own fiber raises {UnsupportedError}.
   #
   # @example
   #   lock = Plock.read_write_lock("prices")
@@ -31,51 +31,51 @@ module Plock
       freeze
     end
 
-    # Waits until it can read, and holds a read lease while the block runs. Without a block it
-    # returns the lease, which the caller must release with {Lease#release}.
+    # Waits until the caller can read, and holds a read lease while the block runs. Without a
+    # block it returns the lease, which the caller must release with {Lease#release}.
     #
-    # If this fiber reads already, the block runs at once with the present lease. The options are
+    # If this fiber already reads, the block runs at once with the fiber's lease. The options are
     # checked, but otherwise ignored.
     #
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`,
     #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] another writer held it, or waited for it, until `wait:` ended. The
-    #   block has not run.
-    # @raise [UnsupportedError] this fiber writes already, or reads already and there is no block
+    # @raise [TimeoutError] another writer held the key, or waited for it, until `wait:` ended.
+    #   The block has not run.
+    # @raise [UnsupportedError] this fiber already writes, or already reads and there is no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def read(**options, &block) = share(:acquiring, Locking::Share::READ, options, &block)
 
-    # Waits until it can write, and holds the only lease while the block runs.
+    # Waits until the caller can write, and holds the only lease while the block runs.
     #
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease] {Lease#downgrade} turns it into a read lease
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] others read or wrote until `wait:` ended. The block has not run.
-    # @raise [UnsupportedError] this fiber reads or writes already: it would wait for itself
+    # @raise [UnsupportedError] this fiber already reads or writes, so it would wait for itself
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def write(**options, &block) = share(:acquiring, Locking::Share::WRITE, options, &block)
 
-    # Like {#read}, but returns nil if it cannot read now.
+    # Like {#read}, but returns nil if the caller cannot read now.
     #
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Object, Lease, nil] nil if a writer holds it or waits for it. With a block, the
-    #   block's value, or nil if it has not run.
+    # @return [Object, Lease, nil] nil if a writer holds the key or waits for it. With a block,
+    #   the block's value, or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#read}, except {TimeoutError}
     def try_read(wait: 0, **options, &block)
       share(:trying, Locking::Share::READ, { wait: wait, **options }, &block)
     end
 
-    # Like {#write}, but returns nil if it cannot write now.
+    # Like {#write}, but returns nil if the caller cannot write now.
     #
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Object, Lease, nil] nil if others read or write. With a block, the block's value, or
-    #   nil if it has not run.
+    # @return [Object, Lease, nil] nil if others read or write. With a block, the block's value,
+    #   or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#write}, except {TimeoutError}
     def try_write(wait: 0, **options, &block)
       share(:trying, Locking::Share::WRITE, { wait: wait, **options }, &block)
@@ -95,7 +95,7 @@ module Plock
     end
 
     def go_on_with(own, share, options, block)
-      options_for(share, options, block) # raises what is not valid
+      options_for(share, options, block) # raises if an option is invalid
       return block.call(own) if block && own.mode == :read && share.name == :read
 
       raise UnsupportedError,

@@ -19,8 +19,8 @@ module Plock
     private_constant :NONE, :UNFIT, :FORM
 
     class << self
-      # @param record [String] of any bytes: a value may have any, and other programs may write
-      #   anything into a store
+      # @param record [String] may contain any bytes, because a value may, and because other
+      #   programs may write anything into a store
       # @return [Array(String, Integer, Integer, String, String), nil] host, pid, thread and label,
       #   as text, and the value's bytes; nil: it is not a record
       def parse(record)
@@ -48,7 +48,7 @@ module Plock
 
       # The record of the calling thread.
       #
-      # @param channel [String, nil] the channel on which it can be called
+      # @param channel [String, nil] the channel on which the thread receives messages
       # @param label [String, nil]
       # @param value [String]
       # @return [String]
@@ -60,7 +60,7 @@ module Plock
       end
 
       # @param record [String]
-      # @return [String, nil] the channel on which the owner can be called
+      # @return [String, nil] the channel on which the owner receives messages
       def channel(record)
         channel = record.split(" ", 5)[3]
         channel unless channel == NONE

@@ -56,8 +56,8 @@ module Plock
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#acquire}
     # @yieldparam lease [Lease]
-    # @return [Object, Lease, nil] nil if all permits are taken. With a block, the block's value, or
-    #   nil if it has not run.
+    # @return [Object, Lease, nil] nil if all permits are taken. With a block, the block's value,
+    #   or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#acquire}, except {TimeoutError}
     #
     # @example

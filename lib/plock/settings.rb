@@ -10,19 +10,19 @@ module Plock
     # The names of the settings, as in {Configuration}.
     NAMES = %i[url secret namespace ttl wait logger log options store].freeze
 
-    # Stores that are named by a word. They are in the database of the application.
+    # Stores that are named by a word. They are in the application's database.
     STORES = %w[database advisory].freeze
 
-    # Options whose values are Symbols. YAML files have Strings in their place.
+    # Options whose values are Symbols. YAML files have Strings instead.
     SYMBOLS = %i[verify sentinel_verify encoding scope release].freeze
     private_constant :SYMBOLS
 
-    # Settings that decide how keys are named. They stand beside `options`, not in them: processes
-    # that name keys differently do not exclude one another.
+    # Settings that decide how keys are named. They stand beside `options`, not in `options`.
+    # Processes that name keys differently do not exclude one another.
     KEY_NAMING = %i[secret namespace].freeze
 
     class << self
-      # A setting whose value is nil counts as absent.
+      # Checks the settings. A setting whose value is nil counts as absent.
       #
       # @param settings [Hash{Symbol => Object}]
       # @param place [String] where the settings stand, for messages
@@ -44,11 +44,11 @@ module Plock
 
       private
 
-      # Another object is checked where it is used.
+      # An object of another class is checked when it is used.
       def check_store(store, place)
         return unless (store.is_a?(String) || store.is_a?(Symbol)) && !STORES.include?(store.to_s)
 
-        got = store.match?(%r{[@/]}) ? "another text" : store.to_s.inspect # it may have a password
+        got = store.match?(%r{[@/]}) ? "another text" : store.to_s.inspect # may contain a password
         fail_with("#{place}: store must be one of #{STORES.join(", ")} (got #{got}); a URL " \
                   "belongs in url")
       end

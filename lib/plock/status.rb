@@ -4,7 +4,7 @@ require_relative "locking/kind"
 require_relative "locking/share"
 
 module Plock
-  # The state of one key in the store at one moment. It may have changed since.
+  # The state of one key in the store at one moment. The key may have changed since.
   #
   # @example
   #   status = Plock.status("invoice:7")
@@ -22,15 +22,15 @@ module Plock
     # @!attribute [r] pid
     #   @return [Integer, nil]
     # @!attribute [r] thread
-    #   @return [Integer, nil] the system's number of the thread
+    # @return [Integer, nil] the operating system's ID of the thread
     # @!attribute [r] label
     #   @return [String, nil] as given to {Locking#acquire}
     # @!attribute [r] fence
     #   @return [Integer, nil] the fence of the lease
     # @!attribute [r] since
-    #   @return [Time, nil] since when it is held
+    # @return [Time, nil] when the holder acquired the key
     # @!attribute [r] remaining
-    #   @return [Float, nil] seconds until it expires
+    # @return [Float, nil] seconds until the lease expires
     # @!attribute [r] mode
     #   @return [Symbol, nil] `:read` or `:write`; nil for locks without modes
     Holder = Struct.new(:host, :pid, :thread, :label, :fence, :since, :remaining, :mode,
@@ -39,7 +39,8 @@ module Plock
       def to_s = Status.describe(self)
 
       # @api private
-      # @return [Array] another one for another lease, as far as the store can tell them apart
+      # @return [Array] identifies the lease: it differs between two leases if the store can tell
+      #   them apart
       def who = [fence, host, pid, thread]
     end
 
@@ -50,11 +51,11 @@ module Plock
     # @!attribute [r] pid
     #   @return [Integer, nil]
     # @!attribute [r] thread
-    #   @return [Integer, nil] the system's number of the thread
+    # @return [Integer, nil] the operating system's ID of the thread
     # @!attribute [r] label
     #   @return [String, nil] as given to {Locking#acquire}
     # @!attribute [r] since
-    #   @return [Time, nil] when it began to wait
+    # @return [Time, nil] when the waiter began to wait
     # @!attribute [r] mode
     #   @return [Symbol, nil] `:read` or `:write`; nil for locks without modes
     Waiter = Struct.new(:host, :pid, :thread, :label, :since, :mode, keyword_init: true) do
@@ -69,14 +70,15 @@ module Plock
     #   sees only digests
     attr_reader :key
 
-    # @return [String] as it stands in the store
+    # @return [String] the name of the key in the store
     attr_reader :store_key
 
     # @return [String, nil] host and port of the node of a Redis Cluster that serves the key; nil
     #   for other stores
     attr_reader :node
 
-    # @return [Array<Holder>] in the order of their arrival; a plain lock has at most one
+    # @return [Array<Holder>] in the order in which they acquired the key; a plain lock has at
+    #   most one
     attr_reader :holders
 
     # @return [Array<Waiter>] in the order of the queue
@@ -89,13 +91,13 @@ module Plock
     # @return [Integer, nil] the fence of the first holder's lease
     attr_reader :fence
 
-    # @return [Time, nil] since when the first holder holds it
+    # @return [Time, nil] when the first holder acquired the key
     attr_reader :since
 
-    # @return [String, nil] the first holder's
+    # @return [String, nil] the host, or the label, of the first holder
     attr_reader :host, :label
 
-    # @return [Integer, nil] the first holder's
+    # @return [Integer, nil] the pid, or the thread, of the first holder
     attr_reader :pid, :thread
 
     # @api private
@@ -113,7 +115,7 @@ module Plock
       freeze
     end
 
-    # @return [Symbol] what the key is locked as: `:lock`, `:once`, `:semaphore` or `:read_write`
+    # @return [Symbol] the kind of lock: `:lock`, `:once`, `:semaphore` or `:read_write`
     def kind = Locking::Kind.of(@store_key).name
 
     # @return [Boolean] true if there is a holder, or the key is kept by `at_least:` after its
@@ -137,13 +139,13 @@ module Plock
     class << self
       # @api private
       # @param since [Numeric, nil] seconds since 1970
-      # @param mode [String, nil] as {Locking::Share} has it
-      # @param facts [Hash{Symbol => Object}] the rest, as {Holder} has it
+      # @param mode [String, nil] one of the letters in {Locking::Share::NAMES}
+      # @param facts [Hash{Symbol => Object}] the other attributes of {Holder}
       # @return [Holder]
       def holder(since: nil, mode: nil, **facts) = person(Holder, since, mode, facts)
 
       # @api private
-      # The same for a waiter.
+      # Makes a waiter from the same arguments as {.holder}.
       #
       # @return [Waiter]
       def waiter(since: nil, mode: nil, **facts) = person(Waiter, since, mode, facts)

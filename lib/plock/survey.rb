@@ -6,23 +6,23 @@ require_relative "survey/key"
 require_relative "survey/snapshot"
 
 module Plock
-  # Examines all keys of a store, in steps that each take a part of a request's time. Nothing runs
-  # between requests. After a survey there is a pause of many times its cost. So viewers take
-  # little of the time of the store and this process, whatever the number of locks and viewers.
+  # Examines all keys of a store, in steps. Each request of a viewer runs one step, and nothing
+  # runs between requests. After a survey there is a pause of many times its cost. So viewers cost
+  # the store and this process little, however many locks and viewers there are.
   #
-  # It writes nothing: the keys are examined without the agreement on the secret, which notes a
-  # fingerprint.
+  # A survey writes nothing to the store. It does not compare the secret first, because that would
+  # write a fingerprint.
   #
   # @api private
   class Survey
-    STEP_S = 0.1      # of one request
+    STEP_S = 0.1      # for the step of one request
     SLICE = 256       # keys that are examined together
     REST_S = 3.0      # the shortest pause
-    REST_RATIO = 30   # times the cost of a survey: it takes at most 3 % of the time
+    REST_RATIO = 30   # times the cost of a survey, so that it takes at most 3 % of the time
     MOST_KEYS = 50_000
-    THREADS = 4       # requests to a server that are under way at a time
-    FEW = 4           # keys that are worth these threads
-    LIST_S = 30.0     # of work after which no more keys are listed
+    THREADS = 4       # requests to a server at the same time
+    FEW = 4           # the fewest keys for which threads are used
+    LIST_S = 30.0     # of listing, after which no more keys are listed
     private_constant :SLICE, :REST_S, :REST_RATIO, :MOST_KEYS, :THREADS, :FEW, :LIST_S
 
     # A key that the store cannot read: another program may have written another type of value.
@@ -36,7 +36,7 @@ module Plock
     def self.occupied?(status) = status.held? || status.waiters.any?
 
     # @param status [Status]
-    # @return [String] another one if the holders have changed; some stores have no fences
+    # @return [String] differs if the holders have changed, even in a store without fences
     def self.holders_digest(status) = Plock.digest(status.holders.map(&:who).to_s)
 
     # Breaks a lock if its holders are still those that the user saw before the confirmation.
@@ -47,7 +47,7 @@ module Plock
     # @param name [String, nil] as callers name the key
     # @return [Array(Symbol, Status)] `:broken`, and the status before; `:changed` or `:free`,
     #   and the status now
-    # @raise [Error] the store could not be asked
+    # @raise [Error] the request to the store failed
     def self.break_seen(store, store_key, seen, name = nil)
       status = store.look_at(name, store_key)
       if status.held? && holders_digest(status) == seen
@@ -63,7 +63,7 @@ module Plock
 
     # @param store [Locking]
     # @param all_namespaces [Boolean]
-    # @yieldparam snapshot [Snapshot] each one that is complete
+    # @yieldparam snapshot [Snapshot] each complete snapshot
     def initialize(store, all_namespaces: false, &finished)
       @store = store
       @all_namespaces = all_namespaces
@@ -73,9 +73,9 @@ module Plock
     end
 
     # @param budget [Float] seconds
-    # @return [Snapshot] the last one that is complete; before there is one, what is known so far
+    # @return [Snapshot] the last complete snapshot; until there is one, the keys examined so far
     # @raise [UnsupportedError] the store cannot list its keys
-    # @raise [Error] the store could not be asked
+    # @raise [Error] the request to the store failed
     def snapshot(budget = STEP_S)
       if @mutex.try_lock
         begin
@@ -88,7 +88,7 @@ module Plock
     end
 
     # @param store_key [String]
-    # @return [Boolean] does it belong to what is surveyed?
+    # @return [Boolean] is this key part of the survey?
     def shows?(store_key)
       return !Key.parse(store_key).nil? if @all_namespaces
 
@@ -98,17 +98,17 @@ module Plock
     # @param store_key [String]
     # @param name [String, nil] as callers name the key
     # @return [Status]
-    # @raise [Error] the store could not be asked
+    # @raise [Error] the request to the store failed
     def examine(store_key, name = nil) = @store.look_at(name, store_key)
 
-    # Several keys, with several requests under way at a time if there is a server.
+    # Examines several keys. If the store has a server, several requests run at the same time.
     #
     # @param store_keys [Array<String>]
     # @param budget [Float, nil] seconds after which no other key is examined
-    # @param names [Hash{String => String}] of those store keys whose names are known
-    # @return [Array<Status, Unreadable>] of the first ones, as far as the budget reached, but of
-    #   one at least
-    # @raise [Error] the store could not be asked
+    # @param names [Hash{String => String}] the names of store keys, as far as they are known
+    # @return [Array<Status, Unreadable>] for the first keys, as many as the budget allowed, but
+    #   for at least one
+    # @raise [Error] the request to the store failed
     def examine_all(store_keys, budget = nil, names = {})
       ends = budget && (Clock.now + budget)
       found = Array.new(store_keys.size)
@@ -125,12 +125,12 @@ module Plock
       found.compact
     end
 
-    # The same keys as they are now, as far as a step of time reaches. If the store is slow, the
-    # last ones stay as they are.
+    # Examines these keys again, for the time of one step. If the store is slow, the last statuses
+    # are returned unchanged.
     #
     # @param statuses [Array<Status>]
-    # @return [Array<Status>] without those that are free by now
-    # @raise [Error] the store could not be asked
+    # @return [Array<Status>] without the keys that are free by now
+    # @raise [Error] the request to the store failed
     def refresh(statuses)
       names = statuses.to_h { |status| [status.store_key, status.key] }
       newer = examine_all(names.keys, STEP_S, names)
@@ -141,9 +141,11 @@ module Plock
       end
     end
 
-    # @param typed [String] a name as callers have it, perhaps with blanks around it; none if empty
-    # @return [Array<Status>] of the key with this name, of each kind that is held or waited for
-    # @raise [Error] the store could not be asked
+    # @param typed [String] the name of a key, perhaps with blanks around it; an empty name finds
+    #   nothing
+    # @return [Array<Status>] of the key with this name, one for each kind of lock that is held or
+    #   waited for
+    # @raise [Error] the request to the store failed
     def named(typed)
       names = [typed, typed.strip].uniq.flat_map do |name|
         store_keys_of(name).map { |store_key| [store_key, name] }
@@ -162,7 +164,7 @@ module Plock
     def store_keys_of(name)
       Locking::Kind::ALL.map { |kind| @store.config.store_key(name, kind) }
     rescue ArgumentError
-      [] # it is too long for a key, or empty
+      [] # the name is too long for a key, or empty
     end
 
     def together(threads, &work)
@@ -209,11 +211,11 @@ module Plock
       @cost += Clock.now - began
       more == :none ? finish : note_progress
     rescue Error
-      @started = nil # the next request begins again
+      @started = nil # the next request begins the survey again
       raise
     end
 
-    # @return [Symbol, nil] `:none`: that was the last step
+    # @return [Symbol, nil] `:none`: there was nothing left to do
     def step(deadline)
       return list unless @listed
 

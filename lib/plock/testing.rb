@@ -3,8 +3,9 @@
 module Plock
   # For the tests of applications: locks in memory, with a clock that tests can move.
   #
-  # `plock/testing/minitest` and `plock/testing/rspec` install a store for each test, and bring
-  # assertions and matchers. {Helpers} has what tests can pretend.
+  # `plock/testing/minitest` and `plock/testing/rspec` install a store for each test, and add
+  # assertions and matchers. With {Helpers}, a test can simulate another holder, a lost lease or
+  # an unreachable server.
   #
   # @example Any other framework
   #   around { |test| Plock::Testing.install { test.run } }
@@ -16,15 +17,17 @@ module Plock
     autoload :Helpers, File.expand_path("testing/helpers", __dir__)
     autoload :MemoryStore, File.expand_path("store/memory", __dir__)
 
-    @tests = 0 # that run now
+    @tests = 0 # how many tests are running
     @lock = Mutex.new
 
     class << self
-      # Makes a fresh store in memory the default store: while the block runs, or without a block
-      # until {uninstall}. It has the `ttl`, `wait`, `namespace`, `secret` and `logger` of the
-      # configured store, which it does not open. First it empties the stores that this process has
-      # in `memory:` and `memory:NAME`, so that no test finds the locks of another. An install
-      # within the block of another does not empty them.
+      # Makes a new store in memory the default store. With a block, it stays the default until
+      # the block ends; without a block, until {uninstall}. It copies `ttl`, `wait`, `namespace`,
+      # `secret` and `logger` from the configured store, but does not open that store.
+      #
+      # Before that, it empties this process's stores at `memory:` and `memory:NAME`, so that no
+      # test sees the locks of another test. An install inside the block of another install
+      # empties nothing.
       #
       # @yieldparam store [MemoryStore]
       # @return [Object, MemoryStore] the block's value; without a block the store
@@ -45,7 +48,7 @@ module Plock
       end
 
       # @return [MemoryStore] the default store
-      # @raise [UnsupportedError] it is no store in memory
+      # @raise [UnsupportedError] the default store is not in memory
       def store
         store = Plock.store
         return store if store.is_a?(MemoryStore)
@@ -54,7 +57,8 @@ module Plock
               "the default store is #{store.url}: call Plock::Testing.install first"
       end
 
-      # A test begins. Tests that run in threads share the store that the first of them gets.
+      # Call this when a test begins. Tests that run in parallel threads share the store that the
+      # first of them installs.
       #
       # @api private
       # @return [void]
@@ -65,7 +69,7 @@ module Plock
         end
       end
 
-      # A test has ended.
+      # Call this when a test has ended.
       #
       # @api private
       # @return [void]

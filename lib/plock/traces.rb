@@ -3,20 +3,21 @@
 require_relative "../plock"
 
 module Plock
-  # Spans of OpenTelemetry for leases. plock itself does not load this file; a program that wants
-  # them requires `plock/traces`.
+  # OpenTelemetry spans for leases. plock itself does not load this file; a program that wants
+  # spans requires `plock/traces`.
   #
-  # * `plock.acquire` lasts from a call until it has its key, or fails. A timeout and an exception
-  #   are errors. If the key was held by another caller of this process, the span has a link to the
-  #   `plock.hold` span of that caller.
-  # * `plock.hold` lasts from the acquire, or an adoption, until the lease ends. A loss and a failed
-  #   release are errors. It is not the current span of the block, since a lease can end on another
-  #   thread: spans of the block stand beside it.
+  # * `plock.acquire` lasts from a call until it has acquired its key, or has failed. A timeout or
+  #   an exception gives the span the status error. If the key was held by another caller of this
+  #   process, the span has a link to the `plock.hold` span of that caller.
+  # * `plock.hold` lasts from the acquire, or an adoption, until the lease ends. A loss or a
+  #   failed release gives the span the status error. It is not the current span of the block,
+  #   because a lease can end on another thread. So the block's own spans are its siblings, not
+  #   its children.
   #
-  # Both are children of the caller's current span. While they are made, blocks go through Ruby
-  # instead of C.
+  # Both are children of the caller's current span. While traces are on, calls with a block run in
+  # Ruby instead of C.
   #
-  # `opentelemetry/instrumentation/plock` starts them with the other instrumentations of the SDK.
+  # `opentelemetry/instrumentation/plock` starts the traces with the SDK's other instrumentations.
   #
   # @example
   #   require "plock/traces"
@@ -28,14 +29,15 @@ module Plock
     @lock = Mutex.new
 
     class << self
-      # Begins to make spans. A second call replaces the first one.
+      # Starts making spans. A second call replaces the first one.
       #
       # @param tracer_provider [OpenTelemetry::Trace::TracerProvider, nil] nil: the global one
-      # @param root_spans [Boolean] are spans made if the caller has no current span? They then
+      # @param root_spans [Boolean] are spans made if the caller has no current span? Such spans
       #   begin traces of their own
-      # @param labels [Boolean] do spans have the labels of calls?
+      # @param labels [Boolean] do spans show the labels of calls?
       # @return [Recorder]
-      # @raise [UnsupportedError] the gem opentelemetry-api is missing; opentelemetry-sdk brings it
+      # @raise [UnsupportedError] the gem opentelemetry-api, on which opentelemetry-sdk depends,
+      #   is missing
       def start(tracer_provider: nil, root_spans: true, labels: true)
         load_gem
         provider = tracer_provider || ::OpenTelemetry.tracer_provider

@@ -8,8 +8,8 @@ require_relative "web/assets"
 require_relative "web/source"
 
 module Plock
-  # Web pages that show the locks of one or several stores, and can break a lock: a Rack
-  # application. `require "plock/web"` loads it. It needs the gems rack and erubi.
+  # A Rack application with web pages that show the locks of one or several stores, and can break
+  # a lock. `require "plock/web"` loads it. It needs the gems rack and erubi.
   #
   # The application decides who may see the pages. Its `authorize:` is called for each request.
   # Without it, the pages refuse to be mounted in production.
@@ -25,7 +25,8 @@ module Plock
   #   require "plock/web"
   #   map("/locks") { run Plock::Web.new(read_only: true, authorize: ->(_, _) { true }) }
   class Web
-    # Passes whoever may open Sidekiq::Web, or has the token of `plock web`.
+    # Admits every request: in development, and if Sidekiq::Web or `plock web` has already checked
+    # it.
     #
     # @api private
     ALL = ->(_request, _action) { true }
@@ -35,11 +36,11 @@ module Plock
     # @param authorize [#call, nil] called with the Rack::Request and an action, `:view` or
     #   `:break`. nil or false refuses the request. A String names the user for the log. Another
     #   value admits the request, and the log has `REMOTE_USER` or the IP address
-    # @param read_only [Boolean] can no lock be broken here?
+    # @param read_only [Boolean] do the pages refuse to break locks?
     # @param all_namespaces [Boolean] show the keys of all namespaces in the stores, and not only
-    #   those of the stores' own?
-    # @param logger [#warn, nil] is told of each lock that is broken; nil: the store's logger, else
-    #   the standard error stream
+    #   of the stores' own?
+    # @param logger [#warn, nil] receives a warning for each lock that is broken; nil: the store's
+    #   logger, otherwise that of {Plock}, otherwise the standard error stream
     # @param refresh [Integer] seconds between two refreshes of a page, 1 to 3600
     # @raise [ConfigurationError] there is no `authorize:` in production, or an argument is invalid
     def initialize(
@@ -82,7 +83,7 @@ module Plock
     # @api private
     # @param request [Rack::Request]
     # @param action [Symbol]
-    # @return [String, nil] the user; nil: refused
+    # @return [String, nil] the user; nil: the request is refused
     def user_of(request, action)
       user = @authorize.call(request, action) or return
       unless user.is_a?(String)

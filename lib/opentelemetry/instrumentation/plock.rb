@@ -5,10 +5,10 @@ require_relative "../../plock/traces"
 
 # The API of OpenTelemetry, from its own gems.
 module OpenTelemetry
-  # The instrumentations of libraries, each in a gem of its own, and this one in plock.
+  # The instrumentations of libraries. Most are in gems of their own; this one is in plock.
   module Instrumentation
-    # {::Plock::Traces} as one of the instrumentations that OpenTelemetry's SDK installs.
-    # `require "opentelemetry/instrumentation/plock"`; it needs the gem
+    # Makes {::Plock::Traces} one of the instrumentations that OpenTelemetry's SDK installs. It
+    # needs `require "opentelemetry/instrumentation/plock"` and the gem
     # `opentelemetry-instrumentation-base`.
     #
     # @example
@@ -23,7 +23,7 @@ module OpenTelemetry
       # | option | default | meaning |
       # | --- | --- | --- |
       # | `:trace_root_spans` | true | false: no spans if the caller has no current span |
-      # | `:label` | `:include` | `:omit`: spans do not have the labels of calls |
+      # | `:label` | `:include` | `:omit`: spans do not show the labels of calls |
       class Instrumentation < OpenTelemetry::Instrumentation::Base
         option :trace_root_spans, default: true, validate: :boolean
         option :label, default: :include, validate: %i[include omit]

@@ -2,15 +2,15 @@
 
 module Plock
   module CLI
-    # Passes on the events of a running command through a pipe, one byte each: signals, and notices
-    # of other threads. Only one thread acts on them.
+    # Collects the events of a running command: signals, and notices of other threads. Each event
+    # is one byte in a pipe. A single thread reads the pipe and acts on the events.
     class Bell
       # The lease was lost. No signal has this number.
       LOST = 0
 
-      # The signals that are passed on to the command. The system sends TTIN also if another process
-      # of the job reads from the terminal in the background. It must not stop this process alone:
-      # the command would go on without the renewal of its lease.
+      # The signals that are passed on to the command. The system sends TTIN to the whole job if
+      # any of its processes reads from the terminal in the background. If TTIN stopped only this
+      # process, the command would continue while its lease is no longer renewed.
       FORWARDED =
         %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP TTIN]
           .select { |name| Signal.list.key?(name) }
@@ -22,15 +22,15 @@ module Plock
         @before = {}
       end
 
-      # From now on signals ring the bell. A signal that was ignored at the start, as by nohup(1),
-      # stays ignored.
+      # Makes signals ring the bell from now on. A signal that was ignored at the start, as under
+      # nohup(1), stays ignored.
       def listen
         (FORWARDED + OWN).each do |name|
           number = Signal.list.fetch(name)
           @before[name] = trap(name) { ring(number) }
           trap(name, "IGNORE") if @before[name] == "IGNORE" && FORWARDED.include?(name)
         end
-        # a message of plock's must not stop this process, even if another one has the terminal
+        # a message of plock must not stop this process, even if another group has the terminal
         @before["TTOU"] = trap("TTOU", "IGNORE")
       end
 
@@ -39,8 +39,8 @@ module Plock
         @before.clear
       end
 
-      # Called from a signal handler, or another thread. If 64 thousand rings are still unheard,
-      # the pipe is full and the next ring is dropped.
+      # Called from a signal handler, or another thread. If 64 thousand rings are still unread,
+      # the pipe is full, and this ring is dropped.
       #
       # @param number [Integer] the signal, or LOST
       def ring(number) = @writer.write_nonblock(number.chr, exception: false)

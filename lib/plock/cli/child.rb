@@ -5,17 +5,17 @@ require_relative "../cli"
 
 module Plock
   module CLI
-    # The command as a process, the first of a process group of its own. It does not begin before
-    # {#start}.
+    # The process of the command, which leads a process group of its own. The command does not
+    # begin before {#start}.
     class Child
-      # @return [Integer] its pid, and that of its group
+      # @return [Integer] the pid of the process, which is also the number of its group
       attr_reader :pid
 
-      # @return [Process::Status, nil] its end
+      # @return [Process::Status, nil] how the process ended; nil: it has not been reaped
       attr_reader :status
 
-      # Forks. The child runs the command when {#start} is called. If this process ends before, the
-      # child ends as well.
+      # Forks. The child runs the command when {#start} is called. If this process ends before
+      # that, the child ends as well.
       #
       # @param command [Array<String>]
       # @param environment [Hash{String => String}]
@@ -31,15 +31,15 @@ module Plock
         @go.syswrite("!")
         @go.close
       rescue Errno::EPIPE
-        nil # it was killed before it began
+        nil # the child was killed before the command began
       end
 
-      # @return [Boolean] has the command ended? It is not reaped yet, so no other group has its
-      #   number.
+      # @return [Boolean] has the command ended, without being reaped? Until it is reaped, no
+      #   other group can get its number.
       def ended? = @status.nil? && Processes.ended?(@pid)
 
-      # @return [Boolean] after its end: did it never become the command, because that cannot be
-      #   run?
+      # @return [Boolean] call it after the end of the child: did the child never become the
+      #   command, because the command cannot be run?
       def failed_to_run?
         @failed_to_run = !@failure.read.empty? && @failure.close.nil? unless @failure.closed?
         @failed_to_run
@@ -50,7 +50,7 @@ module Plock
         @status = Process.wait2(@pid).last
       end
 
-      # @return [Integer, nil] the signal that stopped it, if one has since the last call
+      # @return [Integer, nil] the signal that has stopped the command since the last call, if any
       def stopped
         status = Process.wait2(@pid, Process::WNOHANG | Process::WUNTRACED)&.last or return
         return status.stopsig if status.stopped?
@@ -59,20 +59,21 @@ module Plock
         nil
       end
 
-      # Sends a signal to all of its group.
+      # Sends a signal to the whole process group.
       #
       # @param signal [Integer, String]
-      # @return [Boolean] is there a process in its group?
+      # @return [Boolean] is there a process in the group?
       def kill(signal)
         Process.kill(signal, -@pid)
         true
       rescue Errno::ESRCH
         false
-      rescue Errno::EPERM # they run as another user now
+      rescue Errno::EPERM # the processes run as another user now
         true
       end
 
-      # @return [Boolean] after its end: is a process of its group still alive?
+      # @return [Boolean] call it after the end of the child: is a process of its group still
+      #   alive?
       def group?
         reap_orphans
         kill(0)
@@ -80,14 +81,14 @@ module Plock
 
       private
 
-      # Parent and child both do this, so that it is done when either of them goes on.
+      # Parent and child both do this, so that the group exists before either of them continues.
       def form_group
         Process.setpgid(@pid, @pid)
       rescue Errno::EACCES, Errno::ESRCH
         nil # the child was quicker, or it is gone
       end
 
-      # In a container, this process may be the one that gets orphans as its children. A dead one
+      # In a container, orphaned processes may become children of this process. A dead orphan
       # stays in the group until it is reaped.
       def reap_orphans
         nil while Process.wait(-@pid, Process::WNOHANG)
@@ -95,18 +96,19 @@ module Plock
         nil
       end
 
-      # The exec closes the child's copies of the parent's pipes. A signal that has come before has
-      # the effect on this process that it would have had on the command.
+      # Turns the child into the command. The exec closes the child's copies of the parent's
+      # pipes. A signal that arrives before the exec affects the child as it would have affected
+      # the command.
       def become(command, environment, waits, fails)
         Process.setpgid(0, 0)
         Processes.die_with_parent
-        @go.close # otherwise the child would wait for itself if the parent has ended
+        @go.close # otherwise the read below would never end if the parent has ended
         exit!(ExitStatus::SOFTWARE) unless waits.read(1)
         Processes.default_signals
         exec(environment, [command.first, command.first], *command.drop(1))
       rescue SystemCallError => e
         fails.syswrite("!")
-        $stderr = STDERR # a fork has no thread of a Scribe
+        $stderr = STDERR # the thread of a Scribe does not exist in a fork
         CLI.complain("#{command.first}: #{e.message.delete_suffix(" - #{command.first}")}")
         exit!(e.is_a?(Errno::ENOENT) ? ExitStatus::NOT_FOUND : ExitStatus::CANNOT_RUN)
       ensure

@@ -6,18 +6,18 @@ require_relative "../plain_text"
 
 module Plock
   module CLI
-    # The common part of all commands: the options and errors in them, the store, the output.
+    # The common part of all commands: options and their errors, the store, and the output.
     #
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
     # in {#call}.
     class Command
       OUTAGE = 3_600.0 # seconds, the longest unavailable_timeout
-      AWAY_S = 0.05 # seconds between two looks for a folder that is missing
+      AWAY_S = 0.05 # seconds between two checks for a missing folder
       private_constant :OUTAGE, :AWAY_S
 
       # @param arguments [Array<String>] the words after the command's name
       def initialize(arguments)
-        # a key need not be text, and a pattern only matches text
+        # a key may be any bytes, but a pattern matches only valid text
         @arguments = arguments.map { |word| word.valid_encoding? ? word : word.b }
         @json = false
         @helped = false
@@ -43,8 +43,8 @@ module Plock
 
       private
 
-      # Some keyword arguments of the library are options here. Other names are those of settings in
-      # the URL or the file.
+      # If the error names a keyword argument that is also an option of the command, this puts the
+      # option in its place. Other names are those of settings in the URL or the file.
       def as_option(error)
         error.message.sub(/\A([a-z_]+):/) do |name|
           option = "--#{$1.tr("_", "-")}"
@@ -62,7 +62,8 @@ module Plock
         parse_options
       end
 
-      # Loading OptionParser takes a third of the start, so it is not loaded without options.
+      # Loading OptionParser takes a third of the startup time, so it is loaded only if there are
+      # options.
       #
       # @return [Array<String>, nil]
       def operands_alone
@@ -147,7 +148,7 @@ module Plock
 
       # --- operands ---
 
-      # For commands that take one key; others override it.
+      # For commands that take one key. Other commands override this.
       def take(operands)
         raise usage("which key?") if operands.empty?
         raise usage("one key at a time (got #{operands.size})") if operands.size > 1
@@ -155,7 +156,7 @@ module Plock
         @key = operands.first
       end
 
-      # For commands that take none.
+      # For commands that take no key.
       def take_none(operands)
         raise usage("no key is needed (got #{operands.first.inspect})") if operands.any?
       end
@@ -176,14 +177,14 @@ module Plock
       end
 
       # Dalli logs each failure on the standard output stream, between the lines that this command
-      # prints. An error tells of it.
+      # prints. The command reports the failure as an error anyway.
       def hush_dalli
         ::Dalli.logger.level = :fatal if defined?(::Dalli)
       end
 
-      # This process has nothing else to do, so it waits through an outage of the server for the
-      # time of --wait. The URL or the configuration file may set another time. A local store has
-      # no server.
+      # This process has nothing else to do, so it waits through an outage of the server, for as
+      # long as --wait allows. The URL or the configuration file may set another time. A local
+      # store has no server.
       def endurance
         url = settings.url
         return {} if url.match?(/\Alocal:/i) || url.match?(/[?&]unavailable_timeout=/)
@@ -191,16 +192,16 @@ module Plock
         { unavailable_timeout: OUTAGE }
       end
 
-      # The same for a local store whose folder is missing: as long as no lease has been entered,
-      # the block is called again until the wait is over.
+      # Waits through the absence of a local store's folder. Until a lease has been acquired, the
+      # block is called again, for as long as --wait allows.
       #
       # @param wait [Float] seconds
-      # @yieldparam left [Float] seconds of patience
+      # @yieldparam left [Float] how many seconds the block may still wait
       # @return [Object] the block's value
-      # @raise [ArgumentError] such a wait cannot be
+      # @raise [ArgumentError] the wait is invalid
       def riding_out(wait)
         patience_ends = Clock.now + Locking::Arguments.span("wait:", wait)
-        store # a store that cannot be opened is no outage
+        store # a store that cannot be opened is not an outage
         begin
           yield [patience_ends - Clock.now, 0.0].max
         rescue UnavailableError => e
@@ -243,7 +244,7 @@ module Plock
         JSON.generate(scrubbed(object))
       end
 
-      # JSON has text only, and a path need not be text.
+      # JSON can only have valid text, but a path may be any bytes.
       def scrubbed(object)
         case object
         when Hash then object.transform_values { |value| scrubbed(value) }

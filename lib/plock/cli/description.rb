@@ -5,7 +5,7 @@ require_relative "../status"
 
 module Plock
   module CLI
-    # A {Plock::Status} for people, and for programs.
+    # Describes a {Plock::Status} for people, and for programs.
     module Description
       class << self
         # @param status [Plock::Status]
@@ -43,7 +43,7 @@ module Plock
           ]
         end
 
-        # Text that others wrote, for a terminal.
+        # Makes text that others wrote safe for a terminal.
         #
         # @param text [String]
         # @return [String]
@@ -75,7 +75,7 @@ module Plock
           { host: known.host, pid: known.pid, thread: known.thread, label: known.label }
         end
 
-        # As in {Plock::Status#to_s}.
+        # The format is that of {Plock::Status#to_s}.
         def instant(time) = time.utc.strftime("%F %T.%3N UTC")
 
         def moment(time) = time&.utc&.strftime("%FT%T.%3NZ")

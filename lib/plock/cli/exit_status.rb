@@ -8,7 +8,7 @@ module Plock
       OK = 0
       HELD = 1         # status: the key is held
       NOT_BROKEN = 1   # break: the key was free, or the answer was no
-      DIFFERENT = 1    # secret: others use another one
+      DIFFERENT = 1    # secret: others use another secret
       ENDANGERED = 1   # doctor: something endangers exclusion
       USAGE = 64       # the arguments are invalid
       UNAVAILABLE = 69 # the store cannot be used
@@ -16,7 +16,7 @@ module Plock
       SYSTEM = 71      # the operating system refused something
       BUSY = 75        # another holder had the key until the wait ended
       LOST = 76        # the lease was lost while the command ran
-      CANNOT_RUN = 126 # as env(1) and shells have it
+      CANNOT_RUN = 126 # the command cannot be run, as in env(1) and shells
       NOT_FOUND = 127
       SIGNALLED = 128  # plus the number of the signal
     end

@@ -17,7 +17,7 @@ module Plock
       end
     end
 
-    # A call that cannot be right.
+    # The command line is wrong.
     class UsageError < Failure
       # @param message [String]
       # @param help [String, nil] the command that shows help
@@ -29,7 +29,7 @@ module Plock
       # @param names [Array<String>] the names that exist
       # @return [String] an addition to a message; empty if no name is similar
       def self.suggestion(name, names)
-        return "" unless defined?(DidYouMean::SpellChecker) # Ruby can be told to leave it out
+        return "" unless defined?(DidYouMean::SpellChecker) # Ruby can be started without it
 
         alike = DidYouMean::SpellChecker.new(dictionary: names).correct(name).first
         alike ? "; did you mean #{alike}?" : ""

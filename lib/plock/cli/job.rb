@@ -7,33 +7,34 @@ require_relative "watchdog"
 
 module Plock
   module CLI
-    # A command that runs under a lease, from its start to its end. As a job of a shell, it can be
-    # stopped and continued in between.
+    # Runs a command under a lease, from its start to its end. As a job of a shell, the command
+    # can be stopped and continued.
     #
-    # Signals are passed on to the whole group of the command, as a terminal does. When the command
-    # is stopped (Ctrl-Z), this process stops, too, so that the shell notices. Before the command
-    # goes on, the lease must still be there.
+    # Signals are passed on to the command's whole process group, as a terminal would do. When the
+    # command is stopped (Ctrl-Z), this process stops, too, so that the shell notices. The command
+    # continues only if the lease is still valid.
     class Job
-      # Seconds between two checks for the end of a group, for which there is no notice.
+      # Seconds between two checks for the end of a group, because the system does not report that
+      # end.
       LOOK = 0.02
 
-      # The signals that stop a process if it uses a terminal that another group has.
+      # The signals that stop a process when it uses a terminal that belongs to another group.
       TERMINAL_STOPS = %w[TTIN TTOU].map { |name| Signal.list.fetch(name) }.freeze
       CONTINUED = Signal.list.fetch("CONT")
       CHILD = Signal.list.fetch("CHLD")
       INTERRUPTED = Signal.list.fetch("INT")
-      # The signals that stop the whole job of a shell. TTIN comes here if another process of the
-      # job reads from the terminal in the background.
+      # The signals that stop the whole job of a shell. This process receives TTIN if another
+      # process of the job reads from the terminal in the background.
       JOB_STOPS = %w[TSTP TTIN].map { |name| Signal.list.fetch(name) }.freeze
 
       private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED, :JOB_STOPS
 
       # @param command [Array<String>]
-      # @param environment [Hash{String => String}] in addition to this process's
+      # @param environment [Hash{String => String}] is added to the environment of this process
       # @param lease [#valid?]
       # @param bell [Bell] rung with LOST when the lease is lost
       # @param grace [Float] seconds from SIGTERM to SIGKILL after a loss
-      # @param holding [Integer, nil] for the watchdog, see {Watchdog#initialize}
+      # @param holding [Integer, nil] a descriptor for the watchdog, see {Watchdog#initialize}
       def initialize(command, environment, lease:, bell:, grace:, holding: nil)
         @lease = lease
         @bell = bell
@@ -60,12 +61,13 @@ module Plock
       # @return [Boolean]
       def lost? = @lost
 
-      # @return [Boolean] after its end: did the command never start, because it cannot be run?
+      # @return [Boolean] call it after {#run}: did the command never start, because it cannot be
+      #   run?
       def failed_to_run? = @child.failed_to_run?
 
-      # Ctrl-C ended the command. A shell that runs this process in a loop or a script must see the
-      # signal: it goes on after a status of 130, and stops after a signal. A session leader has no
-      # such shell above it.
+      # Did Ctrl-C end the command? If a shell runs this process in a loop or a script, this
+      # process must then end by the signal, too. A shell stops after a signal, but continues
+      # after the status 130. A session leader has no such shell above it.
       #
       # @return [Boolean]
       def interrupted?
@@ -81,7 +83,7 @@ module Plock
         lend_terminal
         return @child.start if @lease.valid?
 
-        lose # this process was stopped meanwhile
+        lose # this process was stopped, and the lease expired
         end_by_force
       end
 
@@ -100,8 +102,8 @@ module Plock
         stop(signal) if signal
       end
 
-      # @return [Float, nil] seconds until the command is ended by force; nil: there is no such
-      #   time, or the command was ended already
+      # @return [Float, nil] seconds until the command is ended by force; nil: the lease is not
+      #   lost, or the command has already been ended by force
       def patience = @deadline && [@deadline - Clock.now, 0.0].max
 
       def respond(number)
@@ -110,7 +112,8 @@ module Plock
         when CONTINUED then go_on
         when CHILD then nil # each round checks the command
         else
-          # even if another signal stops it first: it may be about to use the terminal
+          # Noted even if another signal stops the command first. The command may be about to use
+          # the terminal, which also stops it.
           @to_stop ||= JOB_STOPS.include?(number)
           @child.kill(number)
         end
@@ -122,10 +125,11 @@ module Plock
         @child.reap
       end
 
-      # --- stopped, and going on ---
+      # --- stop and continue ---
 
-      # Stops this process and its job as the command was stopped. But if the command was stopped
-      # only because it needs the terminal, and this job has it, the command goes on.
+      # Stops this process and its job in the way in which the command was stopped. But if the
+      # command was stopped only because it needs the terminal, and this job has it, the command
+      # continues.
       def stop(signal)
         return if @terminal.nil? || @lost
 
@@ -135,7 +139,7 @@ module Plock
 
         @terminal.take_back
         continued = stop_job(signal)
-        # as the system does if no shell can continue a stopped job
+        # the system does the same if no shell can continue a stopped job
         @child.kill("HUP") if wants && !continued
         go_on
       end
@@ -158,7 +162,8 @@ module Plock
         trap(name, handler) if handler
       end
 
-      # While this process was stopped, it could not renew the lease.
+      # Continues the command if the lease is still valid. This process could not renew the lease
+      # while it was stopped.
       def go_on
         @to_stop = false
         return lose unless @lease.valid?
@@ -205,7 +210,7 @@ module Plock
         @bell.hush
       end
 
-      # This process is being ended by an exception.
+      # Called if an exception ends this process before the command has ended.
       def abandon
         @child.kill("KILL")
         @child.reap

@@ -70,10 +70,10 @@ module Plock
         complete
       end
 
-      # What stands for a table without rows.
+      # The text to print if the table has no rows.
       def nothing = nil
 
-      # Prints each lock on a line of its own as it is found, and all of them as one array.
+      # Prints each lock on a line of its own as soon as it is found. The lines form one array.
       #
       # @return [Boolean] is the array complete?
       def print_json

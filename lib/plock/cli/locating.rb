@@ -19,7 +19,7 @@ module Plock
         ) { |text| @kind = text }
       end
 
-      # @return [Plock::Status] for {Locking#status} and {Locking#break}
+      # @return [Plock::Status] an argument for {Locking#status} and {Locking#break}
       def target
         kind =
           KINDS.fetch(@kind || "lock") do

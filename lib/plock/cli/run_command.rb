@@ -93,14 +93,14 @@ module Plock
         BUSY.fetch(@busy)
       end
 
-      # @return [Integer, nil] as {#supervise}
+      # @return [Integer, nil] as {#supervise} returns it
       def acquire(left)
         store.acquire(
           @key, **@lease_options, wait: left, renew: true, on_lost: ->(_) { @bell.ring(Bell::LOST) }
         ) { |lease| supervise(lease) }
       end
 
-      # @return [Integer, nil] the exit status; nil: Ctrl-C ended it
+      # @return [Integer, nil] the exit status; nil: Ctrl-C ended the command
       def supervise(lease)
         @entered = true
         job =
@@ -115,8 +115,8 @@ module Plock
         job.interrupted? ? nil : status
       end
 
-      # Sends SIGINT to the whole job, as the terminal would have done if it had not been lent.
-      # Then the signal ends this process, too.
+      # Sends SIGINT to the whole job, as the terminal would have done if it had not been lent to
+      # the command. Then the signal ends this process, too.
       def interrupt
         trap("INT", "IGNORE")
         Process.kill("INT", 0)
@@ -157,11 +157,11 @@ module Plock
         CLI.complain("#{@key.inspect} is #{state}")
       end
 
-      # For an error that came without the holder, because the store took too long to name it.
+      # Asks for the holder again, because the store took too long to name it in the error.
       def look
         store.status(@key)
       rescue Error
-        nil # then the message goes without it
+        nil # then the message does not name the holder
       end
     end
   end

@@ -4,12 +4,12 @@ require "stringio"
 
 module Plock
   module CLI
-    # Stands in for the standard error stream while a command runs. A thread of its own writes, so
-    # no other thread waits for the reader of the stream. That may hang: a pipe can be full, and
-    # Ctrl-S stops a terminal. The loss of a lease must end the command even then.
+    # Replaces the standard error stream while a command runs. A separate thread writes, so that
+    # no other thread waits for the reader of the stream. A write may hang, because a pipe can be
+    # full, and Ctrl-S stops a terminal. Even then, the loss of a lease must end the command.
     class Scribe
-      ROOM = 1000 # texts that are not written yet; further ones are dropped
-      PATIENCE_S = 2.0 # at the end
+      ROOM = 1000 # texts that can wait to be written; further texts are dropped
+      PATIENCE_S = 2.0 # for writing the rest at the end
       private_constant :ROOM, :PATIENCE_S
 
       # @yield while $stderr is a scribe
@@ -31,10 +31,10 @@ module Plock
       end
 
       # @param texts [Array<#to_s>]
-      # @return [Integer] bytes, as IO#write
+      # @return [Integer] the number of bytes, as IO#write returns it
       def write(*texts)
         texts.sum do |text|
-          text = String.new(text.to_s) # the caller may change it
+          text = String.new(text.to_s) # a copy, since the caller may change it
           @texts.push(text, true)
           text.bytesize
         end
@@ -64,7 +64,7 @@ module Plock
         self
       end
 
-      # @return [Boolean] colours are for the stream itself
+      # @return [Boolean] false, because colours are only for the stream itself
       def tty? = false
       alias isatty tty?
 
@@ -74,17 +74,17 @@ module Plock
       # Has no effect.
       def sync=(_wanted); end
 
-      # A logger asks for it.
+      # A logger calls this when it is closed. It has no effect.
       #
       # @return [nil]
       def close = nil
 
-      # Kernel#fork calls it.
+      # Kernel#fork calls this. It has no effect.
       #
       # @return [self]
       def flush = self
 
-      # Gives a reader that is slow some time, and gives up one that hangs.
+      # Gives a slow reader of the stream some time, but does not wait for a reader that hangs.
       def finish
         @texts.close
         @thread.join(PATIENCE_S)
@@ -97,7 +97,7 @@ module Plock
           begin
             @stream.write(text)
           rescue SystemCallError, IOError
-            next # it may be closed
+            next # the stream may be closed
           end
         end
       end

@@ -5,9 +5,9 @@ require_relative "../locking/store_config"
 
 module Plock
   module CLI
-    # Which store is meant, and how its keys are named. An option comes first, then an environment
-    # variable, then the application's config/plock.yml. Each setting is looked up by itself, so a
-    # namespace from the file may go with a store from the environment.
+    # Finds the store to use, and how its keys are named. An option comes before an environment
+    # variable, and the variable before the application's config/plock.yml. Each setting is looked
+    # up separately, so a namespace from the file can be used with a store from the environment.
     class Settings
       HERE = "local:" # excludes the processes of this host
       DEFAULT = "by default"
@@ -68,7 +68,7 @@ module Plock
 
       def from_file?(place) = !@file.nil? && place == @file.to_s
 
-      # The file's options apply to the file's own url. If the file has none, they apply to the
+      # The file's options apply to the file's own url. If the file has no url, they apply to the
       # store from the environment or the default, but not to `--store`.
       def options_meant? = from_file?(@url_from) || (@told[:url].nil? && @url_from != "--store")
 
@@ -80,8 +80,8 @@ module Plock
                           "bin/rails runner can lock in it; --store names another one"
       end
 
-      # The file's application refuses the default in production, too. Its environment may name a
-      # store that this process does not know, as under cron.
+      # Refuses the default in production, as the file's application does. The application's
+      # environment may name a store that this process does not know, for example under cron.
       def refuse_default_in_production
         variable = SettingsFile.environment_variable
         return unless @file && variable && ENV.fetch(variable) == PRODUCTION

@@ -9,8 +9,8 @@ module Plock
     # An application's config/plock.yml, read as Rails reads it, but without the application: the
     # section of one environment, and the section `shared`.
     #
-    # If the user has not named the file, it must belong to this user or to root, and must not be
-    # world-writable: it may be run as ERB, and decides what is locked where.
+    # If the user has not named the file, the file must belong to this user or to root, and must
+    # not be world-writable. It may be run as ERB, and it decides which store is used.
     class SettingsFile
       PLACE = "config/plock.yml"
       NONE = "none"
@@ -35,7 +35,7 @@ module Plock
 
       def self.absolute(path)
         File.expand_path(path)
-      rescue Errno::ENOENT # the same: no such file will be found
+      rescue Errno::ENOENT # the working directory is gone, so no file will be found
         path
       end
       private_class_method :absolute
@@ -60,7 +60,7 @@ module Plock
       def self.there?(path)
         File.lstat(path) && true
       rescue Errno::EACCES
-        File.directory?(File.dirname(path)) # into which this user may not look: it may be there
+        File.directory?(File.dirname(path)) # the file may exist, but this user cannot see it
       rescue SystemCallError
         false
       end
@@ -70,7 +70,7 @@ module Plock
       attr_reader :path
 
       # @param path [String]
-      # @param trusted [Boolean] has the user named it?
+      # @param trusted [Boolean] has the user named the file?
       def initialize(path, trusted:)
         @path = path
         @trusted = trusted
@@ -89,7 +89,7 @@ module Plock
 
       private
 
-      # The file that is read is the one whose owner was checked, even if another takes its place.
+      # Checks the owner of the very file that is read, even if another file takes its place.
       def text
         # a FIFO without a writer must not hold the command back before its owner is checked
         mode = File::RDONLY | (@trusted ? 0 : File::NONBLOCK)
@@ -110,8 +110,8 @@ module Plock
         end
       end
 
-      # The settings of the environment. If there are sections, but none for this environment, that
-      # is a mistake; an empty one is enough.
+      # The settings of the current environment. If there are sections, but none for this
+      # environment, this raises. An empty section is enough.
       def own_section
         names = sections.keys - [SHARED]
         return {} if names.empty?

@@ -2,10 +2,10 @@
 
 module Plock
   module CLI
-    # Columns of text, as ps(1) has them.
+    # Formats text in columns, like ps(1).
     module Table
-      # @param columns [Hash{String => #call}] by its name, how each column gets its text from an
-      #   object
+      # @param columns [Hash{String => #call}] for each column its name, and a callable that
+      #   returns its text for an object
       # @param objects [Array]
       # @param optional [Array<String>] columns that are left out if all their cells are empty
       # @return [Array<String>] lines, the first one with the names of the columns

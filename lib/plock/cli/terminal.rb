@@ -5,8 +5,8 @@ require "plock"
 module Plock
   module CLI
     # The controlling terminal. One process group has it at a time: only that group can read from
-    # it, and gets the signals of Ctrl-C and Ctrl-Z. The command has a group of its own, so the
-    # terminal is handed over.
+    # it, and receives the signals of Ctrl-C and Ctrl-Z. The command has a group of its own, so
+    # the terminal is handed over to that group.
     class Terminal
       # @return [Terminal, nil] nil: this process has none, as under cron
       def self.open
@@ -26,9 +26,9 @@ module Plock
       # @return [Boolean]
       def ours? = holder == Process.getpgrp
 
-      # Could other processes of this job be using the terminal, as a pager behind a pipe does?
-      # Then the command does not get it at once, but when it first uses it: the system stops the
-      # command for that.
+      # Could other processes of this job be using the terminal, such as a pager behind a pipe?
+      # Then the command does not receive the terminal at once. When the command first uses the
+      # terminal, the system stops it, and only then does it receive the terminal.
       #
       # @return [Boolean]
       def shared? = !$stdin.tty? || !$stdout.tty?
@@ -46,11 +46,11 @@ module Plock
         @borrower = nil
       end
 
-      # Restores the modes from before the terminal was lent: a killed command could not.
+      # Restores the modes from before the terminal was lent, because a killed command could not.
       def tidy
         @tty.console_mode = @modes if @modes && ours?
       rescue SystemCallError
-        nil # it was hung up
+        nil # the terminal was hung up
       end
 
       private
@@ -59,7 +59,7 @@ module Plock
         require "io/console"
         @tty.console_mode
       rescue SystemCallError
-        nil # it was hung up
+        nil # the terminal was hung up
       end
 
       def holder = Processes.terminal_group(@tty.fileno)

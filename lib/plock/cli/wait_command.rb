@@ -18,7 +18,7 @@ module Plock
         Exit status: 0 if KEY is free, 75 if it was not free within --wait.
       TEXT
 
-      TTL = 5.0 # seconds until KEY is free again if this process dies while it holds it
+      TTL = 5.0 # seconds until KEY is free again if this process dies while it holds KEY
       LABEL = "plock wait"
       private_constant :TTL, :LABEL
 
@@ -43,7 +43,7 @@ module Plock
         free ? ExitStatus::OK : ExitStatus::BUSY
       end
 
-      # Looks without acquiring KEY. If the store is away, only a wait can tell.
+      # Looks without acquiring KEY. If the store is unavailable, the command must wait for KEY.
       def free?
         !store.status(@key).held?
       rescue UnavailableError

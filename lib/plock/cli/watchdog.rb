@@ -4,10 +4,10 @@ require "plock"
 
 module Plock
   module CLI
-    # Kills a process group if this process ends, in whatever way, before {#release} is called. The
-    # watchdog is a process of a few lines of C in a session of its own, which reads a pipe. It
-    # closes all other descriptors except `holding`, so no other process waits for it to close one.
-    # Only SIGKILL reaches it, and {#keep_alive} then starts another one.
+    # Kills a process group if this process ends, in whatever way, before {#release} is called.
+    # The watchdog is a small process in C, in a session of its own, that reads a pipe. It closes
+    # all other descriptors except `holding`, so that no process waits for the watchdog to close
+    # one. Only SIGKILL can end the watchdog, and {#keep_alive} then starts another one.
     class Watchdog
       # The format of a process group's number.
       GROUP = "i"
@@ -50,8 +50,8 @@ module Plock
 
       private
 
-      # A new watchdog knows the group from the start: this process may be killed before it could
-      # name the group to it.
+      # A new watchdog knows the group from its start, because this process may be killed before
+      # it could send the group through the pipe.
       def start
         reader, @pipe = IO.pipe
         @pid = Processes.start_watchdog(reader.fileno, @holding, @group)
@@ -61,7 +61,7 @@ module Plock
       def tell(group)
         @pipe.syswrite([group].pack(GROUP))
       rescue Errno::EPIPE
-        nil # it was killed: keep_alive starts another one with this group
+        nil # the watchdog was killed: keep_alive starts another one with this group
       end
     end
   end

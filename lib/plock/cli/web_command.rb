@@ -67,7 +67,7 @@ module Plock
         raise usage("cannot listen on #{@host || HERE}, port #{@port || 0}: #{e.message}")
       end
 
-      # The token of the URL is the permission.
+      # Authorizes every request, because only a browser with the URL's token reaches the pages.
       def pages
         Web.new(
           store,
@@ -89,7 +89,7 @@ module Plock
         false
       end
 
-      # A signal must not stop the server inside its own handler.
+      # Stops the server from another thread, because a signal handler must not stop it.
       def serve(server)
         ended, signals = IO.pipe
         before = %w[INT TERM].to_h { |name| [name, trap(name) { signals.write_nonblock("!") }] }

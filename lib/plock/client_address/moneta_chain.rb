@@ -2,16 +2,17 @@
 
 module Plock
   class ClientAddress
-    # A Moneta store as a chain of proxies around an adapter. For a lock, all of them must leave
-    # the key unchanged, and it matters how they write the value.
+    # A Moneta store as a chain of proxies around an adapter. plock can use the store only if
+    # every proxy leaves the key unchanged. The value must be written in the way in which the
+    # proxies write it.
     #
     # @api private
     class MonetaChain
       # Proxies that change neither key nor value.
       TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze
 
-      # The name of a transformer's class says what it does. Keys that are Strings pass through
-      # Marshal as they are.
+      # The name of a transformer's class says what it does. Marshal leaves keys that are Strings
+      # unchanged.
       TRANSFORMER =
         /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
 

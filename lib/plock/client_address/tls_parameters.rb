@@ -5,20 +5,23 @@ require_relative "../errors"
 
 module Plock
   class ClientAddress
-    # A client's `ssl_params` as options of {Plock::Store.open}. A parameter that plock does not
-    # support, and that may change which server is trusted, is refused rather than left out.
+    # Converts a client's `ssl_params` to options of {Plock::Store.open}. If plock does not
+    # support a parameter, it refuses the client, because the parameter may decide which server is
+    # trusted.
     module TLSParameters
-      # These must be names of files; clients also take a certificate or a key that exists only in
-      # memory.
+      # Each of these must name a file. Clients also accept a certificate or key that exists only
+      # in memory; plock does not.
       FILES = %i[ca_file ca_path cert key].freeze
 
-      # Values that change nothing: plock requires TLS 1.2 or later in any case.
+      # Values of `min_version` that change nothing, because plock always requires TLS 1.2 or
+      # later.
       MINIMAL_VERSIONS = [
         nil, :TLS1, :TLS1_1, :TLS1_2, OpenSSL::SSL::TLS1_VERSION, OpenSSL::SSL::TLS1_1_VERSION,
         OpenSSL::SSL::TLS1_2_VERSION
       ].freeze
 
-      # These count together: which certificates to trust, and how to be known.
+      # Options that belong together: the trusted certificates, and the client's certificate with
+      # its key.
       TRUSTED = %i[ca_file ca_path].freeze
       PAIR = %i[cert key].freeze
 
@@ -50,13 +53,14 @@ module Plock
           end
         end
 
-        # The options for sentinels, as far as they differ: plock uses the servers' options for what
-        # its sentinels lack. So sentinels without a certificate of the client's get that of the
-        # servers if they ask for one, which does not change whom plock trusts.
+        # Returns the options of the sentinels that differ from the options of the servers. For
+        # all others, plock uses the servers' options. So if the client has no certificate for its
+        # sentinels, a sentinel that asks for one receives the certificate for the servers. That
+        # does not change which server plock trusts.
         #
-        # @param parameters [Hash{Symbol, String => Object}] of the client, for sentinels
-        # @param servers [Hash{Symbol => Object}] of {read}, for the servers
-        # @return [Hash{Symbol => Object}] without `sentinel_` before the names
+        # @param parameters [Hash{Symbol, String => Object}] the client's parameters for sentinels
+        # @param servers [Hash{Symbol => Object}] the result of {read} for the servers
+        # @return [Hash{Symbol => Object}] the options, without the prefix `sentinel_`
         # @raise [UnsupportedError]
         def of_sentinels(parameters, servers)
           own = read(parameters)
@@ -80,13 +84,14 @@ module Plock
                 "certificates, and its servers those of ca_file or ca_path"
         end
 
-        # @param inherited [Hash{Symbol => Object}] the options that count without one
+        # @param inherited [Hash{Symbol => Object}] the options that apply to sentinels without
+        #   their own
         def verify(own, inherited)
           mode, default = [own, inherited].map { |options| options.fetch(:verify, :peer) }
           mode == default ? {} : { verify: mode }
         end
 
-        # The empty one is that of the host.
+        # An empty name stands for the name of the host.
         def server_name(own, servers)
           name = own[:server_name]
           name == servers[:server_name] ? {} : { server_name: name || "" }

@@ -4,14 +4,14 @@ require_relative "../events"
 
 module Plock
   module Events
-    # Hands events on to ActiveSupport::Notifications, as `acquire.plock` and so on, with
-    # {Event#to_h} as the payload. It has no events of {Events::CALLS}: a call that goes through C
-    # emits none.
+    # Passes events on to ActiveSupport::Notifications, as `acquire.plock` and so on, with
+    # {Event#to_h} as the payload. It does not pass on the events of {Events::CALLS}, because a
+    # call that runs in C does not emit them.
     #
     # @api private
     module ActiveSupportBridge
-      # Returns the times of an event that has ended as Time objects. Listeners know this form from
-      # events of instrumented blocks.
+      # Makes an event that has ended return its times as Time objects. Listeners receive Time
+      # objects from instrumented blocks, too.
       module Ended
         # @return [Event]
         attr_accessor :source
@@ -30,8 +30,8 @@ module Plock
         def duration = (self.end - time) * 1000.0
       end
 
-      # The names of the events here, made once: plock asks for listeners at each acquire and
-      # release.
+      # The names of the events in ActiveSupport. They are made once, because plock looks for
+      # listeners at each acquire and release.
       NAMES = Events::NAMES.to_h { |name| [name, "#{name}.plock".freeze] }.freeze
       private_constant :NAMES
 

@@ -8,36 +8,39 @@ module Plock
     #
     # | name | duration | details |
     # | --- | --- | --- |
-    # | `:acquire` | from the call until it was acquired | `fence`, `ttl:` |
-    # | `:contended` | from the call, if the key was held, until it was acquired or timed out | |
+    # | `:acquire` | from the call until the key was acquired | `fence`, `ttl:` |
+    # | `:contended` | if the key was held: from the call until it got the key or timed out | |
     # | `:timeout` | from the call until `wait:` ended | `wait:` |
-    # | `:release` | the time that it was held | `fence`, `released:` false if it was lost |
+    # | `:release` | how long the lease was held | `fence`, `released:` false if it was lost |
     # | `:lost` | from the acquire until the loss was noticed | `fence` |
-    # | `:renew` | the time that the renewal took | `fence`, `left:`, `late:` |
-    # | `:release_failed` | the time that it was held, or 0.0: not known | `fence`, `error:` |
+    # | `:renew` | how long the renewal took | `fence`, `left:`, `late:` |
+    # | `:release_failed` | how long the lease was held; 0.0 if unknown | `fence`, `error:` |
     # | `:abandoned` | 0.0 | `fence`, `expired:` true if nothing was left to release |
-    # | `:adopt` | from the call until it was adopted | `fence`, `ttl:` |
-    # | `:hand_over` | the time that it was held | `fence` |
+    # | `:adopt` | from the call until the lease was adopted | `fence`, `ttl:` |
+    # | `:hand_over` | how long the lease was held | `fence` |
     # | `:wait_begin` | 0.0 | `keys:` |
     # | `:wait_end` | from the call until its outcome | `keys:`, `outcome:`, `error:` |
-    # | `:job_rescheduled` | until the conflict | as `:job_discarded`, and `delay:` in seconds |
-    # | `:job_discarded`, `:job_handled` | until the conflict | `job:`, `job_id:`, `holder:` |
-    # | `:job_refused` | until {Guard::Conflict} was raised | `job:`, `job_id:`, `holder:` |
-    # | `:job_unguarded` | until the job went on without its key | `job:`, `job_id:`, `error:` |
+    # | `:job_rescheduled` | how long the job waited | as `:job_discarded`; `delay:` in seconds |
+    # | `:job_discarded`, `:job_handled` | how long the job waited | `job:`, `job_id:`, `holder:` |
+    # | `:job_refused` | how long the job waited | `job:`, `job_id:`, `holder:` |
+    # | `:job_unguarded` | until the job continued without its key | `job:`, `job_id:`, `error:` |
     #
     # `job:` and `error:` are the names of classes, `holder:` is the label of the holder. The events
     # of a {ReadWriteLock} also have `mode:`, `:read` or `:write`.
     #
-    # A renewal is `late:` if less than a third of the TTL was left when the store had answered;
-    # `left:` tells how many seconds. A lease is `:abandoned` if it was collected by the garbage
-    # collector without a release. The release of a lease, or its loss, can become known in the
-    # background when the lease is gone: then the event has no label. A release that was interrupted
-    # has failed as far as its event knows, and goes on in the background.
+    # A renewal is `late:` if less than a third of the TTL was left when the store answered;
+    # `left:` is the number of seconds that were left. A lease is `:abandoned` if the garbage
+    # collector collected it without a release.
     #
-    # Each call to acquire has one `:wait_begin` and one `:wait_end`, whatever happens in between.
-    # `outcome:` is `:acquired`, `:timed_out` or `:failed`; `error:` is the class of the exception
-    # that ended the call, if there was one. A call for several keys has them once, with the first
-    # key; `keys:` is the number of keys. Only subscribers that name these two events get them.
+    # A release or a loss may become known in the background, when the lease object is gone. In
+    # that case the event has no label. An interrupted release emits `:release_failed`, but
+    # continues in the background.
+    #
+    # Each call to acquire emits one `:wait_begin` and one `:wait_end`, whatever happens in
+    # between. `outcome:` is `:acquired`, `:timed_out` or `:failed`; `error:` is the class of the
+    # exception that ended the call, if there was one. A call for several keys emits them once,
+    # for the first key; `keys:` is the number of keys. Only subscribers that name these two
+    # events receive them.
     #
     # @example
     #   Plock.subscribe(:timeout) do |event|
@@ -75,7 +78,7 @@ module Plock
         kind = Locking::Kind.of(store_key)
         @name = name
         @duration = duration
-        @key_digest = store_key.delete_suffix(kind.suffix)[/[^:]*\z/].delete("{}") # a hash tag
+        @key_digest = store_key.delete_suffix(kind.suffix)[/[^:]*\z/].delete("{}") # drops hash tags
         @kind = kind.name
         @label = label
         @fence, @key, @lease_id = details.values_at(*ATTRIBUTES)
@@ -83,7 +86,7 @@ module Plock
         freeze
       end
 
-      # @return [Hash{Symbol => Object}] all attributes and details that are not nil, but for
+      # @return [Hash{Symbol => Object}] all attributes and details that are not nil, except
       #   {#key} and {#lease_id}
       def to_h
         {

@@ -5,8 +5,9 @@ require_relative "../events"
 
 module Plock
   module Events
-    # For an object that records events, one at a time, from {#start} on. Its class has the constant
-    # HANDLERS, which names a method for each event, and it begins with `@recording` false.
+    # For classes that record events, one at a time, after {#start}. The class must have the
+    # constant HANDLERS, which names a method for each event. Its `initialize` must set
+    # `@recording` to false.
     #
     # @api private
     module Recording
@@ -30,7 +31,7 @@ module Plock
 
       private
 
-      # Has the event handled, if events are recorded.
+      # Calls the event's handler, if events are being recorded.
       def record(event, *more)
         enter { __send__(self.class::HANDLERS[event.name], event, *more) if @recording }
       end

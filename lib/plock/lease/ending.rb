@@ -6,14 +6,14 @@ module Plock
     #
     # @api private
     module Ending
-      # Seconds between two checks for the end of another thread's release, which takes a round
-      # trip.
+      # In seconds. The shortest and the longest pause between two checks whether another thread's
+      # release has ended. A release takes a round trip.
       FIRST_LOOK_S = 0.001
       LONGEST_LOOK_S = 0.004
       private_constant :FIRST_LOOK_S, :LONGEST_LOOK_S
 
-      # Releases at the end of the block. Raises nothing, since the block's value or exception must
-      # get through.
+      # Releases at the end of the block. Raises nothing, because the block's value or exception
+      # must reach the caller.
       #
       # @api private
       def finish
@@ -25,10 +25,12 @@ module Plock
         warn_of_failure(e)
       end
 
-      # The engine released it at the end of its block, but not as usual.
+      # Records that the binding's release at the end of the block failed, or that the lease was
+      # no longer held.
       #
       # @api private
-      # @param answer [Boolean, nil, Error] as {#released} has it, or why the release failed
+      # @param answer [Boolean, nil, Error] the answer that {#released} takes, or why the release
+      #   failed
       def end_of_block(answer)
         if Error === answer
           released(nil, nil)
@@ -44,12 +46,13 @@ module Plock
       # @return [Boolean] is there nothing to release?
       def over? = @hold.nil? || @released || @given_away || @hold.inherited?
 
-      # Begins a release, by one thread or fiber at a time. Others wait here for its end, at most
-      # until the lease expires. The caller must call {#release_over} in an `ensure`.
+      # Begins a release. Only one thread or fiber at a time can do so. Others wait here until
+      # that release has ended, but only until the lease expires. The caller must call
+      # {#release_over} in an `ensure`.
       #
       # @api private
-      # @return [Float, nil] seconds that it was held, 0.0 if there is no subscriber; nil: it has
-      #   been released
+      # @return [Float, nil] seconds for which the lease was held, or 0.0 if there is no
+      #   subscriber; nil: the lease has been released
       def releasing
         me = Fiber.current
         look = FIRST_LOOK_S
@@ -72,9 +75,9 @@ module Plock
       # Records the store's answer to a release.
       #
       # @api private
-      # @param ours [Boolean, nil] nil: it had been released, or handed over
-      # @param held_for [Float, nil] as {#releasing} has it
-      # @return [Boolean] was it ours?
+      # @param ours [Boolean, nil] nil: the lease had been released, or handed over, before
+      # @param held_for [Float, nil] as {#releasing} returned it
+      # @return [Boolean] was the lease still held?
       def released(ours, held_for)
         @released = true
         @lost ||= ours == false if held_for
@@ -84,11 +87,11 @@ module Plock
       end
 
       # @api private
-      # @param received [Boolean] has the caller got the lease?
-      # @return [Float] seconds that its key must stay taken
+      # @param received [Boolean] has the caller received the lease?
+      # @return [Float] seconds for which its key must still stay taken
       def left_to_keep(received = @options.used)
         if received && @options.at_least.positive?
-          # an adoption that was interrupted has not given it to its caller
+          # an interrupted adoption has not given the lease to its caller, so @given_after is nil
           [@options.at_least + (@given_after || 0.0) - held_for, 0.0].max
         else
           0.0
@@ -97,7 +100,7 @@ module Plock
 
       # @api private
       # @param error [Exception, nil] why the release failed; nil: this is not known
-      # @param held_for [Float, nil] as {#releasing} has it
+      # @param held_for [Float, nil] as {#releasing} returned it
       def tell_of_failure(error, held_for)
         return unless Events.listening
 
@@ -105,13 +108,13 @@ module Plock
         tell(:release_failed, held_for || 0.0, **details)
       end
 
-      # A release has ended without an answer: the fiber was stopped, or a signal handler raised,
-      # and no mask holds these back. The store goes on with the release. A lease that is still
-      # valid had not begun it, and can be released again.
+      # Records a release that ended without an answer. Masks cannot prevent this if the fiber is
+      # stopped, or if a signal handler raises. The store continues the release. If the lease is
+      # still valid, the release had not begun, and can be repeated.
       #
       # @api private
-      # @param held_for [Float, nil] as {#releasing} has it; nil: no release began
-      # @param before [Exception, nil] that was on its way when it began
+      # @param held_for [Float, nil] as {#releasing} returned it; nil: no release began
+      # @param before [Exception, nil] the exception that was being raised when the release began
       def cut_off(held_for, before)
         return if @released || held_for.nil? || @hold.valid?
 
@@ -134,7 +137,7 @@ module Plock
         since = releasing
         released((trailing && @hold.release_trailing(keep)) || @hold.release(keep), since)
       rescue *Locking::Acquisition::STORE_FAILURES => e
-        @released = true # as far as possible; the caller gets the error
+        @released = true # as far as possible; the caller receives the error
         tell_of_failure(e, since)
         raise
       ensure

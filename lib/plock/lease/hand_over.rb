@@ -7,20 +7,20 @@ require_relative "../lost_hold"
 
 module Plock
   class Lease
-    # How a lease goes over to another process, and on in a daemon ({Daemon}).
+    # How a lease moves to another process, and how it continues in a daemon ({Daemon}).
     #
     # @api private
     module HandOver
       LEAST_SPAN = 0.001
 
-      # Seconds until the store is asked again to release what a daemon could not take over.
+      # Seconds between two attempts to release a lease that no process took over.
       AGAIN_S = 0.1
       private_constant :LEAST_SPAN, :AGAIN_S
 
-      # Leaves the key to the process that gets the result.
+      # Leaves the key to the process that adopts the result.
       #
-      # @return [String, false, nil] for the store; false: it is lost; nil: another thread has
-      #   released it, or handed it over
+      # @return [String, false, nil] the store's part of the dump; false: the lease is lost; nil:
+      #   another thread has released the lease, or handed it over
       def hand_on
         handed = @hold.dump or return handed
 
@@ -33,13 +33,13 @@ module Plock
         take_back(handed) if handed && !told
       end
 
-      # Has the key again, in this process. If the hold was lost, so is the lease. What counts from
-      # the acquire goes on counting.
+      # Takes over the key again, in this process. If the hold was lost, so is the lease.
+      # `max_hold:` and `at_least:` still count from the first acquire.
       #
       # @param store [Locking]
       # @param handed [String, false] what {#hand_on} returned
-      # @raise [Error] the store could not be asked; the lease is not valid here, and is released in
-      #   the background
+      # @raise [Error] the request to the store failed; the lease is not valid here, and is
+      #   released in the background
       def go_on(store, handed)
         @since ||= @hold.acquired_at
         has = handed &&
@@ -49,7 +49,7 @@ module Plock
                 @hold = hold
               end
         @given_away = false
-        @releaser = nil # another thread of the parent
+        @releaser = nil # a thread of the parent, if any
         return lose_on_the_way unless has
 
         tell(:adopt, 0.0, ttl: ttl) if Events.listening
@@ -59,13 +59,13 @@ module Plock
         raise
       end
 
-      # @return [Boolean] was it lost on the way into this process, a daemon, which has no hold of
-      #   it?
+      # @return [Boolean] was the lease lost on the way into this process, a daemon? Then this
+      #   process has no hold.
       def lost_on_the_way? = @hold.is_a?(LostHold)
 
       private
 
-      # Releases what was handed over, since the caller does not get the dump.
+      # Releases the lease that was handed over, because the caller does not receive the dump.
       def take_back(handed)
         release_handed(@options.store, handed)
       rescue *Locking::Acquisition::STORE_FAILURES
@@ -76,7 +76,8 @@ module Plock
         store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
       end
 
-      # The store may be back a moment later, and no other process knows of the lease.
+      # Repeats the release until it succeeds or the lease ends, because no other process knows
+      # of the lease.
       def release_later(store, handed)
         over = @hold.valid_until
         Background.launch("plock release") do
@@ -92,7 +93,7 @@ module Plock
         end
       end
 
-      # Whatever was about to tell of it was the parent's.
+      # Reports the loss in the daemon, because other notices of the loss go to the parent.
       def lose_on_the_way
         Dispatcher.start
         @hold = LostHold.new(@hold)
@@ -100,7 +101,8 @@ module Plock
         lose
       end
 
-      # Seconds, or nil: for ever. Never zero, which stores take for that.
+      # Seconds for which the lease may still be renewed; nil: no limit. Never zero, which stores
+      # take for no limit.
       def left_to_renew = @options.max_hold && [@options.max_hold - held_for, LEAST_SPAN].max
     end
   end

@@ -5,17 +5,17 @@ module Plock
     # The abilities that some stores lack:
     #
     # * `:order`: waiters are admitted in FIFO order, also among processes
-    # * `:lasting_fences`: fences grow through a restart of the server
-    # * `:busy_renewal`: leases are renewed while Ruby cannot run anything else
+    # * `:lasting_fences`: fences keep growing after the server restarts
+    # * `:busy_renewal`: leases are renewed even while Ruby is too busy to run other threads
     # * `:prompt_expiry`: a key that is not released is free as soon as its lease has expired
     # * `:semaphores`, `:read_write_locks`
     # * `:downgrade`: {Lease#downgrade}
     # * `:hand_over`: {Lease#dump} and {Locking#adopt}
     # * `:list`: {Locking#each_lock}
-    # * `:compares_secrets`: it notices if processes hash the keys of one namespace with different
-    #   secrets
+    # * `:compares_secrets`: the store notices if processes hash the keys of one namespace with
+    #   different secrets
     # * `:background_release`: `release: :background` of {Store.open} and {Locking#acquire}
-    # * `:replicas`: `replicas:` of the same
+    # * `:replicas`: `replicas:` of {Store.open} and {Locking#acquire}
     #
     # A call that the store is not able to carry out raises {UnsupportedError}.
     ABILITIES = %i[
@@ -28,7 +28,7 @@ module Plock
 
     # @param ability [Symbol] one of {ABILITIES}
     # @return [Boolean] does this store have it?
-    # @raise [ArgumentError] it is none of them
+    # @raise [ArgumentError] there is no ability of this name
     #
     # @example
     #   Plock::Store.open("memory:").can?(:order) # => true

@@ -13,18 +13,19 @@ module Plock
       attr_reader :ttl, :wait, :at_least
       # @return [Float, nil] seconds
       attr_reader :max_hold
-      # @return [Boolean, Symbol] `:automatic`: the caller has not asked for it, so it must cost
-      #   nothing while the block is short
+      # @return [Boolean, Symbol] `:automatic`: plock renews the lease although the caller did not
+      #   ask for it, so renewal must cost nothing while the block is short
       attr_reader :renew
       # @return [#call, :raise, nil]
       attr_reader :on_lost
       # @return [String, nil]
       attr_reader :label
-      # @return [Integer, nil] how many must confirm the lease; nil: as the store's option says
+      # @return [Integer, nil] how many replicas must confirm the lease; nil: the store's option
+      #   decides
       attr_reader :replicas
-      # @return [Share, nil] nil: the caller wants the key for itself
+      # @return [Share, nil] nil: the caller wants the key exclusively
       attr_reader :share
-      # @return [Locking, nil] of the call; nil: its lease cannot be handed over
+      # @return [Locking, nil] the store of the call; nil: the lease cannot be handed over
       attr_reader :store
 
       # @return [Boolean] has the caller received the lease? Before that, `at_least:` does not
@@ -34,7 +35,7 @@ module Plock
       # The options of all calls that pass none but `ttl:` and `wait:`.
       #
       # @param store [Locking]
-      # @param renewed [Boolean] while the block runs
+      # @param renewed [Boolean] is the lease renewed while the block runs?
       def self.plain(store, renewed)
         new(store.config, nil, store: store)
           .tap { |options| options.with(renew: false).plain(renewed) }
@@ -42,7 +43,7 @@ module Plock
       end
 
       # @param config [StoreConfig] the defaults
-      # @param block [Proc, nil] of the call
+      # @param block [Proc, nil] the block of the call
       # @param share [Share, nil]
       # @param unable [Array<Symbol>] the abilities that the store lacks
       # @param store [Locking, nil]
@@ -55,11 +56,11 @@ module Plock
         @used = false
       end
 
-      # The keywords of the call. `new` with keywords would make a Hash of them, twice, at each
-      # acquire.
+      # Sets the options from the keywords of the call. If `new` took the keywords, each acquire
+      # would allocate two Hashes for them.
       #
       # @return [self]
-      # @raise [ArgumentError] also for a keyword that is not one of these
+      # @raise [ArgumentError] a keyword is unknown, or a value is invalid
       # @raise [UnsupportedError]
       def with(
         ttl: USUAL, wait: USUAL, renew: nil, max_hold: nil, at_least: 0, on_lost: nil, label: nil,
@@ -85,13 +86,14 @@ module Plock
         @used = true
       end
 
-      # @return [#warn, nil] the store's
+      # @return [#warn, nil] the store's logger
       def logger = @config.logger
 
       # @return [Boolean] must a loss or a renewal of the lease be reported?
       def watch? = @watch
 
-      # @return [Boolean] does the release at the end of the block wait for no answer?
+      # @return [Boolean] is the release at the end of the block sent without waiting for the
+      #   answer?
       def trailing? = @release == :background
 
       # @return [Boolean]

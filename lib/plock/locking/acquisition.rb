@@ -9,43 +9,43 @@ require_relative "own_holds"
 
 module Plock
   module Locking
-    # Acquires and releases one lease. The lease has the hold before an interrupt can lose it, so
-    # the release at one place is enough.
+    # Acquires and releases one lease. The lease receives the hold before an interrupt can lose
+    # it, so releasing in a single place is enough.
     #
-    # A store yields its hold as soon as it is granted, and returns it, too. An interrupt at the
-    # return of a method, even of one in C, loses the returned value.
+    # A store yields the hold as soon as it is granted, and also returns it. The return value is
+    # not enough, because an interrupt while a method returns, even a C method, loses the value.
     #
     # @api private
     module Acquisition
-      # Nothing may interrupt the way out. Under a Fiber scheduler nothing is masked: masks belong
-      # to threads, and fibers of one thread would remove each other's.
+      # Masks no interrupts. This is for releases under a Fiber scheduler: masks belong to
+      # threads, so the fibers of one thread would remove each other's masks.
       FIBER_MASK = {}.freeze
 
-      # Seconds that a TimeoutError may be delayed to learn the holder.
+      # How many seconds a TimeoutError may be delayed to learn the holder.
       EXAMINE_BUDGET = 0.02
 
-      # The failures of a store. Another {Error} may be the loss of another lease, on its way to an
-      # outer block.
+      # The errors that mean that the store failed. Any other {Error} may report the loss of an
+      # outer block's lease, and must reach that block.
       STORE_FAILURES = [
         UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError
       ].freeze
 
       private_constant :FIBER_MASK, :EXAMINE_BUDGET
 
-      # @return [Hash] for Thread.handle_interrupt. Call it before the way out begins, since this
-      #   call can be interrupted.
+      # @return [Hash] for Thread.handle_interrupt. Call this before the release begins, because
+      #   this call itself can be interrupted.
       def self.mask = Fiber.current_scheduler ? FIBER_MASK : UNINTERRUPTED
 
       # @api private
-      # @param block [Proc, nil] of the call
+      # @param block [Proc, nil] the block of the call
       # @param share [Share, nil]
-      # @return [AcquireOptions] that lacks the keywords of the call
+      # @return [AcquireOptions] the caller must still add the keywords of the call
       def new_options(block, share = nil) =
         AcquireOptions.new(config, block, share, unable, store: self)
 
       # @api private
       # @param store_key [String]
-      # @param lease [Lease] that gets the hold
+      # @param lease [Lease] receives the hold
       # @raise [TimeoutError]
       # @raise [UnsupportedError] this fiber would wait for itself
       def acquiring(key, store_key, options, block, lease: nil)
@@ -58,23 +58,25 @@ module Plock
       end
 
       # @api private
-      # @return [Object, Lease, nil] nil: others held it until `wait:` ended
+      # @return [Object, Lease, nil] nil: others held the key until `wait:` ended
       def trying(key, store_key, options, block, lease: nil)
         asking(key, store_key, options, block, lease) { nil }
       end
 
       # @api private
-      # As {Direct#with_lease}, for stores that have no short way.
+      # The default for stores without {Direct}: they have no short way, so this declines the
+      # call.
       #
       # @return [Object] PlainCalls::UNDONE
       def with_lease(*) = PlainCalls::UNDONE
 
       # @api private
-      # Hands a lease over for some time under the token of another dump of it: only that dump can
-      # then be adopted. The caller must make sure that no two processes use it at once.
+      # Hands a lease over for some time under the token of another dump. From then on, only that
+      # other dump can be adopted. The caller must make sure that no two processes use the dump at
+      # once.
       #
-      # @param dump [String] can be adopted at the moment
-      # @param other [String] can be adopted from then on; may be the same dump
+      # @param dump [String] the dump that can be adopted now
+      # @param other [String] the dump that can be adopted afterwards; may be the same dump
       # @param span [Float] seconds
       # @raise [LeaseLost]
       # @raise [Error]
@@ -110,8 +112,8 @@ module Plock
               "this fiber holds #{held} already, and would wait for itself: #{advice}"
       end
 
-      # @yieldparam token [String, nil] that it waited with, if others held it until `wait:` ended;
-      #   the block's value is returned
+      # @yieldparam token [String, nil] the token that the caller waited with. This method yields
+      #   only if others held the key until `wait:` ended, and then returns the block's value
       def asking(key, store_key, options, block, lease = nil)
         started = Clock.now if Events.listening
         alarm = LossAlarm.for_leases if options.raises?
@@ -119,7 +121,8 @@ module Plock
         taking(lease, lease, options, alarm, block) do
           telling_of_call(started, lease, store_key, options) do
             fill(lease, store_key, options, options.wait)
-            # a holder of this key has the same secret: another secret makes another key
+            # if the key is held, its holder has the same secret, because another secret makes
+            # another key
             agree if !@agreed && lease.hold
             tell_of_asking(lease, store_key, options, Clock.now - started) if started
             lease.hold
@@ -129,7 +132,7 @@ module Plock
       end
 
       # @param asking [Float] seconds since the caller began to acquire several keys
-      # @return [Object, nil] the hold that the lease has been given
+      # @return [Object, nil] the hold that the lease has received
       def fill(lease, store_key, options, patience, asking = 0.0)
         taken =
           take(
@@ -145,8 +148,9 @@ module Plock
       # Acquires for stores written in Ruby, and for APIs that keep the hold themselves.
       #
       # @param given [#call, nil] receives the hold
-      # @param undo [#call] releases a possible hold on every way out that does not return it
-      # @yieldreturn [Object, nil] nil: it is held by others
+      # @param undo [#call] releases the hold, if there is one, whenever this method does not
+      #   return it
+      # @yieldreturn [Object, nil] nil: others hold the key
       # @return [Object, nil]
       def handing_out(given, undo)
         handed_out = false
@@ -157,7 +161,7 @@ module Plock
         end
         taken
       ensure
-        # Ruby interrupts at a branch, too: the mask comes before it
+        # Ruby may interrupt at a branch, so the mask must begin before the `unless`
         Interrupts.complete { undo.call unless handed_out }
       end
       module_function :handing_out
@@ -166,7 +170,7 @@ module Plock
       #
       # @param taken [#watch, #finish] a lease or a group of leases
       # @param given [Object] the value for the caller
-      # @yield to take them
+      # @yield to acquire them
       def taking(taken, given, options, alarm, block, &take)
         if block.nil?
           keep(taken, given, options, &take)
@@ -180,12 +184,12 @@ module Plock
       end
 
       def use(taken, given, options, block)
-        # added here and removed after the release, to keep the time under the lock short
+        # added here and removed after the release, so that the lock is held for less time
         OwnHolds.add(self, taken)
         yield
         taken.watch if options.watch?
         taken.given if options.at_least.positive?
-        options.used = true # last, since an interrupt before it means that the block has not run
+        options.used = true # last: an interrupt before this line means that the block has not run
         block.call(given)
       ensure
         Interrupts.complete do
@@ -195,7 +199,7 @@ module Plock
         end
       end
 
-      # A caller may forget a lease without a block; the dispatcher warns of it.
+      # A caller may forget to release a lease without a block. The dispatcher warns of that.
       def keep(taken, given, options)
         kept = false
         Dispatcher.start
@@ -208,7 +212,7 @@ module Plock
         Interrupts.complete { taken.finish unless kept }
       end
 
-      # Tells subscribers of the begin and of the end of a call, whichever way it ends.
+      # Tells subscribers when a call begins and when it ends, however it ends.
       #
       # @param started [Float, nil] on {Clock}; nil: there is no subscriber
       # @param lease [Lease] of the first key

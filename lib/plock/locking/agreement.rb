@@ -5,27 +5,30 @@ require_relative "fingerprint"
 
 module Plock
   module Locking
-    # Processes that hash the keys of one namespace with different secrets lock different keys,
-    # and each of them runs. So a store keeps a {Fingerprint} of the secret for each namespace.
-    # The first process notes it. Each later store compares its own once, when it is first used.
+    # If processes hash the keys of one namespace with different secrets, they lock different
+    # keys, and none of them excludes the others. So a store keeps a {Fingerprint} of the secret
+    # for each namespace. The first process writes it. Each later store compares its own
+    # fingerprint with the kept one at its first use.
     #
     # A store that can do `:compares_secrets` has `keep_note(name, note, replace)`, which returns
-    # the note that is kept under the name, or nil. An empty note is never kept.
+    # the note that is kept under the name, or nil. An empty note is never written, so passing one
+    # only reads.
     module Agreement
-      # Precedes the namespace, if there is one.
+      # The name of the note. The namespace follows it, if there is one.
       NOTE = "plock:1:secret"
       LOOK = ""
       private_constant :NOTE, :LOOK
 
-      # Makes this store's secret the one of its namespace, in place of another one. Stop all
-      # processes that use the namespace first: processes with this secret do not see their locks.
+      # Makes this store's secret the secret of its namespace, in place of the previous one. First
+      # stop all processes that use the namespace, because processes with the new secret do not
+      # see their locks.
       #
-      # @param force [Boolean] even while keys of the namespace are held, or in a store that
-      #   cannot list what is held
-      # @return [Boolean] was it another one before?
+      # @param force [Boolean] replace the secret even while keys of the namespace are held, or if
+      #   the store cannot list the held keys?
+      # @return [Boolean] did the store keep no fingerprint, or another one, before?
       # @raise [ConfigurationError] keys of the namespace are held
-      # @raise [UnsupportedError] the store keeps no fingerprints, or cannot list what is held
-      # @raise [Error] the store could not be asked
+      # @raise [UnsupportedError] the store keeps no fingerprints, or cannot list the held keys
+      # @raise [Error] the request to the store failed
       def replace_secret(force: false)
         unless can?(:compares_secrets)
           raise UnsupportedError, "#{url} keeps no fingerprint of the secret"
@@ -39,15 +42,15 @@ module Plock
       end
 
       # @api private
-      # @return [Fingerprint, nil] the one that the store keeps; nil: none, or an unreadable one
+      # @return [Fingerprint, nil] the kept fingerprint; nil: there is none, or it is unreadable
       def kept_fingerprint
         note = keep_note(note_name, LOOK, false)
         note && Fingerprint.read(note)
       end
 
       # @api private
-      # @return [Fingerprint, nil] of another secret that others use; nil: none is known
-      # @raise [Error] the store could not be asked
+      # @return [Fingerprint, nil] the kept fingerprint if it is of another secret; otherwise nil
+      # @raise [Error] the request to the store failed
       def other_fingerprint
         return unless can?(:compares_secrets)
 
@@ -57,10 +60,11 @@ module Plock
 
       private
 
-      # Costs one request, the first time.
+      # Compares the secret with the one that others use. Costs one request at the store's first
+      # use.
       #
       # @raise [ConfigurationError] others use another secret
-      # @raise [Error] the store could not be asked
+      # @raise [Error] the request to the store failed
       def agree
         return agreed unless can?(:compares_secrets)
 

@@ -5,8 +5,8 @@ require_relative "../errors"
 
 module Plock
   module Locking
-    # Checks the arguments of {Locking#acquire} and similar methods. An invalid value raises; none
-    # is clamped.
+    # Checks the arguments of {Locking#acquire} and similar methods. An invalid value raises, and
+    # is never clamped.
     #
     # @api private
     module Arguments
@@ -48,7 +48,7 @@ module Plock
         # @raise [ArgumentError]
         def span(name, value) = seconds(name, value, 0.0)
 
-        # @param renew [Boolean, Symbol] as {renew} answers
+        # @param renew [Boolean, Symbol] as {renew} returns it
         # @return [Float]
         # @raise [ArgumentError]
         def max_hold(value, renew)
@@ -63,8 +63,8 @@ module Plock
 
         # @param automatic [Boolean] is the lease renewed if the caller passes nil?
         # @param watched [Boolean] does the caller pass `on_lost:`?
-        # @return [Boolean, Symbol] `:automatic`: it is renewed, but the caller has not asked for
-        #   anything
+        # @return [Boolean, Symbol] `:automatic`: the lease is renewed although the caller passed
+        #   neither `renew:` nor `on_lost:`
         # @raise [ArgumentError]
         def renew(value, automatic:, watched:)
           return value if value == true || value == false
@@ -78,7 +78,8 @@ module Plock
 
         # @return [#call, :raise]
         # @raise [ArgumentError]
-        # @raise [UnsupportedError] `:raise` in a fiber; any in a Ractor
+        # @raise [UnsupportedError] `:raise` under a Fiber scheduler or in a signal handler; any
+        #   value outside of the main Ractor
         def on_lost(value, block_given)
           unless value == :raise || value.respond_to?(:call)
             raise ArgumentError, "on_lost: must be :raise or answer to call (got #{value.inspect})"
@@ -163,8 +164,9 @@ module Plock
                 "#{name} must be from #{least} to #{SPAN_MAX.to_i} seconds (got #{value.inspect})"
         end
 
-        # Thread#raise interrupts the fiber that runs now. Under a scheduler that may be another
-        # fiber, or the reactor. A signal handler can lock no mutex, as {LossAlarm} does.
+        # Thread#raise interrupts the fiber that is running. Under a scheduler, that may be
+        # another fiber or the reactor. A signal handler cannot lock a mutex, but {LossAlarm}
+        # must.
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
 

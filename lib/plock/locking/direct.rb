@@ -5,10 +5,10 @@ require_relative "own_holds"
 
 module Plock
   module Locking
-    # For the stores of the engine. A call with a block and no options beyond `ttl:` and `wait:`
-    # goes through C, from its arguments to the release (binding_direct.c, binding_group.c).
-    # All others, and those before the store's secret is known to agree, go through {Acquisition}
-    # and {GroupAcquisition}.
+    # The short way of the engine's stores. A call with a block and no options but `ttl:` and
+    # `wait:` runs in C, from its arguments to the release (binding_direct.c, binding_group.c).
+    # {Acquisition} and {GroupAcquisition} handle all other calls. They also handle every call
+    # until the store's secret is known to agree.
     #
     # @api private
     module Direct
@@ -71,14 +71,15 @@ module Plock
       end
 
       # @api private
-      # Goes on with a call for several keys whose first attempt did not get all of them.
+      # Continues in Ruby a call for several keys whose first attempt, in C, did not acquire all
+      # of them.
       #
       # @param keys [Array<String, Symbol>]
       # @param ttl [Numeric, Object] may be USUAL
       # @param wait [Numeric, Object] may be USUAL
-      # @param raises [Boolean] a {TimeoutError}, instead of returning nil?
+      # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
       # @param first [GroupAcquisition::Attempt]
-      # @return [Object, nil] as {Locking#acquire_all}
+      # @return [Object, nil] as {Locking#acquire_all} returns it, or nil
       def go_on_asking(keys, ttl, wait, raises, first, &block)
         options = options_for(block, ttl: ttl, wait: wait)
         return trying_all(keys, options, block, first) unless raises
@@ -89,12 +90,12 @@ module Plock
       # Acquires for a block of a {SharedLock} or {Monitor}.
       #
       # @param key [String, Symbol]
-      # @param store_key [String, nil] nil: that of the key's lock
+      # @param store_key [String, nil] nil: the store key of a plain lock on the key
       # @param share [Share, nil]
       # @param ttl [Numeric, Object] may be USUAL
       # @param wait [Numeric, Object] may be USUAL
-      # @param renews [Boolean] even with a `ttl`?
-      # @param raises [Boolean] a {TimeoutError}, instead of nil?
+      # @param renews [Boolean] is the lease renewed even if there is a `ttl`?
+      # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
       # @yieldparam lease [Lease]
       # @return [Object] the block's value, nil, or PlainCalls::UNDONE
       def with_lease(key, store_key, share, ttl, wait, renews, raises, &block)
@@ -105,11 +106,12 @@ module Plock
 
       private
 
-      # Ends leases of one block, if they do not end as usual.
+      # Ends the leases of one block if the binding could not release all of them, or one was
+      # lost.
       #
       # @param leases [Array<Lease>]
-      # @param ttl [Numeric, Object] that the call gave, may be USUAL
-      # @param answer [Array<Boolean, nil>, Error, nil] as {LeaseGroup#end_of_block} has it
+      # @param ttl [Numeric, Object] as the caller passed it; may be USUAL
+      # @param answer [Array<Boolean, nil>, Error, nil] as {LeaseGroup#end_of_block} takes it
       def end_group(leases, ttl, answer)
         options = options_for(nil, ttl: ttl, renew: false)
         options.used = true

@@ -2,9 +2,9 @@
 
 module Plock
   module Locking
-    # The record that a store keeps for each namespace, to recognise the secret that keys are
-    # hashed with: a digest of a fixed text and the namespace, made with the secret and cut short.
-    # The secret cannot be told from it. If there is no secret, the fingerprint is NONE.
+    # The record by which a store recognises the secret of a namespace. Its value is a digest of a
+    # fixed text and the namespace, made with the secret and truncated. The value does not reveal
+    # the secret. If there is no secret, the value is NONE.
     #
     # @api private
     class Fingerprint
@@ -13,7 +13,7 @@ module Plock
       TEXT = "plock: the fingerprint of a secret\0"
       VERSION = "1"
 
-      # "version fingerprint, seconds since 1970, host, pid"
+      # The format of a note: version, fingerprint, seconds since 1970, host and pid
       NOTE = /\A1 (\h{#{DIGITS}}|#{NONE}) (\d{1,12}) (\S{1,80}) (\d{1,20})\z/
 
       HOST_MAX = 80
@@ -45,11 +45,11 @@ module Plock
 
       # @return [String]
       attr_reader :value
-      # @return [Time] when it was noted
+      # @return [Time] when the note was written
       attr_reader :since
-      # @return [String] where
+      # @return [String] the host that wrote the note
       attr_reader :host
-      # @return [Integer] by which process
+      # @return [Integer] the process that wrote the note
       attr_reader :pid
 
       def initialize(value, since, host, pid)
@@ -60,7 +60,7 @@ module Plock
         freeze
       end
 
-      # @return [Boolean] does it stand for keys that are hashed without a secret?
+      # @return [Boolean] are the keys hashed without a secret?
       def none? = @value == NONE
 
       # @return [String]

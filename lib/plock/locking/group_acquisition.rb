@@ -5,11 +5,11 @@ require_relative "lease_group"
 
 module Plock
   module Locking
-    # Several keys for one caller, all or none.
+    # Acquires several keys for one caller: all of them, or none.
     #
-    # They are acquired in the order of their store keys. A waiter holds no key that comes after
-    # the one that it waits for, so two waiters never deadlock. It waits for one key at a time, so
-    # it blocks no other queue.
+    # The keys are acquired in the order of their store keys. A waiter never holds a key that
+    # comes after the key that it waits for, so two waiters never deadlock. A waiter waits for one
+    # key at a time, so it blocks no other queue.
     #
     # @api private
     module GroupAcquisition
@@ -18,20 +18,20 @@ module Plock
       # The share of a lease's TTL that may have passed when its block begins.
       FRESH = 0.1
 
-      # The codes of an attempt that the end of `wait:` cut short: it waited for the store's
-      # answer, or for a connection.
+      # The error codes of an attempt that the end of `wait:` cut short, while the attempt waited
+      # for the store's answer or for a connection.
       CUT_SHORT = %i[silent saturated].freeze
 
-      # Seconds. A store that has not answered for so long is silent, whatever cuts the attempt
-      # short.
+      # In seconds. A store that has not answered an attempt within this time is silent, even if
+      # the end of `wait:` then cut the attempt short.
       TIME_TO_ANSWER = 0.1
 
       private_constant :CUT_SHORT, :TIME_TO_ANSWER
 
-      # The attempt with which a call began, in C.
+      # The first attempt of a call, made in C.
       #
-      # * `began`: when, on {Clock}
-      # * `answer`: the store's, as {LeaseGroup#answered} has it, or an {Error}
+      # * `began`: when the call began, on {Clock}
+      # * `answer`: the store's answer, as {LeaseGroup#answered} takes it, or an {Error}
       Attempt = Struct.new(:began, :answer)
 
       private
@@ -51,12 +51,12 @@ module Plock
         asking_for_all(keys, options, block, first, raises: false) { nil }
       end
 
-      # @yieldparam lease [Lease] on the key that others held until `wait:` ended; the block's
-      #   value is returned
+      # @yieldparam lease [Lease] the lease of a key that others held until `wait:` ended. In that
+      #   case this method returns the block's value
       # @yieldparam store_key [String]
-      # @yieldparam count [Integer] how many were asked for
-      # @param first [Attempt, nil] that has been made
-      # @param raises [Boolean] does the call raise if others held one of them until `wait:` ended?
+      # @yieldparam count [Integer] how many keys the caller asked for
+      # @param first [Attempt, nil] the first attempt, if it was made in C
+      # @param raises [Boolean] does the call raise if others held a key until `wait:` ended?
       def asking_for_all(keys, options, block, first, raises:)
         began = first&.began || now
         started = Clock.now if Events.listening
@@ -86,7 +86,7 @@ module Plock
         refuse_to_wait_for_itself("#{group[name].key.inspect}, one of #{group.size} keys,", options)
       end
 
-      # @return [Hash{String => Lease}] by store keys; a repeated key counts once
+      # @return [Hash{String => Lease}] by store key; a repeated key counts once
       def leases_on(keys, options, alarm)
         unless keys.is_a?(Enumerable)
           raise ArgumentError, "keys must be a list of Strings and Symbols (got #{keys.class})"
@@ -102,7 +102,7 @@ module Plock
               "keys must be from 1 to #{KEYS_MAX} different ones (got #{leases.size})"
       end
 
-      # @return [String, nil] a store key that is held by others
+      # @return [String, nil] the store key that others hold; nil: all keys are acquired
       def fill_all(group, options, deadline)
         while (outcome = fill_in_order(group, options, deadline)) == :late
           missing = refresh(group, options, deadline) || group.over
@@ -113,8 +113,9 @@ module Plock
         outcome
       end
 
-      # @return [String, :late, nil] nil: all at once; `:late`: one after the other; else the name
-      #   of one that could not be had
+      # @return [String, :late, nil] nil: all keys were acquired at once; `:late`: one after
+      #   another, so the first leases may be old; a String: the store key that could not be
+      #   acquired
       def fill_in_order(group, options, deadline)
         names = group.names
         while names.any?
@@ -139,9 +140,9 @@ module Plock
       # Makes one attempt. A failure of the store counts as a refusal until `wait:` ends, since the
       # next attempt may succeed.
       #
-      # @param names [Array<String>] in the store, in order
-      # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have;
-      #   `:apart`: the store cannot take them at once
+      # @param names [Array<String>] store keys, in order
+      # @return [Integer, :apart, nil] nil: the keys are acquired; a number: the index of a key
+      #   that others hold; `:apart`: the store cannot acquire the keys at once
       def fill_together(names, group, options, deadline)
         group.asks_for(names)
         asked = now
@@ -159,8 +160,9 @@ module Plock
         0
       end
 
-      # Did the end of `wait:` cut short the last attempt, on a store that has answered before?
-      # Then it counts as refused. The key may be at another server than those before it.
+      # Did the end of `wait:` cut the last attempt short, on a store that has answered before?
+      # Then the attempt counts as refused. An attempt that lasted longer does not, because its
+      # node may be silent: the earlier keys may be on other nodes.
       #
       # @param asked [Float] when the attempt began
       def cut_short?(error, group, options, asked)
@@ -168,7 +170,7 @@ module Plock
           now - asked < TIME_TO_ANSWER
       end
 
-      # @return [String, nil] the store key that is held by others
+      # @return [String, nil] the store key that others hold; nil: all keys are acquired
       def fill_one_by_one(names, group, options, deadline)
         names.find { |name| !fill_one(name, group, options, deadline) }
       end
@@ -183,7 +185,8 @@ module Plock
         group.names.first
       end
 
-      # Renews the leases that are old, or older than the wait for another key, for their full TTL.
+      # Renews the old leases for their full TTL. A lease is old if FRESH of its TTL has passed,
+      # or if it was acquired before a wait for another key ended.
       #
       # @return [Array<String>] the store keys of the lost leases
       def lost_meanwhile(group, options)
@@ -211,7 +214,7 @@ module Plock
 
       def left_until(deadline) = [deadline - now, 0.0].max
 
-      # @return [Float] on the clock that patience is measured by
+      # @return [Float] the time on the clock that measures `wait:`
       def now = Clock.now
 
       def tell_of_asking_for_all(group, missing, options, waited)

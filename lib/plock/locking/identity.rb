@@ -12,7 +12,7 @@ module Plock
       #   `verify: :none` does?
       def unverified? = false
 
-      # @return [Boolean] was it closed? It opens again when it is used.
+      # @return [Boolean] is the store closed? The next call opens it again.
       def closed? = @closed
 
       # @return [String]

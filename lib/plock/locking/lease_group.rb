@@ -5,12 +5,13 @@ require_relative "../log"
 
 module Plock
   module Locking
-    # The leases of one call for several keys; {Acquisition} treats it like a single lease.
+    # The leases of one call for several keys. {Acquisition} treats the group like a single lease.
     #
     # @api private
     class LeaseGroup
-      # Seconds within which a caller whose `wait:` is over must return. In this time plock asks for
-      # the holder, and gives the other keys back. Later releases continue in the background.
+      # In seconds. A caller whose `wait:` is over must return within this time. Meanwhile plock
+      # asks for the holder, and gives the other keys back. Releases that take longer continue in
+      # the background.
       WAY_OUT_BUDGET = 0.02
       LEAST_WAY_OUT = 0.001
       private_constant :WAY_OUT_BUDGET, :LEAST_WAY_OUT
@@ -18,21 +19,21 @@ module Plock
       # @return [Array<Lease>] in the order in which their keys were named
       attr_reader :leases
 
-      # @return [Array<String>] of the leases' keys in the store, in the order in which they are
-      #   taken
+      # @return [Array<String>] the leases' store keys, in the order in which they are acquired
       attr_reader :names
 
-      # The holds that the store granted for the keys of {#asks_for}. From then on {#finish}
-      # releases them, even after an interrupt.
+      # The holds that the store granted for the keys of the last {#asks_for}. Once they are set,
+      # {#finish} releases them, even after an interrupt.
       attr_writer :granted
 
-      # @return [Boolean] do subscribers know of the leases? Then they are told of the release, too.
+      # @return [Boolean] have subscribers been told of the leases? Then they are told of the
+      #   release, too.
       attr_writer :told
 
-      # @param leases [Hash{String => Lease}] by the names of their keys in the store
+      # @param leases [Hash{String => Lease}] by store key
       # @param options [AcquireOptions]
-      # @param store [Locking] that they come from
-      # @param first [GroupAcquisition::Attempt, nil] that has been made for all of them
+      # @param store [Locking] grants the leases
+      # @param first [GroupAcquisition::Attempt, nil] the first attempt, if it was made in C
       def initialize(leases, options, store, first = nil)
         @by_name = leases
         @leases = leases.values
@@ -58,7 +59,7 @@ module Plock
       end
 
       # @param store_key [String]
-      # @return [Boolean] is one of the leases held, and of this key?
+      # @return [Boolean] does one of the leases hold this key?
       def holds?(store_key)
         lease = @by_name[store_key]
         !lease.nil? && lease.holds?(store_key)
@@ -73,14 +74,14 @@ module Plock
       # @return [Integer]
       def size = @leases.size
 
-      # @param names [Array<String>] of keys in the store that are asked for now
+      # @param names [Array<String>] the store keys that the next attempt asks for
       def asks_for(names)
         @asked = names
       end
 
       # @yield to make an attempt
-      # @return [Array, Integer, nil] the store's answer to the first attempt, if that has been
-      #   made, or to this one
+      # @return [Array, Integer, nil] the store's answer to the first attempt, if it was made in
+      #   C; otherwise the block's value
       # @raise [Error] the failure of the first attempt
       def first_answer
         first, @first = @first, nil
@@ -90,9 +91,9 @@ module Plock
         first.answer
       end
 
-      # @param answer [Array, Integer, nil] the store's
-      # @return [Integer, :apart, nil] nil: they are taken; a number: of one that others have;
-      #   `:apart`: the store cannot take them at once
+      # @param answer [Array, Integer, nil] the store's answer
+      # @return [Integer, :apart, nil] nil: the keys are acquired; a number: the index of a key
+      #   that others hold; `:apart`: the store cannot acquire the keys at once
       def answered(answer)
         @heard = true
         return answer.nil? ? :apart : answer unless answer.is_a?(Array)
@@ -102,10 +103,10 @@ module Plock
 
       def watch = @leases.each(&:watch)
 
-      # The caller gets the leases now: see {Lease#given}.
+      # The caller receives the leases now: see {Lease#given}.
       def given = @leases.each(&:given)
 
-      # Releases holds that the caller has not seen, without an event.
+      # Releases holds that the caller has not received, without an event.
       #
       # @raise [Error]
       def give_back
@@ -122,10 +123,12 @@ module Plock
         warn_of_failure(e)
       end
 
-      # The engine released them at the end of their block, but not as usual. Raises nothing.
+      # Completes the end of a block if the binding could not release all its leases as usual.
+      # Raises nothing.
       #
-      # @param answer [Array<Boolean, nil>, Error, nil] for each lease as {Ending#released} has it;
-      #   or why the release failed; nil: they are still to be released
+      # @param answer [Array<Boolean, nil>, Error, nil] for each lease the answer that
+      #   {Ending#released} takes; an Error: why the release failed; nil: the leases must still be
+      #   released
       def end_of_block(answer)
         return finish unless answer
         if Error === answer
@@ -147,7 +150,7 @@ module Plock
         )
       end
 
-      # If an interrupt stopped this halfway, the next call assigns all holds again.
+      # If an interrupt stops this method halfway, the next call assigns all holds again.
       def settle
         return unless @granted
 
@@ -157,7 +160,7 @@ module Plock
 
       def way_out = @out_by ? [@out_by - Clock.now, LEAST_WAY_OUT].max : WAY_OUT_BUDGET
 
-      # @return [Array<Boolean>] was it still ours? For each.
+      # @return [Array<Boolean>] for each lease: did the caller still hold it?
       def give_up(leases, keep, budget) = @store.release_all(leases.map(&:hold), keep, budget)
 
       def give_up_or_tell(leases, keep, since)
@@ -165,15 +168,17 @@ module Plock
         answers = give_up(leases, keep, nil)
       rescue *Acquisition::STORE_FAILURES => e
         leases.zip(since) { |lease, held_for| lease.tell_of_failure(e, held_for) if held_for }
-        since = [] # told
+        since = [] # subscribers have been told
         raise
       ensure
         leases.zip(since) { |lease, held_for| lease.cut_off(held_for, before) } unless answers
       end
 
-      # Even if a subscriber to an event of one of them ends the thread.
+      # Records how each release ended, even if a subscriber to an event of one lease ends the
+      # thread.
       #
-      # @param answers [Array<Array(Lease, Boolean, Float)>] as {Ending#released} has them
+      # @param answers [Array<Array(Lease, Boolean, Float)>] each lease with the arguments of
+      #   {Ending#released}
       def record(answers)
         lease, ours, held_for = answers.shift
         lease.released(ours, held_for)
@@ -183,7 +188,7 @@ module Plock
       end
 
       def release
-        # such a lease has no hold that could be released with the others
+        # a lease that was lost on the way has no hold that the store could release
         @leases.each { |lease| lease.finish if lease.lost_on_the_way? }
         leases = @leases.reject(&:over?)
         return if leases.empty?

@@ -5,26 +5,28 @@ module Plock
     # Lists the keys of a store in steps, so that no request to the server takes long.
     #
     # A store has `keys_after(prefix, cursor)`. The cursor of the first step is nil. The method
-    # returns store keys that begin with the prefix, and the cursor of the next step; nil: this was
-    # the last one. A step may return no key. A key that is held throughout all steps is returned at
-    # least once.
+    # returns store keys that begin with the prefix, and the cursor of the next step, or nil after
+    # the last step. A step may return no key. A key that is held throughout all steps is returned
+    # at least once.
     #
     # @api private
     module Listing
-      # One step, without a look at the keys: some of them may be free.
+      # Makes one step. It does not look at the keys, so some of them may be free.
       #
-      # @param cursor [Object, nil] of the step before; nil: the first step
+      # @param cursor [Object, nil] the cursor that the previous step returned; nil: the first
+      #   step
       # @param prefix [String] of the store keys
       # @return [Array(Array<String>, Object)] store keys, and the cursor of the next step or nil
       # @raise [UnsupportedError] the store cannot list its keys
-      # @raise [Error] the store could not be asked
+      # @raise [Error] the request to the store failed
       def list_keys(cursor = nil, prefix: config.prefix) = keys_after(prefix, cursor)
 
       private
 
-      # @param ends [Float, nil] when it stops, but behind the first key or step at the earliest
-      # @yieldparam key [String] a key; one that is held throughout is yielded exactly once
-      # @return [Boolean] were these all keys?
+      # @param ends [Float, nil] when to stop, but never before the first key or step is complete
+      # @yieldparam key [String] a store key; a key that is held throughout is yielded exactly
+      #   once
+      # @return [Boolean] were these all the keys?
       def each_key(prefix, ends)
         seen = {}
         cursor = nil

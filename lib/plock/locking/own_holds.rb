@@ -2,17 +2,18 @@
 
 module Plock
   module Locking
-    # The leases that one fiber holds for the blocks and monitors that it is inside: while the fiber
-    # waits, no other code can release them. A lease that has ended or belongs to the parent process
-    # does not count. Neither does a lease that was returned, because another thread may release it.
+    # The leases that one fiber holds for the blocks and monitors that it is inside. While the
+    # fiber waits, no other code can release them. A lease that has ended or belongs to the parent
+    # process does not count. A lease that was returned to the caller does not count either,
+    # because another thread may release it.
     #
-    # Each fiber has an Array of stores and leases in turn, the innermost last. The binding adds to
-    # it and removes from it as well (binding_direct.c).
+    # Each fiber has an Array in which stores and leases alternate, the innermost lease last. The
+    # binding also adds to this Array and removes from it (binding_direct.c).
     #
     # @api private
     module OwnHolds
       class << self
-        # @return [Array] of the fiber that calls
+        # @return [Array] the Array of the calling fiber
         def here
           Thread.current[:plock_own_holds] ||= []
         end
@@ -30,7 +31,7 @@ module Plock
           held.slice!(index - 1, 2) if index
         end
 
-        # @param share [Share, nil] what is asked for
+        # @param share [Share, nil] the share that the fiber asks for
         # @return [Boolean] would this fiber wait for itself?
         def in_the_way?(store, store_key, share)
           held = here
@@ -40,7 +41,7 @@ module Plock
           !limit.nil? && count(held, store, store_key) >= limit
         end
 
-        # @return [Lease, nil] the innermost on the key
+        # @return [Lease, nil] the innermost lease on the key
         def find(store, store_key)
           held = here
           return if held.empty?
@@ -51,8 +52,8 @@ module Plock
           nil
         end
 
-        # @return [Array<Array(Locking, Lease)>] innermost first; also lost ones, whose owner must
-        #   be told
+        # @return [Array<Array(Locking, Lease)>] innermost first, with lost leases, since their
+        #   owner must be told
         def leases
           here.each_slice(2).reverse_each.flat_map do |store, taken|
             leases = []

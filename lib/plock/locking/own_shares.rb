@@ -2,26 +2,26 @@
 
 module Plock
   module Locking
-    # The leases of read-write locks that one fiber has got without a block, so that it need not
-    # wait for itself; {OwnHolds} has the others. A lease that has ended or belongs to the parent
-    # process does not count.
+    # The leases of read-write locks that one fiber has acquired without a block. With them plock
+    # notices when the fiber would wait for itself. {OwnHolds} has the leases of blocks. A lease
+    # that has ended or belongs to the parent process does not count.
     #
-    # References are weak, so that an unreferenced lease can be collected. After GC.compact on Ruby
-    # 3.1, a WeakMap can return another object instead, even with the same object_id. So a lease
-    # knows its place, too.
+    # References are weak, so that an unreferenced lease can be collected. After GC.compact on
+    # Ruby 3.1, a WeakMap can return another object instead, even one with the same object_id. So
+    # each lease knows its place, too, and a lookup compares the two.
     #
     # @api private
     class OwnShares
       SWEEP_AT_LEAST = 16
       private_constant :SWEEP_AT_LEAST
 
-      # @return [OwnShares] of the fiber that calls
+      # @return [OwnShares] the shares of the calling fiber
       def self.here
         Thread.current[:plock_own_shares] ||= new
       end
 
       # @param lock [Object] equal for the same lock
-      # @return [Lease, nil] of the fiber that calls
+      # @return [Lease, nil] the calling fiber's lease
       def self.find(lock) = Thread.current[:plock_own_shares]&.find(lock)
 
       def initialize
@@ -53,7 +53,7 @@ module Plock
         lease if Lease === lease && lease.place.equal?(place)
       end
 
-      # Leases do not say when they end.
+      # Removes leases that have ended, since a lease does not report its end.
       def sweep
         @places.select! { |_lock, place| at(place)&.valid? }
         @sweep_at = [2 * @places.size, SWEEP_AT_LEAST].max

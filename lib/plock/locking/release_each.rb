@@ -4,20 +4,21 @@ require_relative "../errors"
 
 module Plock
   module Locking
-    # The releases of several keys, in stores that release one after the other.
+    # Releases several keys, for stores that release one key after another.
     #
     # @api private
     module ReleaseEach
-      # A release that fails does not stop the others. Neither does an interrupt, which nothing
-      # masks in a fiber.
+      # A release that fails does not stop the others. Neither does an interrupt, which can arrive
+      # here because interrupts are not masked in a fiber.
       #
       # @param holds [Array<Object>]
-      # @param raises [Boolean] the first failure, when all have been tried?
-      # @param later [#call, nil] releases a hold whose turn an interrupt has taken; nil: as the
-      #   others
+      # @param raises [Boolean] raise the first failure, after all releases have been tried?
+      # @param later [#call, nil] releases a hold that was left over when an interrupt arrived;
+      #   nil: the block releases it
       # @yieldparam hold [Object] to release
-      # @yieldreturn [Boolean, nil] was it ours? nil: it was released, or handed over, before
-      # @return [Array<Boolean, nil>] the answers; true if a release failed
+      # @yieldreturn [Boolean, nil] was the hold still ours? nil: it was released, or handed over,
+      #   before
+      # @return [Array<Boolean, nil>] the block's answers; true for a release that failed
       # @raise [UnavailableError]
       def self.call(holds, raises: true, later: nil, &release)
         failure = nil

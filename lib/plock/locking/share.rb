@@ -2,15 +2,15 @@
 
 module Plock
   module Locking
-    # How a caller shares a key with other holders: they must have the same mode, and be fewer than
-    # the caller's limit.
+    # How a caller shares a key with other holders. The other holders must have the same mode, and
+    # must be fewer than the caller's limit.
     #
     # @api private
     class Share
       # The names of the modes.
       NAMES = { "r" => :read, "w" => :write }.freeze
 
-      # As {#to_str} writes it.
+      # The format of {#to_str}.
       FORMAT = /\A(?:[rw]|s[1-9]\d{0,4})\z/.freeze
 
       # @return [String] `"r"`, `"w"`, or `"s"` for a permit of a semaphore

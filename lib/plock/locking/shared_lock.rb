@@ -22,14 +22,14 @@ module Plock
       # Asks the store for the holders and the waiters.
       #
       # @return [Status]
-      # @raise [Error] the store could not be asked
+      # @raise [Error] the request to the store failed
       def status = @store.status(place)
 
-      # Takes it away from all its holders. Each of them learns of the loss as {Lease#lost?}
+      # Takes the lock away from all its holders. Each of them learns of the loss as {Lease#lost?}
       # describes.
       #
       # @return [Boolean] was it held?
-      # @raise [Error] the store could not be asked
+      # @raise [Error] the request to the store failed
       def break = @store.break_key(@store_key)
 
       private

@@ -19,7 +19,7 @@ module Plock
       # A store key without the prefix.
       DIGEST = /\A(?:\h{64}|\h{8}\}\h{56})#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
 
-      # The options that belong here, out of those for {Store.open}.
+      # The options of {Store.open} that this class handles.
       OPTIONS = %i[namespace secret secret_origin ttl wait release logger].freeze
 
       # Seconds.
@@ -35,7 +35,7 @@ module Plock
       attr_reader :prefix
       # @return [String, nil]
       attr_reader :namespace
-      # @return [String] of the secret, see {Fingerprint}
+      # @return [String] the fingerprint of the secret, see {Fingerprint}
       attr_reader :fingerprint
       # @return [String, nil] where the secret was found; nil: there is none
       attr_reader :secret_origin
@@ -74,8 +74,8 @@ module Plock
         raise ConfigurationError, e.message
       end
 
-      # @return [StoreConfig] the same for a Redis Cluster. Each key has a short hash tag: servers
-      #   compute its slot at every command, from the tag alone.
+      # @return [StoreConfig] a copy for a Redis Cluster, whose keys have a short hash tag.
+      #   Servers compute a key's slot from its tag at every command, so a short tag saves time.
       def for_cluster = dup.begin_hash_tags.freeze
 
       # @param key [String, Symbol] as a caller names it
@@ -87,7 +87,7 @@ module Plock
       end
 
       # @param store [Locking]
-      # @return [PlainCalls] what the engine needs for its calls without options
+      # @return [PlainCalls] the settings with which the binding makes the calls of {Direct}
       def plain_calls(store)
         renewed, limited = [true, false].map { |renew| AcquireOptions.plain(store, renew) }
         PlainCalls.new(
@@ -95,20 +95,20 @@ module Plock
         )
       end
 
-      # @return [Boolean] is it the key of a lock of this namespace? One that begins with the prefix
-      #   may be another's.
+      # @return [Boolean] is this the key of a lock of this namespace? A key of another namespace
+      #   may begin with the same prefix.
       def own?(store_key)
         store_key.start_with?(@prefix) && DIGEST.match?(store_key.delete_prefix(@prefix))
       end
 
-      # @return [Boolean] are keys hashed with one?
+      # @return [Boolean] are keys hashed with a secret?
       def secret? = !@secret.nil?
 
-      # @param kept [Fingerprint, nil] in the store; nil: nothing is kept
-      # @return [Boolean] is it of the secret here?
+      # @param kept [Fingerprint, nil] the fingerprint in the store; nil: the store keeps none
+      # @return [Boolean] does it match this secret? A missing fingerprint matches.
       def agrees?(kept) = kept.nil? || kept.value == @fingerprint
 
-      # @return [String] the secret, for people: never itself
+      # @return [String] for people: the source of the secret, but never the secret
       def described_secret
         secret? ? "fingerprint #{@fingerprint}, from #{@secret_origin}" : "no secret"
       end
@@ -123,7 +123,7 @@ module Plock
 
       protected
 
-      # {Plock.store_key} ends the tag.
+      # Begins the hash tag of each key. {Plock.store_key} ends it.
       def begin_hash_tags
         @prefix = "#{@prefix}{"
         self

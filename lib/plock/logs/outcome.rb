@@ -4,8 +4,8 @@ require_relative "../plain_text"
 
 module Plock
   module Logs
-    # What an event means to a reader of a log, and how its line is written. The structured log and
-    # the log of Rails are made of it.
+    # Describes an event for the reader of a log, and formats its line. Both the structured log
+    # and the Rails log use this class.
     #
     # @api private
     class Outcome
@@ -18,25 +18,26 @@ module Plock
         abandoned: [:abandoned, :warn, nil], lost: [:lost, :error, :held]
       }.freeze
 
-      # The details of an event that have no field.
+      # The details of events that do not appear in the log.
       LEFT_OUT = %i[released late outcome keys].freeze
 
       DIGITS = 12
 
-      # Characters that must not stand in a quoted value.
+      # Characters that must be escaped in a quoted value.
       SPECIAL = /["\\]|#{PlainText::MISLEADING}/.freeze
 
-      # A value that needs quotes.
+      # Matches a value that needs quotes.
       QUOTED = /[ =]|\A\z|#{SPECIAL}/.freeze
 
       private_constant :LEFT_OUT, :DIGITS, :QUOTED, :SPECIAL
 
       class << self
-        # The end of a call is an outcome if nothing else tells of it. The release of a lease that
-        # was lost has been told of.
+        # The end of a call is an outcome only if the call failed, because other events report a
+        # success or a timeout. The release of a lost lease is not an outcome, because the loss
+        # has been logged.
         #
         # @param event [Events::Event]
-        # @return [Outcome, nil] nil: the event is no outcome
+        # @return [Outcome, nil] nil: the event is not an outcome
         def of(event, **settings)
           outcome =
             case event.name
@@ -52,7 +53,7 @@ module Plock
         # @return [String] in logfmt
         def line(fields) = fields.map { |name, value| "#{name}=#{quoted(value)}" }.join(" ")
 
-        # @return [String] of one line
+        # @return [String] on one line
         def quoted(value)
           text = value.is_a?(Float) ? format("%.6f", value).sub(/\.?0+\z/, "") : value.to_s
           text = PlainText.utf8(text)
@@ -68,7 +69,7 @@ module Plock
       # @return [Symbol]
       attr_reader :name
 
-      # @return [Symbol] the level of the outcome, without its remark
+      # @return [Symbol] the level of the outcome, regardless of its remark
       attr_reader :level
 
       # @return [Symbol, nil] `:slow` for a wait, `:long` for a hold; nil: below the threshold
@@ -86,13 +87,13 @@ module Plock
         @remark = remark_on(event, slow_wait, long_hold)
       end
 
-      # @return [Float, nil] seconds; nil: the outcome has no duration, or nothing is known of it
-      #   because the lease was gone when this became known
+      # @return [Float, nil] seconds; nil: the outcome has no duration, or the duration is unknown
+      #   because the lease was already gone
       def duration
         @event.duration if @span && (@span == :waited || @event.lease_id)
       end
 
-      # @return [Hash{Symbol => Object}] what a line says
+      # @return [Hash{Symbol => Object}] the fields of the log line
       def fields
         fields = { event: name, label: @event.label, kind: @event.kind }
         fields[:digest] = @event.key_digest[0, DIGITS]
@@ -105,10 +106,10 @@ module Plock
         fields.compact
       end
 
-      # @return [Hash{Symbol => Object}] the {#fields} that a line for people has behind {#subject}
+      # @return [Hash{Symbol => Object}] the {#fields} that follow {#subject} in a line for people
       def details = fields.except(:event, :label, :digest, :key, @span)
 
-      # @return [String] the label and the key; without both the digest
+      # @return [String] the label and the key; if there is neither, the digest
       def subject
         told = fields.values_at(:label, :key).compact.uniq
         told.empty? ? "key #{fields[:digest]}" : told.map { |each| Outcome.quoted(each) }.join(" ")

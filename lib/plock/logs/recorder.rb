@@ -4,7 +4,7 @@ require_relative "outcome" # an autoload would fail in a signal handler
 
 module Plock
   module Logs
-    # Writes a line for each outcome. {Logs.start} returns it.
+    # Writes a line for each outcome. {Logs.start} returns a recorder.
     #
     # @api private
     class Recorder
@@ -42,7 +42,7 @@ module Plock
         else
           time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%6NZ")
           line = Outcome.line({ ts: time, level: level, pid: Process.pid, **fields })
-          $stderr.write("#{line}\n") # in one piece, since other processes write there, too
+          $stderr.write("#{line}\n") # in one write, since other processes write to this stream, too
         end
       end
     end

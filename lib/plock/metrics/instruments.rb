@@ -10,7 +10,7 @@ module Plock
       # @return [Symbol] `:counter`, `:gauge` or `:histogram`
       attr_reader :type
 
-      # @return [String] of UCUM: `s` for seconds, or what is counted, such as `{lease}`
+      # @return [String] a UCUM unit: `s` for seconds, or the counted thing, such as `{lease}`
       attr_reader :unit
 
       # @return [Array<Symbol>] the names of its labels
@@ -33,7 +33,7 @@ module Plock
         freeze
       end
 
-      # @return [Symbol] in Prometheus, such as `plock_client_wait_time_seconds`
+      # @return [Symbol] the name in Prometheus, such as `plock_client_wait_time_seconds`
       def prometheus_name
         words = [name.tr(".", "_"), ("seconds" if unit == "s"), ("total" if type == :counter)]
         words.compact.join("_").to_sym
@@ -43,19 +43,19 @@ module Plock
       def inspect = "#<#{self.class} #{name}>"
     end
 
-    # The labels of each metric of leases. Keys and their digests are no labels.
+    # The labels of each metric of leases. Keys and their digests are never labels.
     LEASE = %i[label kind].freeze
     private_constant :LEASE
 
-    # The local store answers in microseconds, Redis in a fraction of a millisecond; waits and holds
-    # may last for minutes.
+    # The buckets of the histograms. The local store answers in microseconds, and Redis in a
+    # fraction of a millisecond. Waits and holds may last for minutes.
     WAITS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
              2.5, 5.0, 10.0, 30.0, 60.0].freeze
     HOLDS = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0,
              3600.0].freeze
     private_constant :WAITS, :HOLDS
 
-    # All metrics, by the name that adapters get.
+    # All metrics, by the name that adapters receive.
     #
     # @return [Hash{Symbol => Instrument}]
     INSTRUMENTS = {

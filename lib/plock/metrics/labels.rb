@@ -2,7 +2,7 @@
 
 module Plock
   module Metrics
-    # Keeps the number of a label's values low. The first values keep their names; all further ones
+    # Limits the number of a label's values. The first values keep their names; all further values
     # are counted together.
     #
     # @api private
@@ -10,7 +10,7 @@ module Plock
       # Stands for all values beyond the limit.
       OTHER = "other"
 
-      # @param limit [Integer] of values with a name of their own
+      # @param limit [Integer] how many values keep their names
       def initialize(limit)
         @limit = limit
         @known = {}

@@ -22,7 +22,7 @@ module Plock
         @instruments[name].record(seconds, attributes: labels_of(labels))
       end
 
-      # Values that add up across processes are sums that go up and down.
+      # Uses a counter that goes up and down, so that the values of several processes add up.
       def set(name, labels, value)
         change = value - @values[[name, labels]]
         @values[[name, labels]] = value
@@ -38,7 +38,7 @@ module Plock
         end
       end
 
-      # The API has no buckets, and the default ones of the SDK are meant for milliseconds.
+      # The API has no buckets, and the SDK's default buckets are meant for milliseconds.
       def add_buckets(provider)
         return unless provider.respond_to?(:add_view)
 

@@ -11,15 +11,15 @@ module Plock
       private_constant :STATES, :EMPTY
 
       # @param adapter [#count, #set]
-      # @param stores [Hash{String => Locking}, Array<Locking>, nil] nil: the default store, when it
-      #   is in use
+      # @param stores [Hash{String => Locking}, Array<Locking>, nil] nil: the default store, once
+      #   it is in use
       def initialize(adapter, stores)
         @adapter = adapter
         @stores = stores.is_a?(Array) ? stores.group_by { |store| name_of(store) } : stores
         @told = {}
       end
 
-      # Passes on what has changed, from the moment on when the adapter keeps it.
+      # Passes changed values on to the adapter, once the adapter can keep them.
       def sample
         return if @adapter.respond_to?(:ready?) && !@adapter.ready?
 
@@ -32,7 +32,8 @@ module Plock
         end
       end
 
-      # For a forked child, which has no connections yet, and for the end.
+      # Sets the gauges to zero: in a forked child, which has no connections yet, and when
+      # recording stops.
       def zero
         @told.each { |name, before| tell(name, before, EMPTY) }
         @told = {}
@@ -53,7 +54,7 @@ module Plock
         PoolStatus.new(*statuses.map(&:to_a).transpose.map(&:sum))
       end
 
-      # The default store may be replaced.
+      # Looks up the default store each time, because it may be replaced.
       def by_default
         store = Plock.open_store or return {}
         return @default if @default&.each_value&.first.equal?(store)

@@ -24,12 +24,13 @@ module Plock
       end
 
       # @param registry [::Prometheus::Client::Registry]
-      # @raise [::Prometheus::Client::Registry::AlreadyRegisteredError] it has one of these names
+      # @raise [::Prometheus::Client::Registry::AlreadyRegisteredError] a name is already
+      #   registered
       def initialize(registry)
         @metrics = INSTRUMENTS.transform_values { |instrument| registry.register(make(instrument)) }
       end
 
-      # @param recorder [Recorder] whose values these are
+      # @param recorder [Recorder] the recorder of these values
       def attach(recorder)
         @metrics.each_value do |metric|
           metric.refresh = recorder.method(:refresh) if metric.is_a?(Gauge)
@@ -57,8 +58,8 @@ module Plock
         end
       end
 
-      # Otherwise each process would have a series of its own, under its pid. Stores for one process
-      # take no settings.
+      # Sums up the gauges of all processes. Otherwise a DirectFileStore would keep a series for
+      # each pid. Data stores for a single process take no settings.
       def settings_of_gauge
         in_files = ::Prometheus::Client::DataStores::DirectFileStore
         in_files === ::Prometheus::Client.config.data_store ? { aggregation: :sum } : {}

@@ -6,13 +6,14 @@ require_relative "pools"
 
 module Plock
   module Metrics
-    # Makes metrics of the events of leases, for one adapter. {Metrics.start} returns it.
+    # Makes metrics from the events of leases, for one adapter. {Metrics.start} returns a
+    # recorder.
     #
     # A forked child counts its own leases, from its first event on.
     class Recorder
       include Events::Recording
 
-      # The events, and what handles them.
+      # The method that handles each event.
       #
       # @api private
       HANDLERS = {
@@ -28,7 +29,7 @@ module Plock
 
       # @api private
       # @param adapter [#count, #observe, #set]
-      # @param stores [Hash, Array, nil] as {Metrics.start} has it
+      # @param stores [Hash, Array, nil] as {Metrics.start} takes it
       # @param label [#call, nil]
       # @param max_labels [Integer]
       def initialize(adapter, stores, label, max_labels)
@@ -76,7 +77,8 @@ module Plock
 
       private
 
-      # Nothing that the parent holds or waits for concerns a forked child.
+      # Sets the gauges to zero, because a forked child has none of the parent's leases and
+      # waiters.
       def start_afresh
         { waiting: @waiting, held: @counts }.each do |name, counts|
           counts.each_key { |labels| @adapter.set(name, labels, counts[labels] = 0) }
@@ -131,7 +133,7 @@ module Plock
 
       def release_failed(event, labels) = failed(:failed_releases, event, labels)
 
-      # A loss that is noticed after the release has no lease.
+      # A loss that is noticed after the release belongs to no known lease.
       def failed(name, event, labels)
         known = forget(event.lease_id)
         held_for(event, known) if known
@@ -142,7 +144,8 @@ module Plock
         @adapter.count(:late_renewals, labels, 1) if event.details[:late]
       end
 
-      # The lease is gone, and its label with it. One that was lost before has been counted.
+      # The lease was collected, so its label is found by its key and fence. A lease that was lost
+      # before has already been counted.
       def abandoned(event, labels)
         known = forget(@places[place_of(event)])
         @adapter.count(:abandoned, known || labels, 1) if known || !event.details[:expired]
@@ -150,7 +153,7 @@ module Plock
 
       def place_of(event) = [event.key_digest, event.kind, event.fence]
 
-      # @return [Hash, nil] the labels of the lease; nil: it was not known
+      # @return [Hash, nil] the labels of the lease; nil: the lease is not known
       def forget(lease_id)
         held = @held.delete(lease_id) or return
         @places.delete(held.place)

@@ -4,12 +4,12 @@ require "yabeda"
 
 module Plock
   module Metrics
-    # Records in Yabeda, in the group `plock`, and so in all systems that Yabeda has adapters for.
-    # Events before `Yabeda.configure!` are not counted.
+    # Records in Yabeda, in the group `plock`, and so in every system for which Yabeda has an
+    # adapter. Events before `Yabeda.configure!` are not counted.
     #
     # @api private
     class YabedaAdapter
-      # @return [Recorder, nil] whose values these are
+      # @return [Recorder, nil] the recorder of these values
       attr_reader :recorder
 
       def initialize
@@ -22,7 +22,7 @@ module Plock
         @names = INSTRUMENTS.transform_values { |each| "plock_#{YabedaAdapter.name_of(each)}" }
       end
 
-      # @param yabeda [Module] in a block of `Yabeda.configure`
+      # @param yabeda [Module] `self` in a block of `Yabeda.configure`
       # @param instrument [Instrument]
       def self.declare(yabeda, instrument)
         options = { tags: instrument.labels, comment: instrument.description }
@@ -32,7 +32,7 @@ module Plock
         yabeda.public_send(instrument.type, name_of(instrument), **options)
       end
 
-      # @return [Symbol] in the group; Yabeda's adapters add the group and the unit to it
+      # @return [Symbol] the name within the group; Yabeda's adapters add the group and the unit
       def self.name_of(instrument)
         instrument.prometheus_name.to_s.delete_prefix("plock_").delete_suffix("_seconds").to_sym
       end

@@ -4,8 +4,8 @@ require_relative "../status"
 
 module Plock
   class Status
-    # Makes `pp`, and so irb, show a status as a table. The console of Rails loads it; elsewhere
-    # `require "plock/status/table"`.
+    # Makes `pp`, and so irb, show a status as a table. The Rails console loads this file.
+    # Elsewhere, `require "plock/status/table"`.
     #
     #     "import:42": held
     #              host   pid   thread  label  since                    fence             left
@@ -55,7 +55,7 @@ module Plock
           "#{held? ? "held" : "free"}#{" by #{holders.size}" if holders.size > 1}"
       end
 
-      # The holders and waiters, by their names in the first column.
+      # The holders and waiters, each under its title in the first column.
       def table_people
         numbered(holders, "holder", holders.size > 1).merge(numbered(waiters, "waits", true))
       end
@@ -64,7 +64,7 @@ module Plock
         people.each_with_index.to_h { |who, place| [numbers ? "#{role} #{place + 1}" : role, who] }
       end
 
-      # A label may have anything in it, so it is escaped.
+      # A label may contain anything, so it is escaped.
       def table_cell(who, column)
         value = who[column] if who.members.include?(column)
         case value

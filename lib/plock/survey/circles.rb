@@ -2,30 +2,31 @@
 
 module Plock
   class Survey
-    # One thread that waits for a key which another one holds.
+    # A thread that waits for a key that another thread holds.
     #
     # @!attribute [r] waiter
     #   @return [Status::Waiter]
     # @!attribute [r] status
-    #   @return [Status] of the key
+    # @return [Status] the status of the key
     # @!attribute [r] holder
     #   @return [Status::Holder]
     Wait = Struct.new(:waiter, :status, :holder)
 
-    # Finds threads that wait for one another, so that none of them can go on before a wait or a
-    # lease ends. A lock comes free when all of its holders go on, and a semaphore when one does.
+    # Finds threads that wait for one another, so that none of them can continue before a wait or
+    # a lease ends. A lock becomes free when all its holders continue. A semaphore becomes free
+    # when one of its holders continues.
     #
     # @api private
     class Circles
       # @param statuses [Array<Status>] of keys that are waited for
-      # @return [Array<Array<Wait>>] of each circle, its waits: those of one circle where several
-      #   cross
+      # @return [Array<Array<Wait>>] the waits of each circle. If several circles cross, only one
+      #   of them is returned
       def self.in(statuses) = new(statuses).found
 
       def initialize(statuses)
         @waits = Hash.new { |all, thread| all[thread] = {} } # by thread and status: the waiter
         @holds = Hash.new { |all, thread| all[thread] = [] }
-        @stuck = {} # by status: how many of its holders cannot go on
+        @stuck = {} # by status: how many of its holders cannot continue
         statuses.each { |status| note(status) }
         leave_out_those_that_go_on
       end
@@ -70,14 +71,15 @@ module Plock
         end
       end
 
-      # Owners that are unknown go on.
+      # Will the key become free if all holders that can continue do so? An unknown holder counts
+      # as one that can continue.
       def open?(status)
         return @stuck[status].zero? unless status.kind == :semaphore
 
         @stuck[status] < names(status.holders).size
       end
 
-      # @return [Array] the waiters that wait for nothing else
+      # @return [Array] the threads that now wait for no other key
       def let_go(status)
         @stuck.delete(status)
         names(status.waiters).compact.select do |thread|

@@ -22,8 +22,9 @@ module Plock
       end
 
       # @param store_key [String]
-      # @return [Array<String>] the texts that a search may find it by: itself, and without the hash
-      #   tag that splits the digest in a Redis Cluster, since people see digests without it
+      # @return [Array<String>] the texts by which a search may find the key. The second text
+      #   lacks the hash tag that splits the digest in a Redis Cluster, because people see digests
+      #   without it
       def self.forms(store_key) = [store_key, store_key.delete("{}")].uniq
 
       # @return [String, nil]
@@ -34,7 +35,7 @@ module Plock
         @digest = digest
       end
 
-      # @return [String] for people
+      # @return [String] the beginning of the digest, for people
       def short = @digest[0, SHOWN]
     end
   end

@@ -13,7 +13,7 @@ module Plock
       LAST = Float::INFINITY
       private_constant :LAST
 
-      # By name: the value that a status is sorted by. The first one is the usual one.
+      # For each order, the value by which statuses are sorted. The first order is the default.
       ORDERS = {
         "waiting" => ->(status) { [-status.waiters.size, status.since&.to_f || LAST] },
         "since" => ->(status) { status.since&.to_f || LAST },
@@ -25,8 +25,8 @@ module Plock
         "key" => ->(status) { status.store_key }
       }.freeze
 
-      # Those of the orders whose column has its greatest value first: a time that is long past is a
-      # long time ago.
+      # The orders whose first row has the greatest value. The column of "since" shows how long
+      # ago a moment was, so the earliest moment comes first.
       GREATEST_FIRST = %w[waiting since].freeze
       private_constant :GREATEST_FIRST
 
@@ -40,11 +40,11 @@ module Plock
       attr_reader :page
 
       # @param snapshot [Snapshot]
-      # @param named [Array<Status>] of the key whose name the query is
+      # @param named [Array<Status>] the statuses of the key whose name is the query
       # @param query [String] part of a label, host or store key; empty: all
       # @param kind [String, nil] the name of a kind
       # @param namespace [String, nil] empty: the namespace without a name; nil: all
-      # @param order [String] one of ORDERS; another text: the usual one
+      # @param order [String] one of ORDERS; any other text means the default
       # @param reverse [Boolean]
       # @param page [Integer]
       def initialize(
@@ -64,19 +64,19 @@ module Plock
       # @return [Boolean]
       def reverse? = @reverse
 
-      # @return [Boolean] does the value that is sorted by decrease from row to row?
+      # @return [Boolean] does the sorted value decrease from row to row?
       def descending? = @reverse ^ GREATEST_FIRST.include?(@order)
 
-      # @return [Array<Status>] of all pages
+      # @return [Array<Status>] the statuses on all pages
       attr_reader :found
 
-      # @return [Integer] of locks
+      # @return [Integer] the number of locks
       def size = @found.size
 
       # @return [Integer]
       def pages = [(size / PAGE.to_f).ceil, 1].max
 
-      # @return [Array<Status>] of this page, as the snapshot has them
+      # @return [Array<Status>] the statuses on this page, as the snapshot has them
       def statuses = @found[(page - 1) * PAGE, PAGE] || []
 
       # @return [Range]
@@ -84,7 +84,7 @@ module Plock
 
       private
 
-      # The status with a name takes the place of the one without.
+      # A status with a name replaces the status of the same key without a name.
       def with_names(statuses, named)
         @named = named.map(&:store_key)
         named + statuses.reject { |status| @named.include?(status.store_key) }
@@ -109,7 +109,8 @@ module Plock
         end
       end
 
-      # To sort thousands of locks takes longer than all else, and they are the same for a while.
+      # Keeps the sorted list with the snapshot, because sorting thousands of locks takes longer
+      # than everything else.
       def sorted(snapshot, named)
         return snapshot.in_order(@order) { sort(snapshot.statuses) } if named.empty?
 

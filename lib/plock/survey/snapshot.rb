@@ -9,7 +9,7 @@ module Plock
     #
     # @api private
     class Snapshot
-      KINDS = %i[lock once semaphore read_write].freeze # the usual ones first
+      KINDS = %i[lock once semaphore read_write].freeze # the most common ones first
       private_constant :KINDS
 
       # @return [Time] when the survey ended, or the time of its last step so far
@@ -18,7 +18,7 @@ module Plock
       # @return [Array<Status>] of the keys that are held or waited for
       attr_reader :statuses
 
-      # @return [Integer] of keys that the survey has not examined yet, as far as it knows them
+      # @return [Integer] how many of the known keys the survey has not examined yet
       attr_reader :rest
 
       # @return [Array<Unreadable>] keys that the store cannot read
@@ -43,20 +43,20 @@ module Plock
 
       def cut? = @cut
 
-      # @return [Integer] of keys
+      # @return [Integer] the number of held keys
       def held = @held ||= @statuses.count(&:held?)
 
-      # @return [Integer] of waiters
+      # @return [Integer] the number of waiters
       def waiting = @waiting ||= @statuses.sum { |status| status.waiters.size }
 
-      # @return [Array<Status>] that are waited for, the longest wait first
+      # @return [Array<Status>] the keys that are waited for, the longest wait first
       def queues
         @queues ||= @statuses.select { |status| status.waiters.any? }.sort_by do |status|
           Snapshot.first_wait(status)&.to_f || Float::INFINITY
         end
       end
 
-      # @return [Time, nil] since when the first of all waiters waits
+      # @return [Time, nil] when the longest of all waits began
       def oldest_wait = queues.first && Snapshot.first_wait(queues.first)
 
       # @return [Array<Status>] semaphores with waiters: all of their permits are taken
@@ -76,7 +76,7 @@ module Plock
       end
 
       # @param order [String]
-      # @yieldreturn [Array<Status>] in this order, to be kept
+      # @yieldreturn [Array<Status>] the statuses in this order, which the snapshot keeps
       # @return [Array<Status>]
       def in_order(order) = (@orders ||= {})[order] ||= yield
 
@@ -84,7 +84,7 @@ module Plock
       def circles = @circles ||= Circles.in(queues)
 
       # @param status [Status]
-      # @return [Array<Array<Wait>>] those that have the key in them
+      # @return [Array<Array<Wait>>] the circles that contain the key
       def circles_around(status)
         circles.select do |waits|
           waits.any? { |wait| wait.status.store_key == status.store_key }
@@ -92,7 +92,7 @@ module Plock
       end
 
       # @param status [Status]
-      # @return [Array<Status>] the other keys that processes of its holders hold
+      # @return [Array<Status>] the other keys that the processes of its holders hold
       def held_beside(status)
         processes = status.holders.map { |holder| Snapshot.process(holder) }.compact
         (processes.flat_map { |process| by_process.fetch(process, []) }.uniq(&:store_key))
@@ -101,11 +101,11 @@ module Plock
 
       class << self
         # @param status [Status]
-        # @return [Time, nil] since when the first of its waiters waits
+        # @return [Time, nil] when the longest wait for the key began
         def first_wait(status) = status.waiters.filter_map(&:since).min
 
         # @param known [Status::Holder, Status::Waiter]
-        # @return [Array(String, Integer), nil] nil: it is unknown
+        # @return [Array(String, Integer), nil] nil: the process is unknown
         def process(known) = ([known.host, known.pid] if known.host && known.pid)
       end
 

@@ -16,14 +16,15 @@ module Plock
       UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]].freeze
       private_constant :UNITS
 
-      # Text that others wrote into the store.
+      # Makes text that others wrote into the store safe to show.
       #
       # @param value [String]
       # @return [String]
       def plain(value) = PlainText.of(value)
 
       # @param status [Status]
-      # @return [String] the key's name, or what stands for it
+      # @return [String] the key's name; if it is unknown, the beginning of the digest, or the
+      #   store key
       def title_of(status)
         return plain(status.key) if status.key
 

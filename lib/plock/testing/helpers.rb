@@ -4,15 +4,16 @@ require_relative "../../plock"
 
 module Plock
   module Testing
-    # What tests can pretend. {Assertions} and `plock/testing/rspec` bring it.
+    # Methods that simulate another holder, a lost lease or an unreachable server. {Assertions}
+    # and `plock/testing/rspec` include them.
     #
-    # Each method without a block acts until the end of the test, which has a store of its own.
-    # `store:` is a {MemoryStore}, by default the one of the test.
+    # Without a block, the effect of each method lasts until the test ends, since each test has a
+    # store of its own. `store:` is a {MemoryStore}, by default the store of the test.
     module Helpers
-      # Has another process hold the key.
+      # Simulates another process that holds the key.
       #
       # @param key [String, Symbol]
-      # @param label [String] the other holder's
+      # @param label [String] the label of the other holder
       # @param store [MemoryStore]
       # @yield while the key is taken
       # @return [Object, MemoryStore::Taken] the block's value; without a block, an object that
@@ -44,7 +45,7 @@ module Plock
         store.lose!(key) || raise(ArgumentError, "#{key.inspect} cannot be lost: it is not held")
       end
 
-      # Has the store behave as if its server were away: see {MemoryStore#down!}.
+      # Makes the store behave as if its server were unreachable: see {MemoryStore#down!}.
       #
       # @param store [MemoryStore]
       # @yield while the store is down

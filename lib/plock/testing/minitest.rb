@@ -54,9 +54,9 @@ module Plock
         refute(status.held?, told)
       end
 
-      # Are all these keys acquired while the block runs? They may be released again.
+      # Asserts that all these keys are acquired while the block runs. They may be released again.
       #
-      # @param keys [Array<String, Symbol>] none: is any key acquired?
+      # @param keys [Array<String, Symbol>] without keys, any key counts
       # @param message [String, nil]
       # @yield
       # @return [true]
@@ -66,9 +66,9 @@ module Plock
         assert(seen.all?(keys), told)
       end
 
-      # Is none of these keys acquired while the block runs?
+      # Asserts that none of these keys is acquired while the block runs.
       #
-      # @param keys [Array<String, Symbol>] none: is no key acquired?
+      # @param keys [Array<String, Symbol>] without keys, no key may be acquired
       # @param message [String, nil]
       # @yield
       # @return [true]

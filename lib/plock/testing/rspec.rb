@@ -6,7 +6,7 @@ require_relative "acquisitions"
 require_relative "helpers"
 
 # For RSpec: a store in memory for each example, two matchers, and {Plock::Testing::Helpers}. An
-# example with the metadata `plock: false` has the configured store instead.
+# example with the metadata `plock: false` uses the configured store instead.
 #
 # @example spec/spec_helper.rb
 #   require "plock/testing/rspec"
@@ -16,7 +16,7 @@ require_relative "helpers"
 #     expect(Plock).not_to have_locked("import")
 #   end
 
-# Were all these keys acquired while the block ran? Without keys: was any?
+# Matches if the block acquires all these keys, or, without keys, any key.
 RSpec::Matchers.define(:have_acquired) do |*keys|
   supports_block_expectations
 
@@ -36,7 +36,7 @@ RSpec::Matchers.define(:have_acquired) do |*keys|
   end
 end
 
-# Is the key held in this store? The module {Plock} stands for the store of the example.
+# Matches if the key is held in this store. The module {Plock} stands for the example's store.
 RSpec::Matchers.define(:have_locked) do |key|
   match { |store| (@status = store.status(key)).held? }
   failure_message { "expected #{key.inspect} to be locked" }

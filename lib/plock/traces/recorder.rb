@@ -4,13 +4,13 @@ require_relative "../events/recording"
 
 module Plock
   module Traces
-    # Makes spans of the events of leases. {Traces.start} returns it.
+    # Makes spans from the events of leases. {Traces.start} returns a recorder.
     #
     # A forked child makes spans of its own leases only.
     class Recorder
       include Events::Recording
 
-      # The events, and what handles them.
+      # The method that handles each event.
       #
       # @api private
       HANDLERS = {
@@ -19,27 +19,28 @@ module Plock
         release_failed: :release_failed, abandoned: :abandoned
       }.freeze
 
-      # The span of a lease that is held, and the key that it is on.
+      # The span of a held lease, with its key and fence.
       Hold = Struct.new(:span, :key, :fence)
 
-      # The last lease of a key that has ended: its span, and when.
+      # The last ended lease of a key: the context of its span, and the time of its end.
       Ended = Struct.new(:context, :at)
 
-      # The keys whose last lease is remembered, for links of waiters that get the key after it.
+      # How many keys are remembered with their last lease. A waiter that acquires such a key
+      # links to that lease.
       KEYS_MAX = 1000
 
-      # The links of a span. A semaphore may have thousands of holders.
+      # How many links a span has at most. A semaphore may have thousands of holders.
       LINKS_MAX = 8
 
-      # The variable in which a fiber notes that others held the key of its call.
+      # The fiber-local variable that notes that others held the key of the fiber's call.
       CONTENDED = :plock_contended
 
       private_constant :Hold, :Ended, :KEYS_MAX, :LINKS_MAX, :CONTENDED
 
       # @api private
       # @param tracer [OpenTelemetry::Trace::Tracer]
-      # @param root_spans [Boolean] also where there is no current span?
-      # @param labels [Boolean] do spans have the labels?
+      # @param root_spans [Boolean] are spans made even if there is no current span?
+      # @param labels [Boolean] do spans show the labels?
       def initialize(tracer, root_spans: true, labels: true)
         @tracer = tracer
         @root_spans = root_spans
@@ -48,9 +49,9 @@ module Plock
         @recording = false
       end
 
-      # Makes no more spans, and ends those of the leases that are held.
+      # Stops making spans, and ends the spans of held leases.
       #
-      # @return [Boolean] did it make spans?
+      # @return [Boolean] was it making spans?
       def stop
         Events.remove(self)
         spans, was = enter do
@@ -75,7 +76,7 @@ module Plock
 
       private
 
-      # The spans of the parent's leases are the parent's.
+      # Forgets all spans. The spans of a parent's leases belong to the parent.
       def start_afresh
         @holds = {}
         @ids = Hash.new { |ids, key| ids[key] = [] }
@@ -83,7 +84,7 @@ module Plock
       end
 
       def contended(event)
-        Thread.current[CONTENDED] = key_of(event) # this fiber's next event is about its outcome
+        Thread.current[CONTENDED] = key_of(event) # this fiber's next event reports the outcome
       end
 
       def acquired(event)
@@ -134,7 +135,7 @@ module Plock
         )
       end
 
-      # The lease is gone, and its number with it.
+      # The lease was collected, so its ID is unknown. Its fence identifies it.
       def abandoned(event)
         id = @ids.fetch(key_of(event), []).find { |each| @holds[each].fence == event.fence }
         finish(id) { |span| mark(span, "the lease was collected without a release") }
@@ -147,7 +148,7 @@ module Plock
 
       def key_of(event) = [event.key_digest, event.kind]
 
-      # @param contended [Boolean] did other callers have the key?
+      # @param contended [Boolean] was the key held by other callers?
       def span_of_call(event, contended, attributes)
         began = Time.now - event.duration
         start_span(
@@ -170,7 +171,8 @@ module Plock
         @tracer.start_span(name, **options)
       end
 
-      # To those that have the key now, and to the last one that had it since the call began.
+      # Links to the spans of the present holders, and to the last holder's span if its lease has
+      # ended since the call began.
       def links(event, began)
         key = key_of(event)
         others = @ids.fetch(key, []).first(LINKS_MAX).map { |id| @holds[id].span.context }

@@ -13,7 +13,8 @@ module Plock
     #
     # @api private
     class Actions
-      # No script, style or picture of another origin, none inside the page, and no frame around it.
+      # Forbids scripts, styles and pictures from other origins or inside the page, and frames
+      # around it.
       POLICY = [
         "default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'",
         "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"
@@ -24,7 +25,8 @@ module Plock
         "x-frame-options" => "DENY", "referrer-policy" => "same-origin"
       }.freeze
 
-      # Too deep, too long, cut off, not in its encoding
+      # The errors of parameters that are nested too deeply, too long, cut off, or in a wrong
+      # encoding.
       UNREADABLE = [
         ::Rack::QueryParser::ParameterTypeError, ::Rack::QueryParser::InvalidParameterError,
         ::Rack::Multipart::MultipartPartLimitError, RangeError, EOFError, ArgumentError,
@@ -115,7 +117,7 @@ module Plock
 
       def overview
         asking = @web.sources.map { |source| Thread.new { [source, state_of(source)] } }
-        states = asking.map(&:value) # stores that are away cost their time once
+        states = asking.map(&:value) # in threads, so several silent stores take no longer than one
         page("overview", "Overview", states: states, quick: states.any? { |_, it| partial?(it) })
       end
 
@@ -215,7 +217,7 @@ module Plock
 
       def survey = @source.survey
 
-      # A search by name needs no list.
+      # A search by name also works in a store that cannot list its keys.
       def snapshot_for(query)
         survey.snapshot
       rescue UnsupportedError
@@ -232,7 +234,7 @@ module Plock
         nil
       end
 
-      # @return [String, nil] the key's name, if the viewer came here by it
+      # @return [String, nil] the key's name, if the request has the right one
       def name
         given = parameter("name")
         given if survey.named?(@store_key, given)

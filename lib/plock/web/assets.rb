@@ -4,7 +4,8 @@ require "digest"
 
 module Plock
   class Web
-    # The style sheets, the script and the icon. They are the same for all, and need no permission.
+    # The style sheets, the script and the icon. They are the same for all viewers, so they need
+    # no permission.
     #
     # @api private
     module Assets
@@ -24,11 +25,12 @@ module Plock
       private_constant :FOLDER, :CONTENTS, :DIGESTS, :PATH, :YEAR
 
       # @param name [String]
-      # @return [String] the path, with a digest of the contents: browsers may keep it
+      # @return [String] the path, with a digest of the contents, so that browsers may keep the
+      #   file
       def self.path(name) = "/assets/#{name}?v=#{DIGESTS.fetch(name)}"
 
       # @param request [Rack::Request]
-      # @return [Array(Integer, Hash, Array<String>), nil] nil: another page is asked for
+      # @return [Array(Integer, Hash, Array<String>), nil] nil: the request is for another page
       def self.response(request)
         name = request.path_info[PATH, 1]
         return unless TYPES.key?(name) && (request.get? || request.head?)

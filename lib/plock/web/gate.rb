@@ -5,11 +5,12 @@ require "securerandom"
 
 module Plock
   class Web
-    # Lets in who knows a random token: the user who started `plock web` finds it in the URL that
-    # the command prints. A cookie keeps it, so that it does not stay in the address.
+    # Admits only requests that have a random token. The user who started `plock web` finds the
+    # token in the URL that the command prints. A cookie then keeps the token, so that it does not
+    # stay in the address.
     #
-    # The pages are at a random path. Browsers send a cookie to all ports of a host, but only below
-    # its path, and so not to the servers of other users.
+    # The pages are at a random path. Browsers send a cookie to all ports of a host, but only
+    # below the cookie's path. So the servers of other users do not receive the cookie.
     #
     # @api private
     class Gate
@@ -23,7 +24,8 @@ module Plock
       private_constant :FIELD, :COOKIE, :TRACE, :TEXT
 
       # @param app [#call]
-      # @param names [Array<String>] of this host; localhost and IP addresses need no name here
+      # @param names [Array<String>] the names of this host; localhost and IP addresses are always
+      #   admitted
       # @param token [String]
       def initialize(app, names = [], token = SecureRandom.urlsafe_base64(24))
         @app = app
@@ -49,15 +51,16 @@ module Plock
       rescue ::Rack::QueryParser::ParameterTypeError, ::Rack::QueryParser::InvalidParameterError,
              RangeError
         [400, TEXT.dup, ["The address cannot be read.\n"]]
-      rescue StandardError => e # servers would show it to the browser
+      rescue StandardError => e # otherwise the server would show the error to the browser
         env["rack.errors"].puts("plock web: #{e.class}: #{e.message}", *e.backtrace.first(TRACE))
         [500, TEXT.dup, ["plock web has failed. Its terminal says how.\n"]]
       end
 
       private
 
-      # A name that an attacker's DNS server resolves to this host would make the pages those of the
-      # attacker's own site. An address or this host's own name cannot be such a name.
+      # Is the host in the address really this host? An attacker's DNS server may resolve a name
+      # to this host, and the pages would then belong to the attacker's site. An IP address or
+      # this host's own name cannot be such a name.
       def named?(env)
         name = env["HTTP_HOST"].to_s.downcase.sub(/:\d+\z/, "")
         @names.include?(name) || !IPAddr.new(name).nil?

@@ -2,7 +2,8 @@
 
 module Plock
   class Web
-    # The numbers of the last minutes, as the surveys of this process saw them.
+    # The numbers of held keys and waiters in the last minutes, as this process's surveys saw
+    # them.
     #
     # @api private
     class History

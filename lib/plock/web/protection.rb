@@ -4,9 +4,10 @@ require "securerandom"
 
 module Plock
   class Web
-    # Tells a form of these pages from a request that another site makes with the viewer's browser.
-    # The form repeats a random token of a cookie that no script can read. The browser's own word
-    # about the sender counts, too. No session is needed, and any worker process admits the form.
+    # Distinguishes a form of these pages from a request that another site makes through the
+    # viewer's browser. The form repeats a random token from a cookie that no script can read. The
+    # headers in which the browser names the sender are checked, too. No session is needed, and
+    # any worker process can admit the form.
     #
     # @api private
     class Protection
@@ -23,7 +24,7 @@ module Plock
       # @return [String]
       def token = @token ||= kept || SecureRandom.hex(32)
 
-      # @return [String, nil] the header that keeps the token; nil: the browser has it
+      # @return [String, nil] the header that sets the cookie; nil: the browser has it already
       def cookie
         return if kept
 
@@ -43,10 +44,11 @@ module Plock
 
       private
 
-      # Another site cannot set a cookie whose name begins so.
+      # Another site cannot set a cookie whose name begins with `__Host-`.
       def cookie_name = @request.ssl? ? "__Host-plock" : "plock"
 
-      # Such a cookie must be for all paths. Without TLS, the servers on other ports get it, too.
+      # A `__Host-` cookie must be for all paths. A cookie without TLS gets a narrow path, because
+      # browsers also send it to servers on other ports.
       def path = @request.ssl? || @request.script_name.empty? ? "/" : @request.script_name
 
       def kept
@@ -54,8 +56,8 @@ module Plock
         value if value.is_a?(String) && FORM.match?(value)
       end
 
-      # Older browsers do not tell the site, but the origin. A proxy may have ended TLS, so the
-      # schemes of that may differ.
+      # Older browsers send only the origin. Its scheme is not compared, because a proxy may have
+      # ended TLS.
       def same_origin?
         site = @request.get_header("HTTP_SEC_FETCH_SITE")
         return site == SAME_SITE if site

@@ -15,7 +15,7 @@ module Plock
 
       # @param app [#call]
       # @param host [String]
-      # @param port [Integer] 0: any free one
+      # @param port [Integer] 0: any free port
       # @param name [String, nil] one of NAMES; nil: the first one that is installed
       # @return [Server]
       # @raise [LoadError] the gem is missing
@@ -47,11 +47,11 @@ module Plock
       rescue LoadError => e
         raise unless e.path == "rackup/handler/webrick"
 
-        require "rack/handler/webrick" # of Rack 2
+        require "rack/handler/webrick" # the handler of Rack 2
       end
       private_class_method :require_handler
 
-      # @return [String] with the token
+      # @return [String] the URL, with the token
       attr_reader :url
 
       def initialize(app, host, port, name)

@@ -31,15 +31,15 @@ module Plock
         # Adds the tab. Call it before the first request to Sidekiq::Web.
         #
         # @param tab [String] the name of the tab
-        # @param authorize [#call] as {Web#initialize} has it
-        # @param options [Hash] as {Web#initialize} has them, and `stores:`
+        # @param authorize [#call] as {Web#initialize} takes it
+        # @param options [Hash] as {Web#initialize} takes them, and `stores:`
         # @return [Web]
         # @raise [ConfigurationError] an argument is invalid
         def register(tab: "Locks", authorize: ALL, stores: nil, **options)
           web = Web.new(stores, authorize: authorize, **options)
           extension = new(web)
           place = { name: PLACE, tab: [tab], index: [PLACE] }
-          if ::Sidekiq::Web.respond_to?(:configure) # from 8 on
+          if ::Sidekiq::Web.respond_to?(:configure) # Sidekiq 8 or later
             ::Sidekiq::Web.configure { |config| config.register(extension, **place) }
           else
             ::Sidekiq::Web.register(extension, **place)
@@ -67,7 +67,7 @@ module Plock
 
       private
 
-      # The pages are the whole answer, with their own policy.
+      # The response has the whole page, with its own security policy.
       def answer(env)
         root = env["SCRIPT_NAME"]
         @web.call(

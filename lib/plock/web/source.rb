@@ -10,10 +10,10 @@ module Plock
     #
     # @api private
     class Source
-      FINDINGS_S = 30.0 # for which the doctor's findings are kept
+      FINDINGS_S = 30.0 # how long the doctor's findings are kept
       private_constant :FINDINGS_S
 
-      # @return [String] in links and titles
+      # @return [String] the name in links and titles
       attr_reader :name
 
       # @return [History]
@@ -32,7 +32,7 @@ module Plock
       end
 
       # @return [Locking]
-      # @raise [Error] it cannot be opened
+      # @raise [Error] the store cannot be opened
       def store = @store || Plock.store
 
       # @return [Survey]
@@ -40,7 +40,7 @@ module Plock
       def survey
         store = self.store
         @mutex.synchronize do
-          next @survey if @survey && @surveyed.equal?(store) # Plock.reset! opens another one
+          next @survey if @survey && @surveyed.equal?(store) # Plock.reset! leads to another store
 
           @surveyed = store
           @survey =
@@ -54,7 +54,7 @@ module Plock
       # The doctor's findings, without the check that acquires a lock.
       #
       # @return [Array(Time, Array<CLI::Doctor::Finding>)]
-      # @raise [Error] the store could not be asked
+      # @raise [Error] the request to the store failed
       def findings
         require_relative "../cli/doctor/examination"
         @doctor.synchronize do

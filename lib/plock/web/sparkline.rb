@@ -2,7 +2,7 @@
 
 module Plock
   class Web
-    # A small line of numbers over time, as the points of an SVG polyline.
+    # A small chart of numbers over time, as the points of an SVG polyline.
     #
     # @api private
     class Sparkline
@@ -44,7 +44,7 @@ module Plock
         (MARGIN + (share * (WIDTH - (2 * MARGIN)))).round(1)
       end
 
-      # A number that does not change is a line in the middle.
+      # A number that does not change is drawn as a line in the middle.
       def y(value)
         share = most > least ? (value - least) / (most - least).to_f : 0.5
         (HEIGHT - MARGIN - (share * (HEIGHT - (2 * MARGIN)))).round(1)

@@ -6,15 +6,15 @@ require_relative "words"
 
 module Plock
   class Web
-    # Renders the templates. All that they insert with `<%=` is escaped.
+    # Renders the templates. Everything that they insert with `<%=` is escaped.
     #
     # @api private
     class View
       include Words
 
       FOLDER = File.expand_path("templates", __dir__)
-      QUICK_S = 1 # between refreshes as long as the survey is not complete
-      PEOPLE = 200 # of the holders or waiters of one key that are shown
+      QUICK_S = 1 # between two refreshes while the survey is not complete
+      PEOPLE = 200 # how many holders or waiters of one key are shown
       private_constant :FOLDER, :QUICK_S
 
       Dir["#{FOLDER}/*.erb"].each do |file|
@@ -29,7 +29,7 @@ module Plock
 
       # @param web [Web]
       # @param request [Rack::Request]
-      # @param source [Source, nil] nil: the viewer may not see any
+      # @param source [Source, nil] nil: the viewer may not see any store
       # @param parameters [Hash{String => Object}]
       def initialize(web, request, source, parameters)
         @web = web
@@ -41,7 +41,7 @@ module Plock
 
       # @param template [String]
       # @param title [String]
-      # @param quick [Boolean] is the page soon out of date?
+      # @param quick [Boolean] will the page soon be out of date?
       # @param still [Boolean] must it not be refreshed?
       # @param shown [Hash{Symbol => Object}] what the template shows, as instance variables
       # @return [String] the whole page
@@ -62,7 +62,7 @@ module Plock
       # --- links ---
 
       # @param path [String] in these pages
-      # @param query [Hash{Symbol => Object}] nil: left out
+      # @param query [Hash{Symbol => Object}] nil values are left out
       # @return [String]
       def path(path, store: @source, **query)
         several = @web.sources.size > 1
@@ -82,7 +82,7 @@ module Plock
       # @return [String]
       def asset(name) = "#{@request.script_name}#{Assets.path(name)}"
 
-      # The address of the same list in another way.
+      # The address of the same list, with these changes to its parameters.
       def list_path(**changes)
         kept = {
           q: (@listing.query unless @listing.query.empty?), kind: @listing.kind,
@@ -100,9 +100,9 @@ module Plock
          @listing.descending? ? "descending" : "ascending"]
       end
 
-      # The pages around these ones, such as Sidekiq's.
+      # The pages in which these pages are embedded, such as Sidekiq's.
       #
-      # @return [Array(String, String), nil] its name and address
+      # @return [Array(String, String), nil] their name and address
       def way_back = @request.get_header("plock.web.back")
 
       # The token that Sidekiq::Web checks.

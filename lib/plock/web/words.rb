@@ -4,7 +4,7 @@ require_relative "../survey/words"
 
 module Plock
   class Web
-    # The words of the pages for locks, as HTML where that is said.
+    # The words of the pages for locks. The comments say which methods return HTML.
     #
     # @api private
     module Words
@@ -28,7 +28,7 @@ module Plock
       end
 
       # @param known [Status, Status::Holder, Status::Waiter]
-      # @return [String] HTML: its label
+      # @return [String] HTML: the label of the holder or waiter
       def own_label_html(known)
         return %(<span class="none">no label</span>) unless known.label
 
@@ -55,7 +55,7 @@ module Plock
       end
 
       # @param status [Status]
-      # @return [String] the longest of all waits for it
+      # @return [String] how long the longest wait for the key has lasted
       def longest_wait(status) = ago(Survey::Snapshot.first_wait(status))
 
       # @param finding [CLI::Doctor::Finding]

@@ -8,10 +8,10 @@ require_relative "surroundings"
 module Plock
   module CLI
     module Doctor
-      # The nodes of a Redis Cluster. Each primary is asked, and the replicas that it names.
+      # The nodes of a Redis Cluster: the primaries, and the replicas that each primary names.
       class Cluster
         LEVELS = %i[fine advice unknown danger].freeze
-        UNTOLD = [nil, "", "?"].freeze # hosts, of nodes that do not know their own, for example
+        UNTOLD = [nil, "", "?"].freeze # the hosts of nodes that do not know their own, for example
         private_constant :LEVELS, :UNTOLD
 
         # @return [Store]
@@ -20,11 +20,11 @@ module Plock
         # @return [Hash{String => Server}] by address, the primaries that answer
         attr_reader :primaries
 
-        # @return [Hash{String => Error}] by address, why the others do not
+        # @return [Hash{String => Error}] by address, why the other primaries do not answer
         attr_reader :failures
 
         # @param store [Store]
-        # @return [Cluster, nil] nil: the store is on no cluster
+        # @return [Cluster, nil] nil: the store is not on a cluster
         # @raise [Error] no primary answers
         def self.of(store)
           return unless Store::CLUSTER.match?(store.url)
@@ -38,7 +38,7 @@ module Plock
         end
 
         # @param store [Store] whose primaries are known
-        # @raise [Error] none of them answers
+        # @raise [Error] no primary answers
         def initialize(store)
           @store = store
           @primaries = {}
@@ -47,7 +47,7 @@ module Plock
           raise failures.values.first if primaries.empty?
         end
 
-        # Runs a check at each primary. The gravest finding stands for all.
+        # Runs a check on each primary, and returns the gravest finding.
         #
         # @param check [Class] of {Check}
         # @return [Finding]
@@ -60,11 +60,12 @@ module Plock
           worst.dup.tap { |one| one.message = "#{places.join(", ")}: #{worst.message}" }
         end
 
-        # The addresses are those that a store uses after a failover. INFO has the address from
-        # which a replica has connected, which may be another one.
+        # The addresses come from CLUSTER SLOTS, so they are those that a store uses after a
+        # failover. INFO has the address from which a replica has connected, which may be a
+        # different one.
         #
         # @return [Hash{String => Array<Array(String, String)>, nil}] by the address of each
-        #   primary, the addresses of its replicas; nil: it does not tell
+        #   primary, the addresses of its replicas; nil: the primary does not report them
         def replicas = @replicas ||= primaries.transform_values { |server| replicas_of(server) }
 
         private
@@ -90,8 +91,8 @@ module Plock
         end
       end
 
-      # Whether the cluster serves all keys, goes on when it loses a node, and what it then loses.
-      # Its server is a {Cluster}.
+      # Checks whether the cluster serves all keys, whether it continues when it loses a node, and
+      # which locks it then loses. Its `server` is a {Cluster}.
       class Nodes < Check
         NAME = "cluster"
         ALL = 16_384
@@ -123,7 +124,8 @@ module Plock
           danger("#{slots} of #{ALL} slots are served", "CLUSTER NODES tells which are not")
         end
 
-        # A replica has the users of its own configuration.
+        # Finds a replica whose users differ from its primary's, because each node configures its
+        # own.
         def foreign
           server.replicas.each do |primary, places|
             places.to_a.each do |place|
@@ -141,7 +143,7 @@ module Plock
         def difference(primary, place)
           replica = Server.new(server.store, place)
           ["has other rights than its primary", USERS] unless rules(replica) == rules(primary)
-        rescue Error, ArgumentError => e # the latter if no node can have the address
+        rescue Error, ArgumentError => e # ArgumentError: no node can have the address
           return ["refuses the credentials", USERS] if Error === e && REFUSALS.include?(e.code)
 
           ["cannot be asked (#{e.message})", "start it, or correct its address or certificate"]
@@ -189,7 +191,7 @@ module Plock
         end
       end
 
-      # The clocks of the nodes, against one another. Its server is a {Cluster}.
+      # Compares the clocks of the nodes. Its `server` is a {Cluster}.
       class NodeClocks < Check
         NAME = "node clocks"
         APART = 0.1 # seconds

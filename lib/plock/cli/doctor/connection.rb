@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Which server this is, and whether it can hold locks at all.
+      # Checks which server this is, and whether it can hold locks at all.
       class Version < Check
         NAME = "version"
         LEAST = [6, 2].freeze
@@ -23,7 +23,7 @@ module Plock
         end
       end
 
-      # Whether the server has a role in which it may hold locks.
+      # Checks whether the server has a role in which it may hold locks.
       class Role < Check
         NAME = "role"
 
@@ -54,7 +54,7 @@ module Plock
           "that stands alone"
         end
 
-        # A store on a cluster asks the first of its primaries.
+        # Judges the state of the cluster, as this primary reports it.
         def judge_cluster
           state = server.try("CLUSTER", "INFO").to_s[/^cluster_state:(\w+)/, 1]
           return fine("a primary of a cluster") if [nil, "ok"].include?(state)
@@ -70,7 +70,7 @@ module Plock
         end
       end
 
-      # Encryption and authentication of the connection.
+      # Checks the encryption and authentication of the connection.
       class Encryption < Check
         NAME = "tls"
 
@@ -114,11 +114,11 @@ module Plock
         end
       end
 
-      # How long the server takes to answer.
+      # Checks how long the server takes to answer.
       class RoundTrip < Check
         NAME = "round trip"
         ROUNDS = 11
-        # seconds; the shortest attempt has 0.2 for a connection, TLS and three round trips
+        # in seconds; the shortest attempt has 0.2 s for a connection, TLS and three round trips
         LONG = 0.02
         private_constant :ROUNDS, :LONG
 

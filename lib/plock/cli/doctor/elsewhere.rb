@@ -5,8 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Stands for {Server} if a store has no server that could be asked about more than locks: in
-      # a file of this host, in a database, in memcached, or in memory.
+      # Replaces {Server} for a store whose server cannot be asked about more than locks. Such a
+      # store is in a file of this host, in a database, in memcached, or in memory.
       class Elsewhere
         # @return [Locking]
         attr_reader :store
@@ -23,7 +23,7 @@ module Plock
         def number(_section, _name) = nil
       end
 
-      # The checks that plock cannot make.
+      # Reports that plock cannot make some checks on this store.
       class Unseen < Check
         NAME = "server"
         LEFT_OUT = "its version, persistence, failover, eviction, rights, encryption and clock"

@@ -20,7 +20,7 @@ module Plock
           Version, Role, Encryption, RoundTrip, Eviction, Persistence, Replication, Sentinels,
           Rights, Trial, Clocks, Descriptors, Secret
         ].freeze
-        # Of a cluster, at each of its primaries, and then once
+        # For a cluster, the first list runs on each primary, and the second list runs once.
         AT_NODES = (ON_SERVER - [Sentinels, Secret]).freeze
         OF_CLUSTER = [Nodes, NodeClocks, Secret].freeze
         ONLY_OF_CLUSTER = (OF_CLUSTER - ON_SERVER).freeze
@@ -28,7 +28,7 @@ module Plock
         ELSEWHERE = [Unseen, Trial, Descriptors, Secret].freeze
         ALL = (ON_SERVER | OF_CLUSTER | HERE | ELSEWHERE).freeze
 
-        # Those that acquire a lock.
+        # The checks that acquire a lock.
         ACTIVE = [Trial].freeze
 
         PROBE = "plock doctor" # a key that need not be held
@@ -38,7 +38,7 @@ module Plock
           # @param store [Locking]
           # @param except [Array<Class>] checks to leave out
           # @return [Array<Finding>]
-          # @raise [Error] the store could not be asked
+          # @raise [Error] the request to the store failed
           def of(store, except: [])
             cluster = Cluster.of(store) if store.is_a?(Store)
             return of_cluster(cluster, except) if cluster

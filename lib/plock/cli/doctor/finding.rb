@@ -8,8 +8,8 @@ module Plock
       # @!attribute [r] check
       #   @return [String] the name of the check
       # @!attribute [r] level
-      #   @return [Symbol] `:fine`; `:advice`: could be better; `:danger`: a key may get two
-      #     holders, or none can be acquired; `:unknown`: the check could not run
+      #   @return [Symbol] `:fine`; `:advice`: the configuration could be better; `:danger`: a key
+      #     may get two holders, or no key can be acquired; `:unknown`: the check could not run
       # @!attribute [r] message
       #   @return [String]
       # @!attribute [r] remedy

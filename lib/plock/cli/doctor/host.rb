@@ -52,9 +52,9 @@ module Plock
 
         private
 
-        # Returns the type of the deepest mount that contains the path; if two are at the same
-        # place, that of the later one. nil: the system has no list of mounts, or no mount in it
-        # contains the path.
+        # Returns the type of the deepest mount that contains the path. If two mounts are at the
+        # same place, the later one counts. nil: the system has no list of mounts, or no mount in
+        # it contains the path.
         def kind
           return unless File.readable?(MOUNTS)
 

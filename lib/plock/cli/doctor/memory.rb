@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Whether locks can be dropped while they are held, to make room.
+      # Checks whether locks can be dropped, to make room, while they are held.
       class Eviction < Check
         NAME = "eviction"
         NEVER = "noeviction"
@@ -44,7 +44,7 @@ module Plock
         end
       end
 
-      # Whether locks survive the end of the server's process.
+      # Checks whether locks survive the end of the server's process.
       class Persistence < Check
         NAME = "persistence"
         REMEDY = "CONFIG SET appendonly yes and CONFIG SET appendfsync always, and in its " \
@@ -69,7 +69,7 @@ module Plock
         end
       end
 
-      # Whether locks survive a change of the primary.
+      # Checks whether locks survive a change of the primary.
       class Replication < Check
         NAME = "replication"
 
@@ -89,8 +89,8 @@ module Plock
 
         private
 
-        # How many replicas each sentinel may promote. The check of the sentinels says why one did
-        # not answer.
+        # How many replicas each sentinel may promote. {Sentinels} reports why a sentinel did not
+        # answer.
         def known_to_sentinels
           answers = server.sentinels.values.grep(Hash)
           answers.filter_map { |facts| facts["num-slaves"]&.to_i }

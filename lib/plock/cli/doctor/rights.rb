@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # The commands that the user may run, compared with those that locks need.
+      # Compares the commands that the user may run with those that locks need.
       class Rights < Check
         NAME = "rights"
 
@@ -61,8 +61,8 @@ module Plock
         def all_keys?(user) = Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
       end
 
-      # Uses a lock: takes it, waits for it, hands it over and releases it. A missing permission
-      # shows here.
+      # Acquires a lock, waits for it, hands it over and releases it. This shows whether a
+      # permission is missing.
       class Trial < Check
         NAME = "trial"
         TTL = 5.0
@@ -93,7 +93,7 @@ module Plock
 
         private
 
-        # One that the node of a cluster serves.
+        # Chooses a key that this node of a cluster serves.
         def choose_key
           key = nil
           TRIES.times do
@@ -104,8 +104,8 @@ module Plock
           key
         end
 
-        # @return [Float, nil] seconds from the release to the waiter's lease; nil: it did not get
-        #   one
+        # @return [Float, nil] seconds from the release to the waiter's lease; nil: the waiter did
+        #   not get a lease
         def hand_over(key)
           holder = server.store.acquire(key, ttl: TTL, wait: PATIENCE, label: "plock doctor")
           waiter = Thread.new { wait_for(key) }

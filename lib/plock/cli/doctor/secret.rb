@@ -5,8 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Whether names of keys can be guessed from what is stored, and whether all clients of the
-      # namespace hash them with the same secret.
+      # Checks whether names of keys can be guessed from what is stored, and whether all clients
+      # of the namespace hash them with the same secret.
       class Secret < Check
         NAME = "secret"
 

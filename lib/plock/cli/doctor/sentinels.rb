@@ -5,10 +5,10 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Whether the sentinels can replace a primary, and what a failover may lose.
+      # Checks whether the sentinels can replace a primary, and what a failover may lose.
       class Sentinels < Check
         NAME = "sentinels"
-        LEAST = 3 # the loss of one then leaves a majority
+        LEAST = 3 # so that the loss of one sentinel leaves a majority
         REPLICAS = "min-replicas-to-write"
         LAG = "min-replicas-max-lag"
         LONGEST_LAG = 10 # seconds, as Redis has it by default
@@ -44,16 +44,17 @@ module Plock
           end
         end
 
-        # The settings that end the writes of a primary whose replicas are silent: REPLICAS, and LAG
-        # in seconds; nil: this user may not see it. Without any, if replicas confirm each lock.
+        # The settings that stop the writes of a primary whose replicas are silent: REPLICAS, and
+        # LAG in seconds. A value is nil if this user may not read it. Empty if replicas confirm
+        # each lock.
         def limits
           return {} if server.store.replicas.positive?
 
           @limits ||= [REPLICAS, LAG].to_h { |name| [name, server.setting(name)&.to_i] }
         end
 
-        # A primary that is cut off goes on until it notices that it has no replicas any more. Zero
-        # for either of the settings keeps it from noticing.
+        # A primary that is cut off continues to grant locks until it notices that it has no
+        # replicas any more. If one of the two settings is zero, the primary never notices.
         def isolation
           return if alone?
 
@@ -71,7 +72,7 @@ module Plock
                  "grants the same", remedy)
         end
 
-        # Has the primary no replica in touch at the moment?
+        # Is no replica connected to the primary at the moment?
         def bare? = server.number("replication", "connected_slaves")&.zero?
 
         # Does the primary have no replica, and do the sentinels know of none?
@@ -108,7 +109,7 @@ module Plock
                  "start it, or take it out of the URL")
         end
 
-        # How many sentinels the one knows that knows the fewest.
+        # The smallest number of sentinels that any of the sentinels knows, including itself.
         def known = @answers.values.map { |told| told["num-other-sentinels"].to_i + 1 }.min
 
         def few

@@ -5,8 +5,8 @@ require "plock"
 module Plock
   module CLI
     module Doctor
-      # A store's server, and what it reports about itself. It is asked over a connection like
-      # those of locks: the same address, credentials, TLS and time limits.
+      # A store's server, and what the server reports about itself. The connection is like those
+      # of locks, with the same address, credentials, TLS and time limits.
       class Server
         LOCAL = /\A(localhost|127(\.\d{1,3}){3}|::1)\z/i
         UNIX = "unix:"
@@ -33,8 +33,8 @@ module Plock
         # @raise [Error]
         def ask(*words) = @conversation.ask(words)
 
-        # As {#ask}, but returns nil if the user may not run the command, or the server does not
-        # know it.
+        # Like {#ask}, but returns nil if the user may not run the command, or if the server does
+        # not know the command.
         #
         # @return [Object, nil]
         # @raise [Error]
@@ -62,19 +62,19 @@ module Plock
         # @return [String, nil]
         def setting(name) = try("CONFIG", "GET", name)&.last
 
-        # What its sentinels say of it. Each is asked once.
+        # Returns what the sentinels report about this server. Each sentinel is asked once.
         #
         # @return [Hash{String => Hash, Error}] by the address of each sentinel: the facts of
-        #   SENTINEL MASTER, with the answer to CKQUORUM, or its error, as "ckquorum"; an Error: why
-        #   it has not answered
+        #   SENTINEL MASTER, with the answer to CKQUORUM, or its error, as "ckquorum"; an Error:
+        #   why the sentinel has not answered
         def sentinels
           @sentinels ||= store.sentinels.each_with_index.to_h do |place, number|
             [place.join(":"), ask_sentinel(number)]
           end
         end
 
-        # @return [Boolean] does its address lead to this very host? With sentinels: do those of all
-        #   of them, and of each server that they name?
+        # @return [Boolean] is the server on this host? With sentinels: are all of them on this
+        #   host, and every server that they name?
         def local?
           return true if store.url.start_with?(UNIX)
           return LOCAL.match?(place ? place[0] : store.url[HOST, 1]) if store.sentinels.empty?
@@ -83,7 +83,7 @@ module Plock
           named.any? && local_sentinels? && named.all?(LOCAL)
         end
 
-        # @return [Boolean] are all sentinels of the URL on this very host?
+        # @return [Boolean] are all sentinels of the URL on this host?
         def local_sentinels? = store.sentinels.all? { |host, _| LOCAL.match?(host) }
 
         private

@@ -5,8 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # The server's time against this host's. Leases do not depend on it: each side measures spans
-      # on a clock of its own.
+      # Compares the server's time with this host's. Leases do not depend on the difference,
+      # because each side measures spans on a clock of its own.
       class Clocks < Check
         NAME = "clock"
         APART = 1.0 # seconds
@@ -34,7 +34,7 @@ module Plock
         end
       end
 
-      # The limits of open descriptors, of this process and of the server.
+      # The limits on open descriptors, of this process and of the server.
       class Descriptors < Check
         NAME = "descriptors"
         FEW = 256 # for the store's 16 connections, the engine and the rest of the program

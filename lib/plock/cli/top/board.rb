@@ -5,7 +5,7 @@ require_relative "words"
 module Plock
   module CLI
     module Top
-      # The contents of the screen, and how the keys change them. It knows no terminal.
+      # The contents of the screen, and how the keys change them. It does not access the terminal.
       #
       # @api private
       class Board
@@ -24,7 +24,7 @@ module Plock
         private_constant :NAME, :QUESTION, :LEGIBLE, :SMALL, :CUT, :ORDERS, :WAITING, :TIMES, :KIND,
                          :GAP, :MARGIN
 
-        # @return [String] as {Survey::Listing} has it
+        # @return [String] as {Survey::Listing} takes it
         attr_reader :filter
 
         # @param title [String] the store
@@ -44,7 +44,7 @@ module Plock
         end
 
         # @param snapshot [Survey::Snapshot]
-        # @param named [Array<Status>] of the key whose name the filter is
+        # @param named [Array<Status>] the statuses of the key whose name is the filter
         def update(snapshot, named)
           @snapshot = snapshot
           @named = named
@@ -52,8 +52,8 @@ module Plock
           arrange
         end
 
-        # @param asked [Array<Status>] as {#shown} had them
-        # @param found [Array<Status>] the same as they are now, without those that are free
+        # @param asked [Array<Status>] as {#shown} returned them
+        # @param found [Array<Status>] the same locks as they are now, without those that are free
         def refresh(asked, found)
           asked = asked.to_h { |status| [status.store_key, nil] }
           found = asked.merge(found.to_h { |status| [status.store_key, status] })
@@ -62,16 +62,16 @@ module Plock
           scroll
         end
 
-        # @param error [Error] why there is nothing new
+        # @param error [Error] why there are no new statuses
         def fail(error) = @error = error
 
-        # @param text [String] for the next keys only
+        # @param text [String] shown until the next key is pressed
         def note(text) = @note = text
 
-        # @return [Array<Status>] on the screen
+        # @return [Array<Status>] the statuses on the screen
         def shown = list? ? @rows[@top, @height] || [] : [@subject].compact
 
-        # @return [Boolean] does it wait for the answer to a question?
+        # @return [Boolean] does the board wait for the answer to a question?
         def asks? = @mode == :confirm
 
         # @param key [Symbol, String]
@@ -95,7 +95,7 @@ module Plock
 
         private
 
-        # Is it about all locks, and not about one?
+        # Does the screen show all locks, and not a single one?
         def list? = %i[list filter].include?(@mode)
 
         # --- keys ---
@@ -196,7 +196,7 @@ module Plock
 
         # --- rows ---
 
-        # The mark stays on its lock, wherever that moves.
+        # The selection stays on its lock, even if the lock's row moves.
         def arrange
           return unless @snapshot
 
@@ -320,7 +320,7 @@ module Plock
           ]
         end
 
-        # A question leaves room for what stands below them.
+        # If there is a question, this leaves room for the lines below the holders.
         def holders
           room = asks? ? @height + 1 - (QUESTION - 2) : @subject.holders.size
           shown = @subject.holders

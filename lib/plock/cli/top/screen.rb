@@ -6,7 +6,7 @@ require "io/console"
 module Plock
   module CLI
     module Top
-      # The terminal, by curses: it sends only what has changed, and knows each kind of terminal.
+      # The terminal, through curses, which sends only changes, and knows each kind of terminal.
       #
       # @api private
       class Screen
@@ -36,7 +36,7 @@ module Plock
         # @return [Array(Integer, Integer)] columns and lines
         def size = [Curses.cols, Curses.lines]
 
-        # After the terminal has another size.
+        # Called after the size of the terminal has changed.
         def resize
           lines, columns = IO.console&.winsize
           Curses.resizeterm(lines, columns) if lines&.positive? && columns&.positive?
@@ -48,7 +48,7 @@ module Plock
           @window.erase
           lines.first(Curses.lines).each_with_index do |(text, style), row|
             @window.setpos(row, 0)
-            @window.clrtoeol # the rest of a line above that was too long
+            @window.clrtoeol # clears the rest of a line above that was too long
             @window.attrset(@styles.fetch(style))
             @window.addstr(encoded(text[0, Curses.cols]))
           end

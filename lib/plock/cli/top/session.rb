@@ -8,18 +8,18 @@ require_relative "screen"
 module Plock
   module CLI
     module Top
-      # Runs a {Board} at the terminal until a key or a signal ends it. Another thread asks the
-      # store, so that a store that does not answer does not keep the keys waiting.
+      # Runs a {Board} on the terminal until a key or a signal ends it. Another thread asks the
+      # store, so that keys still work while the store does not answer.
       #
       # @api private
       class Session
-        # curses has a handler for TSTP, too. It would run beside what the terminal's thread does.
-        # CONT: while the process was stopped, the terminal may have got another size.
+        # TSTP: the handler of curses would interfere with the terminal's thread. CONT: the size
+        # of the terminal may have changed while the process was stopped.
         SIGNALS = { "INT" => "q", "TERM" => "q", "HUP" => "q", "WINCH" => "r", "CONT" => "r",
                     "TSTP" => "z" }.freeze
-        QUICK_S = 0.1    # between two looks as long as the survey is not complete
-        EMPTY_READS = 3  # of a terminal that is ready to be read: it is gone
-        LAST_NOTES = 20  # lines of what the library has warned of meanwhile
+        QUICK_S = 0.1    # between two looks while the survey is not complete
+        EMPTY_READS = 3  # after so many empty reads of a readable terminal, it is gone
+        LAST_NOTES = 20  # lines of the library's warnings that are printed at the end
         OUTCOMES = {
           broken: "The lock was broken.",
           changed: "The holder has changed since you asked. Nothing was done.",
@@ -79,7 +79,7 @@ module Plock
           end
         end
 
-        # A key that was typed before the user could read a question is no answer to it.
+        # A key that was typed before the user could read a question does not answer the question.
         def press(keys)
           keys.each do |key|
             obey(@board.press(key))
@@ -94,7 +94,7 @@ module Plock
           take(@news.pop) until @news.empty?
         end
 
-        # Gives the terminal back, and stops the process until the shell lets it go on.
+        # Gives the terminal back, and stops the process until the shell continues it.
         def suspend
           @screen.close
           handler = trap("TSTP", "DEFAULT")
@@ -165,7 +165,7 @@ module Plock
           before&.each { |name, handler| trap(name, handler || "DEFAULT") }
         end
 
-        # Warnings would spoil the screen.
+        # Keeps warnings back until the end, because they would spoil the screen.
         def with_screen
           outside = $stderr
           $stderr = StringIO.new if outside.tty?
