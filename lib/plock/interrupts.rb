@@ -7,11 +7,11 @@ module Plock
   # between two of its lines. A lock that the `ensure` should have released then stays held.
   #
   # `Thread.handle_interrupt` defers interrupts, but not the handlers of signals. These run on the
-  # main thread at once, and may raise: the usual handler of INT does, and so does `trap("TERM") {
-  # exit }`. A cleanup that such an exception has cut off is therefore run again, from its
-  # beginning, and the exception is raised after it. So a cleanup must be able to begin again
-  # after it was cut off at any point. A cleanup that raises an {Error} itself is not run again,
-  # and none is run more than 16 times.
+  # main thread at once, and may raise. Ruby's own handler of INT raises, for example, and so does
+  # `trap("TERM") { exit }`. If such an exception cuts a cleanup off, the cleanup runs again from
+  # its beginning, and the exception is raised after it. So a cleanup must be correct if it starts
+  # over after any of its steps. A cleanup that raises an {Error} itself does not run again, and no
+  # cleanup runs more than 16 times.
   #
   # @api private
   #
