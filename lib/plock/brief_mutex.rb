@@ -26,7 +26,7 @@ module Plock
       Thread.handle_interrupt(UNINTERRUPTED) { held = !lock.nil? }
       yield
     ensure
-      Thread.handle_interrupt(UNINTERRUPTED) { unlock if held }
+      Interrupts.complete { unlock if held && owned? }
     end
   end
 end

@@ -85,7 +85,7 @@ module Plock
     rescue StandardError => e # Active Record wraps an error that arrives during a statement
       raise e.cause && e.cause.equal?(@error) ? @error : e
     ensure
-      Thread.handle_interrupt(UNINTERRUPTED) { @lock.synchronize { @thread = nil } }
+      Interrupts.complete { @lock.synchronize { @thread = nil } }
     end
 
     # Called from another thread. Only the first error counts.

@@ -11,7 +11,7 @@ if ARGV[2] ~= 'anyway' then
     -- include record
     local noted = redis.pcall('GET', companion)
     if type(noted) ~= 'string' or not notes(noted, holder) then
-      return redis.error_reply('TRYAGAIN the note of the holder is at another node')
+      return redis.error_reply('TRYAGAIN the note of the holder is on another node')
     end
   end
 end

@@ -7,7 +7,7 @@ if ARGV[3] ~= 'anyway' then
   local holders = moving and redis.pcall('ZRANGE', lock, 0, -1) or {}
   for _, value in ipairs(holders) do
     if type(redis.pcall('HGET', companion, value)) ~= 'string' then
-      return redis.error_reply('TRYAGAIN the note of a holder is at another node')
+      return redis.error_reply('TRYAGAIN the note of a holder is on another node')
     end
   end
 end

@@ -178,7 +178,7 @@ plock_status plock__redirect_failed(const plock_call *call, plock_status status,
         status = plock__fail_plainly(error, PLOCK_CROSSSLOT);
     if (call->crowded && (status == PLOCK_MOVED || status == PLOCK_CLUSTERDOWN))
         status = plock__fail(error, PLOCK_CLUSTERDOWN,
-                             "the key is at a node for which the store has no room: it has met %d. "
+                             "the key is on a node for which the store has no room: it has met %d. "
                              "Open another store",
                              PLOCK__NODES_MAX);
     if (status == PLOCK_MOVED)
