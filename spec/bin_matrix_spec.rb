@@ -4,14 +4,14 @@ require "spec_helper"
 require "open3"
 require "tmpdir"
 
-# What bin/matrix says where it makes no chroot. That it makes one, and what comes of that, only a
-# run of it shows.
+# The messages of bin/matrix when it makes no chroot. Only a real run of bin/matrix can show that
+# it makes one and what happens in it.
 RSpec.describe "bin/matrix" do
   tools = %w[sh dirname id sed head ls mkdir mktemp rm tar timeout flock unshare true]
 
   let(:folder) { discard(Pathname(Dir.mktmpdir("plock-matrix-spec")), :rmtree) }
 
-  # A PATH with the programs of a small system and those named in the call.
+  # A PATH with these programs, and with scripts for the names that are given as keywords.
   def path(*names, **programs)
     bin = folder.join("bin").tap(&:mkpath)
     names.each do |name|

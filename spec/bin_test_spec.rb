@@ -10,7 +10,7 @@ RSpec.describe "bin/test" do
     Open3.capture2e(RbConfig.ruby, "#{root}/bin/support/checks.rb", *arguments, chdir: root)
   end
 
-  # The names of a tier's checks, by tiers.
+  # The names of all checks of a tier.
   names = nil
   define_method(:names) do |tier|
     names ||= begin
@@ -63,7 +63,7 @@ RSpec.describe "bin/test" do
     expect(output).to include("skipped: no valgrind", "checks: 0 passed, 0 failed, 1 skipped")
   end
 
-  # The last lines that it prints if a check fails with these lines of output, for each of several.
+  # For each of these endings of a failed check's output, the last lines that bin/test prints.
   define_method(:last_lines) do |*endings|
     program = <<~RUBY
       ARGV.replace(["--list"])

@@ -2,11 +2,12 @@
 
 require "spec_helper"
 
-# The `@example`s of the documentation of the API; spec/readme_spec.rb runs those of the pages.
+# Runs each `@example` in the documentation of the API. spec/readme_spec.rb runs the examples of
+# the pages.
 RSpec.describe "The documentation of the API" do
   root = File.expand_path("..", __dir__)
 
-  # A title, and the indented lines below it.
+  # Matches a title, and the indented lines below it.
   example = /^(?<indent> *)# @example(?: (?<title>.+))?\n(?<code>(?:\k<indent>#(?:   .*)?\n)+)/
 
   Dir["#{root}/lib/**/*.rb"].sort.each do |file|

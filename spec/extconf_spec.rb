@@ -10,14 +10,16 @@ RSpec.describe "extconf.rb", :slow do
   let(:extconf) { File.expand_path("../ext/plock/extconf.rb", __dir__) }
   let(:folder) { discard(Pathname(Dir.mktmpdir("plock-extconf")), :rmtree) }
 
-  # [output, status, the Makefile or nil]
+  # Runs extconf.rb.
+  #
+  # @return [Array] the output, the status, and the Makefile or nil
   def configure(*arguments, env: {})
     output, status = Open3.capture2e(env, RbConfig.ruby, extconf, *arguments, chdir: folder.to_s)
     makefile = folder.join("Makefile")
     [output, status, (makefile.read if makefile.exist?)]
   end
 
-  # Where pkg-config finds these libraries, as of these versions, and no others.
+  # The environment in which pkg-config finds only these libraries, with these versions.
   def libraries(**versions)
     versions.each do |name, version|
       folder.join("#{name}.pc").write("Name: #{name}\nDescription: -\nVersion: #{version}\n")

@@ -8,14 +8,15 @@ require "rubygems/package"
 require "tmpdir"
 require "support/command_line"
 
-# The gem as a user gets it: built from the checkout, installed where there is no other gem.
+# The gem as a user gets it: built from the checkout, and installed in a folder without other
+# gems.
 RSpec.describe "The gem", :slow do
   root = Pathname(__dir__).parent
 
   before(:context) do
     @folder = Pathname(Dir.mktmpdir("plock-gem"))
     home = @folder.join("home").to_s
-    # Nothing of this process's bundle, and nothing of the checkout.
+    # Hides this process's bundle and the checkout.
     @env = {
       "GEM_HOME" => home, "GEM_PATH" => home, "RUBYOPT" => nil, "RUBYLIB" => nil,
       "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil, "MAKEFLAGS" => "-j2"
@@ -42,7 +43,7 @@ RSpec.describe "The gem", :slow do
     listed = Gem::Specification.load(root.join("plock.gemspec").to_s).files
     expect(Gem::Package.new(@gem.to_s).contents).to match_array(listed)
 
-    next unless root.join(".git").exist? # the list of tracked files
+    next unless root.join(".git").exist? # git lists the tracked files
 
     output, status =
       Open3.capture2e(RbConfig.ruby, Gem.bin_path("rake", "rake"), "files", chdir: root.to_s)
@@ -80,7 +81,7 @@ RSpec.describe "The gem", :slow do
       expect(job.finish.exitstatus).to eq 3
     end
 
-    # Seconds of processor time.
+    # The processor time of a command, in seconds.
     def cost(*words)
       before = Process.times
       start(*words).finish
@@ -88,10 +89,10 @@ RSpec.describe "The gem", :slow do
       after.cutime + after.cstime - before.cutime - before.cstime
     end
 
-    # A gem's command that does nothing takes as long as Ruby and RubyGems do. On a machine that is
-    # slower, or busy, all of them take longer. What else the machine does can only add to a run, so
-    # the cheapest run of each counts. They take turns, because the machine is busy for seconds at
-    # a time.
+    # Compares with a gem's command that does nothing, which takes as long as Ruby and RubyGems.
+    # On a slow or busy machine, all commands take longer, so the limit is relative to Ruby alone.
+    # Other work of the machine can only make a run slower, so the fastest run of each command
+    # counts. The commands take turns, because the machine is often busy for seconds.
     it "starts in at most 30 ms more than one that does nothing, where Ruby alone takes 44",
        :timing, :slow do
       programs = {
@@ -100,7 +101,7 @@ RSpec.describe "The gem", :slow do
         status: [command, "status", lock_name]
       }
       least = Hash.new(Float::INFINITY)
-      at_most(0.030 / 0.044, least: -Float::INFINITY) do # a difference of two measurements
+      at_most(0.030 / 0.044, least: -Float::INFINITY) do # a difference may be negative
         8.times { programs.each { |name, words| least[name] = [least[name], cost(*words)].min } }
         (least[:status] - least[:nothing]) / least[:ruby]
       end

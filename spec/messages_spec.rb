@@ -2,8 +2,8 @@
 
 require "support/messages"
 
-# All of them can be read in one place. A message that changes here may be one that applications
-# match on.
+# Lists all messages in one file. Before you change one, remember that applications may match on
+# it.
 RSpec.describe Support::Messages do
   it "lists plock's messages in spec/messages.txt, which `rake messages:update` rewrites" do
     expect(File.read(described_class::FILE)).to eq(described_class.all)

@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/documents"
 require "support/postgres"
 
-# The examples in README.md and docs/ do what they say, each as a program of its own. Links between
-# pages lead somewhere.
+# Runs each example in README.md and docs/ as a program of its own, and compares its values. Also
+# checks the links between pages.
 RSpec.describe "README.md and docs/" do
   pages = Support::Documents.pages
 

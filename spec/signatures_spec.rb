@@ -3,7 +3,7 @@
 require "spec_helper"
 require "rbs"
 
-# What sig/ says is there, is there, and takes the same arguments.
+# All methods in sig/ must exist, and take the same arguments as in sig/.
 RSpec.describe "sig/plock.rbs", :databases do
   loader = RBS::EnvironmentLoader.new
   loader.add(path: Pathname(File.expand_path("../sig", __dir__)))
@@ -14,7 +14,7 @@ RSpec.describe "sig/plock.rbs", :databases do
       name.to_s.match?(/\A::(Plock|Parse|RemoteLock|Mongo|Locker|WithTransactionalLock)\b/)
     end
 
-  # Keywords are compared where Ruby code names them; C and "**" do not.
+  # Keywords are compared only if Ruby code names them. Methods in C and methods with "**" do not.
   def keywords(method) =
     method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 root = File.expand_path("..", __dir__)
-# RSpec puts lib first; another build of the extension, named by RUBYLIB, goes before it.
+# RSpec puts lib first in the load path. If RUBYLIB names another build of the extension, that
+# build must come before lib.
 [
   __dir__, "#{root}/lib", *ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR).reverse
 ].each do |folder|
@@ -9,17 +10,18 @@ root = File.expand_path("..", __dir__)
   $LOAD_PATH.unshift(folder)
 end
 
-# meant for this process, under valgrind: others would say that it is experimental
+# This variable is only for this process, under valgrind. Other Ruby processes would warn that it
+# is experimental.
 ENV.delete("RUBY_FREE_AT_EXIT")
 
-# In the background, or under nohup, these signals are ignored. The processes that examples start
-# would inherit that.
+# If the suite runs in the background or under nohup, it ignores these signals. The processes that
+# examples start would inherit that.
 %i[HUP QUIT].each { |signal| trap(signal, "DEFAULT") }
 
 require "plock"
 require "support/examples"
 
-$VERBOSE = true # Ruby's own warnings about lib/ count
+$VERBOSE = true # enables Ruby's own warnings about lib/
 Support::Warnings.install
 
 RSpec.configure do |config|
@@ -33,27 +35,27 @@ RSpec.configure do |config|
   config.order = :random
   Kernel.srand config.seed
 
-  # The tag :timing is on examples that measure time: under valgrind leave them out with --tag
-  # ~timing. The tag :alone is on those that need the machine for themselves for another reason.
+  # The tag :timing marks examples that measure time. Under valgrind, leave them out with --tag
+  # ~timing. The tag :alone marks examples that must run alone on the machine for another reason.
   # Neither kind runs beside other examples (spec/tasks/specs.rake). The tags :slow and :databases
-  # are on examples that bin/test leaves to bin/test --full: the latter need a gem that only that
-  # installs.
+  # mark examples that only `bin/test --full` runs. Examples with :databases need a gem that only
+  # `bin/test --full` installs.
   %i[slow databases].each do |tag|
     config.define_derived_metadata(tag) do |metadata|
       metadata[:full_alone] = true if metadata[:timing] || metadata[:alone]
     end
   end
 
-  # The tag needs: names the programs that an example cannot do without.
+  # The tag needs: names the programs that an example requires.
   config.before { |example| need(*example.metadata[:needs]) }
-  # The tag redis_version: names the oldest server that an example can do with.
+  # The tag redis_version: names the oldest server version that an example supports.
   config.before { |example| need_redis(example.metadata[:redis_version]) }
 
-  # The tag :fibers is on examples that have several. Valgrind does not see that fibers change the
-  # stack, so nothing is to do that before them, as libraries of async do where they are loaded.
+  # The tag :fibers marks examples that use several fibers. Only these examples load async,
+  # because its libraries switch stacks when they are loaded, and valgrind does not notice that.
   config.before(:each, :fibers) { require "support/reactor" }
 
-  # One that hangs is named, and is the last one.
+  # If an example hangs, the supervisor names it and ends the suite.
   config.around do |example|
     Support::Supervisor.begin_example(example.location, Support::Supervisor::EXAMPLE_DEADLINE)
     example.run
@@ -62,11 +64,11 @@ RSpec.configure do |config|
     Support::Warnings.pass_over_leases if example.exception
   end
 
-  # A tag for examples that must give back every socket that they opened.
+  # The tag :no_leaks marks examples that must close every socket that they open.
   config.around(:each, :no_leaks) do |example|
     next example.run unless Support::Inventory.available?
 
-    shared_redis.client.call("PING") # what stays open is opened before counting
+    shared_redis.client.call("PING") # opens the connection that may stay open
     before = Support::Inventory.connections
     example.run
     next if example.exception || example.skipped?
@@ -80,7 +82,8 @@ RSpec.configure do |config|
     raise Support::Warnings::Unexpected, unexpected.join if unexpected.any?
   end
 
-  # Before any example forks, so that children find it instead of starting their own.
+  # Starts the shared server before any example forks. Otherwise, children would start servers of
+  # their own.
   config.before(:suite) { Support::RedisServer.shared if Support::RedisServer.installed? }
   config.after(:suite) { Support::Supervisor.stop }
 end

@@ -5,7 +5,7 @@ require "open3"
 require "rbconfig"
 require "tmpdir"
 
-# The documentation of the public API, as .yardopts has YARD make it.
+# The documentation of the public API, made by YARD with the options of .yardopts.
 RSpec.describe "YARD" do
   def run_yard(*arguments)
     output, status = Open3.capture2e(

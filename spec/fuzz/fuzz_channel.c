@@ -1,9 +1,8 @@
-/* Arbitrary bytes on the channel, because any client may publish. The channel reads every message,
- * skips other pushes of a server, fails at bytes that no server sends, and reads the same messages
- * however the bytes are cut.
- *
- * Input: a byte (the size of one read, whether the subscription is confirmed already, and whether
- * the channel has a tag), then the bytes. */
+/* Sends arbitrary bytes to the channel, because any client may publish messages. The channel must
+ * read every message, skip other pushes of a server, and fail at bytes that no server sends. It
+ * must read the same messages however the bytes are cut. Input: one byte of settings (the size of
+ * a read, whether the subscription is confirmed already, whether the channel has a tag), then the
+ * bytes. */
 #include "fuzz.h"
 
 #include "fake.h"
@@ -19,7 +18,7 @@
 
 enum { CONFIRMED = 128, TAGGED = 64, CHUNK = 63, SIZE_MAX_HEARD = 12000 };
 
-/* The result: the last status, and a sum over all messages before it. */
+/* The result: the last status, and a sum over all messages that came before. */
 typedef struct outcome {
     plock_status status;
     unsigned messages;
@@ -32,13 +31,13 @@ static void check_message(const plock_message *message, outcome *heard) {
     if (!message->kind) return; /* the subscription is confirmed */
     REQUIRE(strchr("=+~!", message->kind));
     REQUIRE(message->ms <= 10000009);
-    /* the value of a holder may have blanks */
+    /* the value of a holder may contain blanks */
     REQUIRE(message->value.length > 0);
     REQUIRE(message->kind == '!' || !memchr(message->value.bytes, ' ', message->value.length));
     REQUIRE(message->key.length > 0 &&
             message->value.length + message->key.length < PLOCK__REPLY_BYTES_MAX);
     fuzz_add(&heard->sum, &message->ms, sizeof message->ms);
-    /* the sanitizer sees whether all of it is ours */
+    /* reads all bytes, so that the sanitizer checks that they are allocated */
     fuzz_add(&heard->sum, message->value.bytes, message->value.length);
     fuzz_add(&heard->sum, message->key.bytes, message->key.length);
 }

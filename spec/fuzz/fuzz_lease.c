@@ -1,8 +1,6 @@
-/* Whole operations against a server that sends the input. The lease never takes itself for held
- * without a grant, ends in time, and leaves nothing behind.
- *
- * Input: a byte that chooses the operations, then for each connection a length and the bytes that
- * its server sends. */
+/* Runs whole operations against a server that sends the input. The lease must not count as held
+ * without a grant. Each operation must end in time and leave nothing behind. Input: a byte that
+ * selects the operations, then for each connection a length and the bytes that its server sends. */
 #include "fuzz.h"
 
 #include "fake.h"
@@ -33,7 +31,7 @@ static void play(const uint8_t *data, const uint8_t *end, unsigned choice) {
     }
 }
 
-/* Returns true if a server has sent this. A fence, for example, cannot come from anywhere else. */
+/* Returns true if a server has sent this text. A fence, for example, has no other source. */
 static bool was_said(const uint8_t *data, size_t size, const char *text) {
     const size_t length = strlen(text);
     for (size_t at = 0; at + length <= size; at++)
@@ -51,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     play(data + 1, data + size, choice);
     if (choice & OWN) REQUIRE(plock_lease_own(lease, "me", 2) == PLOCK_OK);
 
-    /* a lease with a brought owner has one attempt */
+    /* if the caller supplies the lease's owner, there is only one attempt */
     const plock_ns began = plock_now(), wait = choice & PATIENT && !(choice & OWN) ? WAIT : 0;
     plock_status status = fake_acquire(lease, wait);
     REQUIRE(plock_now() <= began + (wait > PLOCK_SECOND / 5 ? wait : PLOCK_SECOND / 5) + GRACE);
@@ -72,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     plock_lease_free(lease);
     fake_clock_stop();
-    plock_drain(plock_now()); /* what goes on in the background is given up at once */
+    plock_drain(plock_now()); /* ends all background operations at once */
     plock_store_close(store);
     plock__forget_wakers();
     REQUIRE(plock__live_allocations() == 0);

@@ -1,8 +1,6 @@
-/* Arbitrary bytes in arbitrary pieces for the reader of replies. It never takes more than its
- * limits allow, returns only consistent values, and gives the same answer however the bytes are
- * cut.
- *
- * Input: one byte that says how to cut, then the stream. */
+/* Sends arbitrary bytes, in arbitrary pieces, to the reader of replies. The reader must stay
+ * within its limits, return only consistent values, and give the same result however the bytes
+ * are cut. Input: one byte that says how to cut, then the stream. */
 #include "fuzz.h"
 
 #include "net/reply.h"
@@ -13,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The result: the last status, and a sum over all values before it. */
+/* The result: the last status, and a sum over all values that came before. */
 typedef struct outcome {
     plock_status status;
     unsigned replies;
@@ -25,8 +23,8 @@ static bool is_text(const plock_value *value) {
            value->type == PLOCK__DONE;
 }
 
-/* Checks the values of one reply: as many as the arrays say, texts within the limit, and nothing
- * that was not sent. */
+/* Checks the values of one reply: there are as many as the arrays say, no text exceeds the limit,
+ * and all bytes were in the input. */
 static void check_reply(const plock_value *values, outcome *seen) {
     size_t left = 1, count = 0, text = 0;
     for (const plock_value *value = values; left > 0; value++, left--) {
@@ -40,7 +38,7 @@ static void check_reply(const plock_value *values, outcome *seen) {
         } else if (is_text(value)) {
             text += value->length;
             REQUIRE(text <= PLOCK__REPLY_BYTES_MAX);
-            /* the sanitizer sees whether all of it is ours */
+            /* reads all bytes, so that the sanitizer checks that they are allocated */
             fuzz_add(&seen->sum, value->text, value->length);
         }
     }
@@ -84,8 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t step = 1 + data[0] % 32, first = 1 + data[0] / 32;
     const outcome whole = read_stream(data + 1, size - 1, size, size),
                   cut = read_stream(data + 1, size - 1, first, step);
-    /* A stream that is longer than the limit of a reply is refused sooner if it comes in larger
-     * pieces. The values before the wrong byte count in any case. */
+    /* If a stream is longer than the limit of a reply, the reader refuses it earlier when it
+     * comes in larger pieces. The values before the first wrong byte must always be equal. */
     if (size - 1 <= PLOCK__REPLY_BYTES_MAX)
         REQUIRE(whole.status == cut.status && whole.replies == cut.replies && whole.sum == cut.sum);
     return 0;

@@ -11,7 +11,8 @@ module Model
       return check_shares(holders) if scenario.shared
       return if holders.size < 2
 
-      # a failover may cost exclusion between what the old primary and the new one have granted
+      # After a failover, a lease of the old primary and one of the new primary may exist at the
+      # same time.
       excused = scenario.fails_over && !scenario.strict
       lines = excused ? [Failover::NEW, Failover::OLD] : [nil]
       lines.each { |other| check_alone(holders.reject { |client| client.line == other }) }
@@ -26,8 +27,8 @@ module Model
       )
     end
 
-    # A writer is alone, and all holders have one mode. Their number is within the largest limit of
-    # any of them: that one may have come last.
+    # A writer is alone, and all holders have the same mode. Their number is at most the largest
+    # limit of any of them, because that holder may have been admitted last.
     def check_shares(holders)
       shares = shares_held
       if shares.size < 2 ||
@@ -43,14 +44,15 @@ module Model
                           "#{", and a place is kept" if shares.size > holders.size}")
     end
 
-    # Places that stay taken count, too.
+    # The shares of all holders, and of the places that stay taken after their lease.
     def shares_held
       kept = inside.select { |place| place.kept && place.left.positive? }
       clients.select { |client| holds?(client) }.map(&:share) +
         kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
     end
 
-    # When time passes, a process that has asked since the queue was lost has all its places again.
+    # Runs when time passes. A process that has asked since the queue was lost has all its places
+    # again by then.
     def see_who_asked
       return unless scenario.faults.key?(:evict)
 
@@ -61,14 +63,14 @@ module Model
       end
     end
 
-    # When time passes, all urgent steps are done.
+    # Runs when time passes, so all urgent steps are done by then.
     def measure_time
       check_batons
       check_told if scenario.fails_over
       check_outages if scenario.outage
       @idle = idle? ? @idle + 1 : 0
       violate(:idle, idleness) if @idle > scenario.idle
-      # after a failover leases are renewed, too
+      # a failover causes a renewal of leases, too
       renews = scenario.faults[:renew] || scenario.fails_over
       limit = scenario.ttl + (renews ? scenario.ttl : 0)
       @ghost = lock && ghost?(lock) ? @ghost + 1 : 0
@@ -110,8 +112,8 @@ module Model
       others.empty? || (others.all? { |other| other[0] == share[0] } && others.size < limit(share))
     end
 
-    # No turn is swallowed: no baton stays, even for a moment, with a process that runs, hears, and
-    # has not lost the answer.
+    # No turn is swallowed. If a process runs, listens and has not lost the answer, it must use a
+    # baton before any time passes.
     def check_batons
       [lock, *inside].each do |place|
         next unless place&.baton && place.left.positive?
@@ -131,14 +133,15 @@ module Model
       end
     end
 
-    # A failover brings back the turn of a client that is served already; or its message was lost.
+    # Does a failover explain why the turn is not taken? It may bring back the turn of a client
+    # that has been served already, or lose the message about the turn.
     def old_turn?(value, node)
       client = client_of(value)
       node.behind || node.missed == value || client.value != value ||
         !WAITS.include?(client.phase)
     end
 
-    # No client uses its value any more.
+    # Is this the lock or place of a client that no longer uses its value?
     def ghost?(place)
       return false if place.kept
 
@@ -146,14 +149,14 @@ module Model
       client.value != place.value || client.phase == :gone
     end
 
-    # No waiter is served before an earlier one that lives, has not given up, and has not been
-    # called. A waiter that a fault has cut off from its turn may be passed over until it asks
-    # again.
+    # No waiter is served before an earlier one that lives, has not given up and has not been
+    # called. If a fault has cut a waiter off from its turn, later waiters may be served until it
+    # asks again.
     def check_order(value)
       chosen = client_of(value)
       return if scenario.delays || chosen.value != value || chosen.phase == :gone
-      return if serving_twin? # each of two primaries has its own queue
-      # the record of a client that has been served, or has left, came back with a failover
+      return if serving_twin? # each of the two primaries has its own queue
+      # A failover may bring back the record of a client that was served or has left.
       return if scenario.fails_over && !WAITS.include?(chosen.phase)
 
       clients.each do |other|
@@ -171,15 +174,15 @@ module Model
       nil
     end
 
-    # Has a fault cut it off from its turn? An outage does this to all of a process alike, so they
-    # keep their order.
+    # Has a fault cut this waiter off from its turn? An outage affects all waiters of a process,
+    # so the order among them must hold nevertheless.
     def excused?(other, chosen)
       return other.hurt if other.hurt != :outage || other.early || chosen.early
 
       scenario.homes[owner(other.value)] != scenario.homes[owner(chosen.value)]
     end
 
-    # Waiters that are called together may enter in any order.
+    # Waiters that are called at the same time may enter in any order.
     def called?(value) = inside.any? { |place| place.value == value && place.left.positive? }
 
     def check_fence(fence)

@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
 module Model
-  # The behaviour of a client, with the rules that the protocol and its counterexamples require.
-  # `rules` says which of them are on.
+  # The behaviour of a client. The rules are those that the protocol describes or that a
+  # counterexample has shown to be necessary. `rules` tells which of them are on.
   module Rules
-    # From nothing to a first request. A subscribed client queues at once; another one looks first.
+    # A client makes its first request. If its process is subscribed, it queues at once.
+    # Otherwise, it first makes a plain attempt.
     def start(i)
       client = clients[i]
       client.value = i if scenario.saturated
@@ -20,7 +21,7 @@ module Model
       end
     end
 
-    # A reply to an acquire or an extend.
+    # A client receives the reply to an acquire, an extend or a downgrade.
     def receive(i)
       client = clients[i]
       verdict, left, ticket, ours, lost, line = client.reply
@@ -46,11 +47,11 @@ module Model
       ask_unplaced(scenario.homes[i])
     end
 
-    # A message on the process's channel.
+    # A process receives a message on its channel.
     def hear(n)
       node = nodes[n]
       kind, value, time = node.inbox.shift
-      # without rule 5 the messages of one read wait for the next one
+      # without rule 5, the messages of one read wait until the next message arrives
       node.buffered = rules[:drain] ? 0 : node.inbox.size
       case kind
       when :subscribed then subscribed(n)
@@ -59,7 +60,7 @@ module Model
       end
     end
 
-    # The timer of a process: the first in line there without a request under way asks again.
+    # The timer of a process fires. Its first waiter without a request under way asks again.
     def look_again(i)
       tell { "#{name(clients[i].value)} looks again" }
       node = home(i)
@@ -74,13 +75,13 @@ module Model
       subscribe_for(scenario.homes.index(n))
     end
 
-    # The block ends.
+    # A block ends.
     def finish(i)
       tell { "#{name(clients[i].value)} ends its block and releases" }
       release_lease(i)
     end
 
-    # The block ends before at_least is over.
+    # A block ends before at_least: is over, so the lock must stay taken.
     def finish_early(i)
       spend(:keep)
       tell { "#{name(clients[i].value)} ends its block; the lock shall stay taken" }
@@ -88,7 +89,7 @@ module Model
       vanish(i)
     end
 
-    # An older client polls with SETNX; request and reply are one step here.
+    # An older client polls with SETNX. Its request and the reply are one step in the model.
     def poll(i)
       client = clients[i]
       if set_if_free(i)
@@ -101,7 +102,8 @@ module Model
       end
     end
 
-    # The patience is over. A request under way ends first (rule 8).
+    # The patience of a client ends. If a request is under way, the client waits for its end first
+    # (rule 8).
     def give_up(i)
       client = clients[i]
       spend(:give_up)
@@ -117,8 +119,8 @@ module Model
       post(under_way ? :undo : :leave, client.value) if queued
     end
 
-    # The reply to an acquire will never come; the request may still arrive. The value is not used
-    # again (rule 7).
+    # A client stops waiting for the reply to an acquire. The request may still arrive, so the
+    # client never uses the same value again (rule 7).
     def despair(i)
       client = clients[i]
       doubtful = client.value
@@ -138,7 +140,7 @@ module Model
       ask_unplaced(scenario.homes[i])
     end
 
-    # The waiter that looks again for its process: the first one by ticket.
+    # The waiter that asks again for its process: the one with the lowest ticket.
     def first_in_line(n)
       first = nil
       scenario.tenants[n].each do |i|
@@ -156,13 +158,13 @@ module Model
     LINE = %i[subscribing asking waiting].freeze
     private_constant :LINE
 
-    # Sends its ticket, if it has one. A claim is the same request. A client that cannot hear its
-    # turn does not queue.
+    # Sends an acquire, with the client's ticket if it has one. A claim is the same request. A
+    # client that cannot receive its turn does not queue.
     def ask(i, own = false)
       client = clients[i]
       alone = scenario.tenants[scenario.homes[i]].size == 1
       client.own = own && !alone
-      client.unplaced &&= !alone # no other client reads it, and the answer sets it
+      client.unplaced &&= !alone # no other client reads this, and the answer sets it
       ticket = rules[:keep_ticket] ? client.ticket : 0
       send_acquire(client, :asking, subscribed?(i) || !rules[:subscribe_first] ? ticket : nil)
     end
@@ -195,23 +197,23 @@ module Model
       release_lease(i)
     end
 
-    # The others of its process need not look before its time is over, or before that of another one
-    # that shares the lock.
+    # The other waiters of the process need not ask again before this lease expires. If the lock
+    # has several holders, they need not ask before another holder's lease expires.
     def served(i, changes_in)
-      # the message was about the turn of this one, or an earlier turn
+      # the message was about this client's turn, or about an earlier one
       home(i).told = nil unless several_hold?
       if rules[:timer_for_next] && rules[:timer]
         look_in(i, [changes_in, scenario.ttl].compact.min, several_hold?)
       end
-      # the queue may have been lost with the lock: see leave_line
+      # the queue may have been lost with the lock; leave_line then sets the timer
       home(i).look = nil if !clients[i].called && rules[:timer_for_next] && rules[:uncalled]
       clients[i].phase = :holding
       leave_line(scenario.homes[i])
     end
 
-    # If several hold a lock, a message to one client stays true whatever another one is told. An
-    # answer to another client does not put off the look at which the first in line secures its
-    # place.
+    # If several clients hold a lock, a message to one client stays true, whatever another client
+    # is told. So an answer to another client must not delay the moment at which the first waiter
+    # asks again and secures its place.
     def look_in(i, time, keeps)
       node = home(i)
       time = [time, scenario.baton].min if rules[:look_every]
@@ -220,7 +222,7 @@ module Model
 
     def several_hold? = scenario.shared && rules[:keep_look]
 
-    # This may have been the client that was due to look.
+    # The client that leaves may be the one that had to ask again for the process.
     def leave_line(n)
       node = nodes[n]
       if waiters(n).empty? then node.look = node.told = nil
@@ -237,7 +239,7 @@ module Model
     def refused_at_first(i, left)
       client = clients[i]
       return vanish(i) if client.quits
-      # no answer has refused it yet
+      # this answer does not refuse the lock yet
       return send_acquire(client, :looking, nil) if left == 0 && rules[:go_on]
       return vanish(i) if client.kind == :impatient
 
@@ -262,7 +264,7 @@ module Model
         vanish(i)
         return post(:leave, client.value)
       end
-      if client.woken # its turn came while it asked
+      if client.woken # its turn came while its request was under way
         client.woken = false
         tell { "#{name(client.value)} is refused, but has heard meanwhile" }
         shake(i) if shakes
@@ -279,7 +281,7 @@ module Model
       shake(i) if shakes
     end
 
-    # As far as the process knows.
+    # Is the process subscribed, as far as it knows?
     def subscribed?(i) = %i[on deaf].include?(home(i).link)
 
     def subscribe_for(i)
@@ -287,8 +289,8 @@ module Model
       post(:subscribe, i)
     end
 
-    # All clients in line may have been passed over in the meantime, even one with a request under
-    # way.
+    # Without a subscription, turns may have been lost: any waiter may have been passed over, even
+    # one with a request under way.
     def subscribed(n)
       node = nodes[n]
       node.link = :on
@@ -328,7 +330,7 @@ module Model
       end
     end
 
-    # The entry for a value in the table of waiters.
+    # The state of this value in the process's table of waiters, or nil if the value is not there.
     def known_as(client, value)
       return if client.value != value || client.phase == :gone
       return if client.phase == :asking && client.ticket.zero? && !rules[:table_first]

@@ -3,8 +3,8 @@
 require_relative "world"
 
 module Model
-  # Visits every state that a scenario can reach, breadth first, so that it finds each violation
-  # with the fewest steps. It identifies a state by the digest of its key.
+  # Visits every state that a scenario can reach, breadth first. So it finds each violation with
+  # the fewest steps. A digest of the state's key identifies the state.
   class Explorer
     Outcome =
       Struct.new(
@@ -35,7 +35,7 @@ module Model
 
     def cpu_seconds = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 
-    # The first violation with its steps, or nil.
+    # Returns the first violation and its steps, or nil.
     def explore
       level = [@origin]
       id = -1
@@ -59,7 +59,7 @@ module Model
       end
     end
 
-    # True if it is new.
+    # Is this a new state?
     def visit(world, from)
       key = world.key
       id = @seen[key]
@@ -75,8 +75,8 @@ module Model
       fresh
     end
 
-    # Searches a state from which one client can never get the lock again. Returns the way there,
-    # and a circle in which the client goes on trying.
+    # Searches for a state from which one client can never get the lock again. Returns the steps
+    # to that state, and a cycle of steps in which the client keeps trying.
     def starvation
       return unless @arrivals
 
@@ -96,7 +96,8 @@ module Model
       ]
     end
 
-    # A way from a hopeless state back to itself, with a try of the client on it.
+    # A cycle of steps from a hopeless state back to itself, in which the client tries to get the
+    # lock.
     def circle_from(lost)
       world = tell(path(lost), world_only: true)
       world.story = []
@@ -108,7 +109,7 @@ module Model
       world.story.drop(been[world.key])
     end
 
-    # Prefers tries to waits, and the passing of time to other steps.
+    # Prefers a poll to all other steps, and the passing of time to the rest.
     def most_patient_step(world)
       steps = world.steps
       step =
@@ -117,7 +118,7 @@ module Model
       world.step(step)
     end
 
-    # The keys of the states on the way to a state.
+    # The keys of the states on the path to this state.
     def path(id)
       keys = @seen.keys
       path = []
@@ -128,8 +129,8 @@ module Model
       path
     end
 
-    # Takes the same steps again and writes down the events. With a block, takes one more step that
-    # the block accepts.
+    # Repeats the steps of a path, and records the events. If there is a block, it also takes one
+    # more step, which the block accepts.
     def tell(path, world_only: false, &last)
       world = @origin.dup
       world.story = []

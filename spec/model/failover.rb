@@ -1,24 +1,25 @@
 # frozen_string_literal: true
 
 module Model
-  # Failovers. The main state is that of the server that clients are to use. @twin is nil, a replica
-  # that has not received what was done since it began to lag, or an old primary that still serves.
+  # Failovers. The main state is that of the server that clients should use. @twin is another
+  # server, or nil: a replica that has received nothing since it began to lag, or an old primary
+  # that still serves.
   #
-  # Each lease belongs to a line, by the servers that know it: BOTH, the OLD primary or the NEW one.
-  # A failover costs exclusion between the lines OLD and NEW. All leases of one server still exclude
-  # each other.
+  # Each lease has a line, which says which servers know the lease: BOTH, the OLD primary or the
+  # NEW one. After a failover, leases of the lines OLD and NEW do not exclude each other. All
+  # leases of one server still do.
   module Failover
     BOTH, OLD, NEW = 0, 1, 2
 
-    # The replica receives nothing from now on.
+    # From now on, the replica receives nothing.
     def lag(_)
       spend(:lag)
       tell { "from now on the replica receives NOTHING" }
       @twin = copy_of_primary
     end
 
-    # The primary dies, and its replica takes its place. All connections are closed, so each process
-    # finds the new primary at once.
+    # The primary dies, and its replica becomes the primary. All connections are closed, so each
+    # process finds the new primary at once.
     def fail_over(_)
       spend(:fail_over)
       tell { "FAILOVER: the primary dies, and its replica takes its place" }
@@ -31,7 +32,8 @@ module Model
       clients.each_index { |i| check_lease(i) }
     end
 
-    # The replica takes its place, but the primary still serves all that have not been told.
+    # A replica becomes the primary, but the old primary still serves all processes that do not
+    # know that yet.
     def split(_)
       spend(:split)
       tell { "FAILOVER: a replica becomes primary, and the old primary does not know" }
@@ -44,11 +46,11 @@ module Model
       requests.map! { |request| sent(request, OLD) }
     end
 
-    # The sentinels tell a process.
+    # The sentinels tell a process of the new primary.
     def move(n)
       tell { "the process of #{names_in(n)} is told of the new primary" }
       nodes[n].told_of = true
-      # a new connection leads to the new primary in any case
+      # even without the rule, a new connection leads to the new primary
       return unless rules[:leave_old] || rests?(n)
 
       nodes[n].behind = false
@@ -57,7 +59,7 @@ module Model
       forget_old_primary
     end
 
-    # A message is lost, and no connection breaks.
+    # A message is lost, although no connection breaks.
     def lose_message(n)
       spend(:drop)
       kind, value = nodes[n].inbox.shift
@@ -68,7 +70,7 @@ module Model
       client_of(value).hurt = true
     end
 
-    # The line of a lease that is granted now, on the server that is asked.
+    # The line of a lease that the asked server grants now.
     def line_here
       return OLD if @on_old || lags?
 
@@ -104,7 +106,8 @@ module Model
       steps << [:split, nil] if left?(:split) && !serving_twin? && active?
     end
 
-    # By then the sentinels have told every process that runs.
+    # Has the old primary served so long that the sentinels must have told every process that
+    # runs?
     def overdue? = @twin.age >= scenario.told
 
     def moves
@@ -150,14 +153,15 @@ module Model
       Request.new(request.op, request.value, request.ticket, request.late, old).freeze
     end
 
-    # To which server a process sends: nil, OLD, or NEW if it should know better.
+    # The server to which a process sends: nil if it uses the main server, OLD, or NEW if it uses
+    # the old primary although it has been told of the new one.
     def destination(node)
       return unless node.behind
 
       node.told_of ? NEW : OLD
     end
 
-    # Its subscription ends with the connection, and messages on their way are lost.
+    # A process loses its connections. Its subscription ends, and messages on their way are lost.
     def leave_primary(n)
       return if nodes[n].state == :dead
 
@@ -165,7 +169,7 @@ module Model
       nodes[n].heard = false
     end
 
-    # The process knows at once that its connections are closed.
+    # The process notices at once that its connections are closed, and gives up its request.
     def lose_what_was_under_way(i)
       client = clients[i]
       return unless client.age && client.reply.nil? && home(i).state == :up
@@ -175,14 +179,14 @@ module Model
       despair(i) unless client.phase == :holding
     end
 
-    # Requests that the dead primary has not answered are sent to the new one.
+    # A release that the dead primary has not answered is sent to the new primary.
     def repeat_releases
       return if rules[:repeat_release]
 
       requests.reject! { |request| request.op == :release }
     end
 
-    # The holder has its lease renewed at the new primary, which may not know it.
+    # The holder has its lease renewed on the new primary, which may not know that lease.
     def check_lease(i)
       client = clients[i]
       return unless rules[:check_leases] && client.age.nil? && holds?(client)
@@ -193,7 +197,8 @@ module Model
       post(:extend, client.value)
     end
 
-    # Has an old primary granted or renewed it, after the process had left that one?
+    # Checks a lease that an old primary has granted or renewed after the process had left that
+    # primary.
     def check_late_lease(i)
       client = clients[i]
       stale = client.line == OLD && !home(i).behind && !lags?
@@ -222,7 +227,8 @@ module Model
       @twin.lock = nil
     end
 
-    # When time passes, each process that knows the new primary has asked there for its leases.
+    # Runs when time passes. By then, each process that knows the new primary must have asked
+    # there for its leases.
     def check_told
       return if lags?
 

@@ -3,8 +3,8 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of failovers. Here idle counts while a primary serves. A release that a failover
-  # loses keeps the lock taken for a TTL.
+  # The scenarios of failovers. Here, only time while a primary serves counts as idle. If a
+  # failover loses a release, the lock stays taken for a TTL.
   module FailoverScenarios
     T = Scenarios::T
     B = Scenarios::B
@@ -53,7 +53,7 @@ module Model
       ]
     end
 
-    # For each rule: as in Scenarios.
+    # For each rule, the property that breaks without it, as in Scenarios.
     def broken
       {
         keep_ticket: [:order, scenario("a failover loses writes", "p", "p", "p", faults: LOSSY,
@@ -70,7 +70,7 @@ module Model
       }
     end
 
-    # The same, for a rule that takes longer.
+    # The same for a rule whose scenario takes longer.
     def broken_at_length
       {
         leave_old: [:exclusion, scenario("two primaries", "p", "p", "i", faults: { split: 1 },
@@ -78,7 +78,7 @@ module Model
       }
     end
 
-    # Violations that no rule prevents. strict: exclusion, whatever a failover costs.
+    # Violations that no rule prevents. With strict, not even a failover excuses two holders.
     def known
       {
         fence: scenario("a failover loses writes, and goes to a slower clock", "p", "p",

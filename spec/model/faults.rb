@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Model
-  # The faults: each kind as often as the scenario's budget allows, at any moment.
+  # The faults. Each kind may happen at any moment, as often as the scenario's budget allows.
   module Faults
-    # A process dies. Its requests may still arrive, or not; its subscription ends.
+    # A process dies. Its requests may or may not still arrive. Its subscription ends.
     def crash(n, fault = :crash)
       spend(fault)
       tell { "CRASH of the process of #{names_in(n)}" }
@@ -15,10 +15,10 @@ module Model
       nodes[n].look = nil
     end
 
-    # The same, only for a process that waits for its turn.
+    # The same, but only for a process whose clients all wait.
     def crash_in_line(n) = crash(n, :crash_in_line)
 
-    # SIGSTOP, or a machine that does not answer: the process does nothing, but the server still
+    # A process is stopped (SIGSTOP), or its machine hangs. It does nothing, but the server still
     # counts it as listening.
     def freeze_process(n, fault = :freeze)
       spend(fault)
@@ -27,7 +27,7 @@ module Model
       hurt(n)
     end
 
-    # The same, only for a process that waits for its turn.
+    # The same, but only for a process whose clients all wait.
     def freeze_in_line(n) = freeze_process(n, :freeze_in_line)
 
     def thaw(n)
@@ -35,7 +35,7 @@ module Model
       nodes[n].state = :up
     end
 
-    # The subscription breaks, and all messages under way are lost; both sides know.
+    # The subscription breaks, and both sides notice. All messages under way are lost.
     def cut(n)
       spend(:cut)
       tell { "CUT of the subscription of #{names_in(n)}" }
@@ -43,8 +43,8 @@ module Model
       nodes[n].heard = false
     end
 
-    # The subscription breaks, and neither side knows: the server counts messages as heard, but they
-    # are lost.
+    # The subscription breaks, but neither side notices. The server counts messages as delivered,
+    # but they are lost.
     def go_deaf(n)
       spend(:deaf)
       tell { "the subscription of #{names_in(n)} goes DEAF" }
@@ -57,7 +57,7 @@ module Model
       nodes[n].heard = false
     end
 
-    # The answer to an acquire is lost, before or after it is carried out.
+    # The answer to an acquire is lost. The server may execute the request before or after that.
     def lose_reply(i)
       spend(:lose)
       client = clients[i]
@@ -67,14 +67,14 @@ module Model
       despair(i)
     end
 
-    # Any other request is delayed for any time, or forever.
+    # Any other request is delayed for any time, or is lost.
     def lose_request(index)
       spend(:lose)
       tell { "LOST: a #{requests[index].op} of #{name(requests[index].value)}" }
       requests[index] = requests[index].dup.tap { |request| request.late = true }.freeze
     end
 
-    # The holder prolongs its lease.
+    # The holder renews its lease.
     def renew(i)
       spend(:renew)
       client = clients[i]
@@ -83,7 +83,7 @@ module Model
       post(:extend, client.value)
     end
 
-    # A writer becomes a reader. From now on it does not rely on being alone.
+    # A writer becomes a reader. From now on, it no longer expects to be the only holder.
     def downgrade(i)
       spend(:downgrade)
       client = clients[i]
@@ -93,21 +93,21 @@ module Model
       post(:downgrade, client.value)
     end
 
-    # The companion is lost with its fence; the clock is set back.
+    # The companion is lost, and with it the fence. The server's clock is set back.
     def forget(_)
       spend(:forget)
       tell { "the companion is FORGOTTEN" }
       @companion = 0
     end
 
-    # The queue is evicted, or deleted.
+    # The queue is evicted or deleted.
     def evict(_)
       spend(:evict)
       tell { "the QUEUE is lost" }
       lose_queue
     end
 
-    # All data is lost: FLUSHALL, or a restart without persistence.
+    # All data is lost, by FLUSHALL or by a restart without persistence.
     def flush(_)
       spend(:flush)
       tell { "the server FORGETS everything" }
@@ -143,7 +143,8 @@ module Model
       steps
     end
 
-    # an acquire is lost with its reply, a subscription with the connection
+    # lose_request leaves these out: an acquire is lost with its reply, a subscription with its
+    # connection
     LOSSLESS = %i[acquire subscribe].freeze
     GIVES_UP = %i[looking subscribing asking waiting].freeze
     private_constant :LOSSLESS, :GIVES_UP
@@ -160,7 +161,7 @@ module Model
         steps << [:crash, n] if left?(:crash)
         steps << [:freeze_process, n] if left?(:freeze)
         in_line = scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
-        # its turn would be lost with it
+        # the turn of a process in line would be lost with the process
         in_line = false if scenario.tries && lock&.baton && scenario.homes[owner(lock.value)] == n
         steps << [:crash_in_line, n] if left?(:crash_in_line) && in_line
         steps << [:freeze_in_line, n] if left?(:freeze_in_line) && in_line
@@ -219,7 +220,7 @@ module Model
       hurt(n)
     end
 
-    # No waiter can be called until it has asked again.
+    # After the queue is lost, no waiter can be called until it has asked again.
     def lose_queue
       @queue = []
       nodes.each_index do |n|

@@ -4,9 +4,9 @@
 # necessary.
 #
 #   ruby spec/model/model.rb                  small scenarios
-#   ruby spec/model/model.rb --needed         each rule switched off once
+#   ruby spec/model/model.rb --needed         each rule, switched off once
 #   ruby spec/model/model.rb --full           both, and all scenarios
-#   ruby spec/model/model.rb --without RULE   tells what happens without it (--rules: all)
+#   ruby spec/model/model.rb --without RULE   shows what happens without a rule (--rules lists them)
 
 require_relative "explorer"
 require_relative "scenarios"
@@ -120,7 +120,7 @@ module Model
       outcome.cycle.each(&print_line)
     end
 
-    # On Linux; elsewhere 0.
+    # The most memory that the process has used. It is known only on Linux; elsewhere it is 0.
     def peak_mb
       status = "/proc/self/status"
       File.exist?(status) ? File.read(status)[/VmHWM:\s+(\d+)/, 1].to_i / 1024 : 0

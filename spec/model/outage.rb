@@ -1,30 +1,31 @@
 # frozen_string_literal: true
 
 module Model
-  # Outages: the server cannot be reached by some processes, and lives on for the others, or is down
-  # for all. An acquire that cannot be sent fails, and its client rests with its value, its ticket
-  # and its place in the line of its process. Releases, and what a client sends when it leaves, are
-  # sent when the outage is over. In an outage time that a process waits is not idle.
+  # Outages. Either some processes cannot reach the server while others can, or the server is down
+  # for all of them. If an acquire cannot be sent, its client rests: it keeps its value, its
+  # ticket and its place in its process's line. Releases, and the requests of clients that leave,
+  # are sent after the outage. During an outage, the time that a process waits does not count as
+  # idle.
   module Outage
-    # The subscription breaks, too.
+    # A process cannot reach the server, and its subscription breaks.
     def go_away(n, fault = :away)
       spend(fault)
       tell { "OUTAGE: the process of #{names_in(n)} cannot reach the server" }
       leave_server(n)
     end
 
-    # The same, only for a process that waits for its turn.
+    # The same, but only for a process whose clients all wait.
     def go_away_in_line(n) = go_away(n, :away_in_line)
 
-    # For all processes at once. The server may have lost its data when it comes back: see evict.
+    # The server is down for all processes. It may have lost its data when it returns (see evict).
     def go_down(_)
       spend(:down)
       tell { "OUTAGE: the server is down" }
       nodes.each_index { |n| leave_server(n) if nodes[n].state != :dead }
     end
 
-    # The subscription is open, but the process gets no connection for a request: the server has
-    # reached its limit of clients, or its name cannot be resolved.
+    # A process keeps its subscription, but gets no connection for requests. The reason may be the
+    # server's limit of clients, or a name that cannot be resolved.
     def get_no_connection(n)
       spend(:unsent)
       tell { "OUTAGE: the process of #{names_in(n)} hears the server, but can send nothing" }
@@ -36,7 +37,7 @@ module Model
       nodes[n].away = nodes[n].met = false
     end
 
-    # An acquire could not be sent.
+    # An acquire cannot be sent.
     def fail_to_send(i)
       client = clients[i]
       tell { "#{name(client.value)} cannot send its request" }
@@ -49,14 +50,15 @@ module Model
       client.woken ? ask_once_more(i) : rest(i)
     end
 
-    # The subscription cannot be opened.
+    # A process cannot open its subscription.
     def fail_to_subscribe(n)
       tell { "the process of #{names_in(n)} cannot subscribe" }
       pause(n)
       tell_of_outage(scenario.tenants[n])
     end
 
-    # The answer never comes, although the connection lives. All others of the process are told.
+    # An answer never comes, although the connection still exists. All other clients of the
+    # process are told.
     def meet_silence(i)
       spend(:silence)
       tell { "SILENCE: #{name(clients[i].value)} gives up its request" }
@@ -91,10 +93,10 @@ module Model
       end
     end
 
-    # A server that goes down loses its data then, or not at all.
+    # If the server goes down in this scenario, it can lose its data only while it is down.
     def may_lose_data? = !scenario.faults.key?(:down) || nodes.all? { |node| node.away }
 
-    # What happens at once while the server is away.
+    # The steps that fail at once while the server cannot be reached.
     def vain_steps(steps)
       nodes.each_with_index do |node, n|
         next unless node.away && node.state == :up
@@ -111,7 +113,7 @@ module Model
 
     def unsent?(request, client) = request.value == client.value && !request.late
 
-    # Is the request on its way to a server that its process cannot reach?
+    # Is the request waiting, because its process cannot reach the server?
     def held_up?(request) = scenario.outage && home(owner(request.value)).away
 
     def leave_server(n)
@@ -126,12 +128,13 @@ module Model
       scenario.tenants[n].each { |i| clients[i].early = !clients[i].age.nil? }
     end
 
-    # Among the clients of a process that is away, or has lost the queue then, order holds.
+    # Marks a client that has been cut off from its turn. During an outage, the mark is :outage,
+    # because the order among the clients of its process must still hold.
     def cut_off(client, n)
       client.hurt = nodes[n].away ? client.hurt || :outage : true
     end
 
-    # When time passes, all urgent steps are done.
+    # Runs when time passes, so all urgent steps are done by then.
     def check_outages
       nodes.each_with_index do |node, n|
         next if node.state != :up
@@ -159,11 +162,12 @@ module Model
       end
     end
 
-    # A pause is shorter than a baton's second. An outage may have lost the message to a value that
-    # is not used any more.
+    # May this turn be taken late? A pause is shorter than a baton's second. An outage may also
+    # have lost the message to a value that is no longer used.
     def late_turn?(value, node) = node.away || node.pause || client_of(value).value != value
 
-    # A client that has left is in the queue no more, unless its process cannot say so.
+    # A client that has left is no longer in the queue, unless its process cannot reach the server
+    # to say so.
     def check_orphans
       queue.each do |_, value|
         node = home(owner(value))

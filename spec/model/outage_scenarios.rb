@@ -3,8 +3,8 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of outages. A process that is away keeps what it has for a TTL; its turn lasts for
-  # a baton's second.
+  # The scenarios of outages. If a process cannot reach the server, its lease lasts for a TTL, and
+  # its turn for a baton's second.
   module OutageScenarios
     T = Scenarios::T
     B = Scenarios::B
@@ -54,7 +54,7 @@ module Model
       ]
     end
 
-    # For each rule: as in Scenarios.
+    # For each rule, the property that breaks without it, as in Scenarios.
     def broken
       in_line = { faults: { away_in_line: 1 }, idle: T, quiet: true }
       full = { faults: { unsent: 1 }, idle: T + B }
@@ -70,7 +70,7 @@ module Model
       }
     end
 
-    # The same, for a rule that takes longer.
+    # The same for a rule whose scenario takes longer.
     def broken_at_length
       {
         doubt_place: [:order, scenario("an outage of a process", "pp", "i", faults: { away: 1 },

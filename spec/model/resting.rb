@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Model
-  # What clients do when their process cannot reach the server, and how they get their places back,
-  # also if only the queue or a subscription was lost.
+  # How clients behave when their process cannot reach the server, and how they get their places
+  # back. They also do that if only the queue or a subscription was lost.
   module Resting
     private
 
@@ -35,7 +35,8 @@ module Model
       tell_of_outage(scenario.tenants[n] - [i]) if rules[:tell_all]
     end
 
-    # Without the rule: each client leaves the queue, and comes back with its ticket by itself.
+    # Without the rule `rest`, each client leaves the queue, and asks again later with its old
+    # ticket.
     def come_again(i)
       client = clients[i]
       post(:leave, client.value)
@@ -45,13 +46,13 @@ module Model
       fail_for_all(i)
     end
 
-    # No client of the process tries before the pause is over.
+    # Until the pause is over, no client of the process tries again.
     def pause(n)
       nodes[n].met = true
       nodes[n].pause = nodes[n].look = 1
     end
 
-    # The server is there, as far as the process knows.
+    # An answer shows the process that it can reach the server.
     def hear_answer(node)
       node.pause = nil
       node.met = false
@@ -76,7 +77,8 @@ module Model
       end
     end
 
-    # A newcomer does not overtake those of its process that must ask for their places.
+    # Must this newcomer rest? It must not overtake clients of its process that still have to ask
+    # for their places.
     def rests_behind?(i)
       others = waiters(scenario.homes[i]) - [i]
       rules[:rest_behind] && others.any? &&
@@ -89,7 +91,7 @@ module Model
       clients[i].unplaced = clients[i].unreached = true
     end
 
-    # Those of a process that must ask for their places do so one after another.
+    # The clients of a process that must ask for their places do so one after another.
     def ask_unplaced(n)
       node = nodes[n]
       return unless places_due?(n) && node.state == :up && node.pause.nil? &&
@@ -103,13 +105,13 @@ module Model
       end
       return if due.empty? || asks
 
-      # this is the look that is due, if one is
+      # if the process must ask again now, this request is enough
       node.look = nil if node.look == 0
       node.told = nil if node.told == 0
       ask(due.min_by { |i| rank_in_line(i) })
     end
 
-    # Some ask for their places, or must do so.
+    # Does a client of this process ask for its place, or must a client do so?
     def places_due?(n) = scenario.tenants[n].any? { |i| clients[i].unplaced }
 
     def unplaced(n)
@@ -118,8 +120,8 @@ module Model
 
     def rank_in_line(i) = clients[i].ticket.zero? ? Float::INFINITY : clients[i].ticket
 
-    # The queue has lost this client. All others of its process ask for their places, too; their
-    # answers tell nothing new.
+    # A client finds that the queue has lost it. All other clients of its process then ask for
+    # their places, too. Their answers tell nothing new.
     def shake(i)
       tell do
         "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs"
@@ -134,7 +136,8 @@ module Model
       end
     end
 
-    # Its answer may be older than the loss.
+    # A request of this client is under way. Its answer may be older than the loss, so the client
+    # asks again after the answer.
     def shake_later(client)
       client.woken = client.shaken = true
       client.unplaced = true if rules[:doubt_place]

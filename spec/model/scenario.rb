@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Model
-  # The rules, each by the name under which it can be switched off.
+  # The rules. Each has a name by which it can be switched off.
   RULES = {
     table_first:
       "1: a value is in the table before its request leaves, and an early wake is remembered",
@@ -68,16 +68,19 @@ module Model
   SHARES = { "r" => "r", "w" => "w", "1" => "s1", "2" => "s2", "3" => "s3" }.freeze
 
   # The clients, the faults, and the properties that must hold.
-  #
-  # processes: the clients of each, by letter: p patient, i impatient (wait: 0), o older (polls).
-  # For a lock with several holders: r, w, or the number of places; an i before it means impatient.
-  # faults: how many of each kind; victims: the share of the clients whose processes they hit,
-  # unless all. idle: the longest time without a holder while a client waits. delays: every step may
-  # take any time; then only exclusion and fences are checked. saturated: endless contention, see
-  # World#may_finish?. always: the number of the client that must always be able to get the lock.
-  # told: how long an old primary may serve until all processes are told of the new one. quiet:
-  # failovers and outages come only while nothing is under way. strict: not even a failover excuses
-  # two holders. tries: how many dead waiters one call of a script passes over; nil: all.
+  #   processes: the clients of each process, one letter for each: p patient, i impatient (wait: 0),
+  #     o older (polls). For a lock with several holders: r, w, or the number of places. An i before
+  #     that means impatient.
+  #   faults: how many of each kind.
+  #   victims: the share of the clients whose processes the faults hit; nil: all.
+  #   idle: the longest time without a holder while a client waits.
+  #   delays: every step may take any time. Then only exclusion and fences are checked.
+  #   saturated: clients contend without an end; see World#may_finish?
+  #   always: the number of the client that must always be able to get the lock.
+  #   told: how long an old primary may serve until all processes know the new one.
+  #   quiet: failovers and outages happen only while no request is under way.
+  #   strict: not even a failover excuses two holders.
+  #   tries: how many dead waiters one call of a script passes over; nil: all.
   Scenario =
     Struct.new(
       :title, :processes, :faults, :victims, :idle, :ttl, :baton, :poll, :older_interval, :window,

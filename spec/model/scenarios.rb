@@ -3,12 +3,12 @@
 require_relative "scenario"
 
 module Model
-  # The scenarios. Times are in units of a baton's second; TTL is 2 units unless a scenario says
+  # The scenarios. The unit of time is a baton's second. The TTL is 2 units unless a scenario says
   # otherwise.
   module Scenarios
-    T = 2 # TTL
-    B = 1 # baton
-    W = 1 # window
+    T = 2 # a lease's TTL
+    B = 1 # a baton's second
+    W = 1 # the window for older clients
 
     module_function
 
@@ -109,9 +109,9 @@ module Model
       ]
     end
 
-    # For each rule: the property that breaks without it, and the other rules that must be off to
-    # show that. The look in each second makes up for many rules, after a second. The last rule
-    # shows in a small scenario only if all but one client are told.
+    # For each rule, the property that breaks without it. Some entries also name other rules that
+    # must be off to show that, because asking once a second replaces many rules a second later.
+    # The last rule matters in a small scenario only if all clients but one are told.
     def broken
       starving = { window: W, second: 2, idle: W, saturated: true, always: 2 }
       {

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 module Model
-  # The scripts, as the server runs them: each in one step. Read beside
-  # ext/plock/core/scripts/*.lua.
+  # The server's scripts. Each runs in one step. Compare them with ext/plock/core/scripts/*.lua.
   module Server
-    # A request arrives and is carried out, and its reply leaves if the client can still receive it.
+    # A request arrives, and the server executes it. If the client can still receive a reply, the
+    # reply leaves.
     def execute(index)
       request = requests.delete_at(index)
       value = request.value
@@ -33,21 +33,21 @@ module Model
       end
     end
 
-    # ticket: nil does not queue, 0 asks for one.
+    # ticket: nil if the client does not queue, 0 if it asks for a new ticket.
     def acquire(value, ticket)
       lost = ticket&.positive? && queue.none? { |_, other| other == value }
       left = nil
       if lock.nil? && queue.empty?
         return grant(value)
-      elsif lock.nil? && window_open? # left free for the older clients
+      elsif lock.nil? && window_open? # the lock is left free for older clients
         left = time_left
-      elsif lock.nil? # the last holder died, or was not one of plock
+      elsif lock.nil? # the last holder died, or did not use plock
         enqueue(value, ticket) if ticket&.positive?
         passed = pass(value)
         return grant(value) unless passed
 
         left = 0 if passed == :unfinished
-      elsif ticket && lock.value == value && !lock.kept # its turn, or an earlier request got it
+      elsif ticket && lock.value == value && !lock.kept # its turn, or it got the lock before
         queue.reject! { |_, other| other == value }
         return grant(value)
       end
@@ -73,7 +73,7 @@ module Model
       nil
     end
 
-    # at_least: the lock stays taken for some time after the lease.
+    # A release with at_least:. The lock stays taken for some time after the lease.
     def keep(value)
       return tell_nothing(:keep, value) unless theirs?(value)
 
@@ -106,7 +106,8 @@ module Model
       [:extended, nil, nil, nil, nil, line_here]
     end
 
-    # The calls of older clients: SETNX, and a release that compares and deletes.
+    # The requests of older clients: SETNX, and a release that deletes the key if the value
+    # matches.
     def set_if_free(value) = lock ? false : (@lock = Lock.new(value, false, scenario.ttl))
 
     def delete_if(value)
@@ -124,10 +125,12 @@ module Model
 
     private
 
-    # A lease, not a turn; nor a kept lock, whose value no client knows any more.
+    # Does this value hold a lease? A baton is not a lease. Neither is a kept lock, whose value no
+    # client knows any more.
     def theirs?(value) = lock && !lock.baton && !lock.kept && lock.value == value
 
-    # Hands it over, or deletes it. If work is left unfinished, the living caller asks again.
+    # Hands the lock over, or deletes it. If the script leaves work unfinished, the caller asks
+    # again if it still runs.
     def free_lock(operation, value, &text)
       case pass
       when false
@@ -139,9 +142,10 @@ module Model
       end
     end
 
-    # Addresses the lock to the first waiter whose process still listens, and tells the next one to
-    # stand by. Returns false if there is no such waiter, or if it would be `mine`. Returns
-    # :unfinished after as many dead waiters as one call passes over; the lock then ends soon.
+    # Makes the lock a baton for the first waiter whose process still listens, and tells the next
+    # waiter when to look. Returns false if there is no such waiter, or if the first one is
+    # `mine`. Returns :unfinished if one call cannot pass over all dead waiters. Then the lock
+    # expires soon.
     def pass(mine = nil)
       tries = scenario.tries
       until queue.empty?
@@ -156,7 +160,7 @@ module Model
         next unless publish(:turn, first)
 
         check_order(first)
-        client_of(first).hurt = true if home(owner(first)).away # it cannot come
+        client_of(first).hurt = true if home(owner(first)).away # this client cannot take its turn
         lock_for(first, true, scenario.baton)
         publish(:look, queue.first[1], scenario.baton) if queue.any? && rules[:stand_by]
         return true
@@ -164,22 +168,23 @@ module Model
       false
     end
 
-    # No client will pass on this lock when it becomes free. So the first two that listen look then;
-    # two, because one may fail.
+    # When this lock becomes free, no client will pass it on. So the first two waiters that listen
+    # are told to look then. They are two because one may fail.
     def tell_to_look(delay)
       watchers = rules[:two_watch] ? 2 : 1
       queue.first(scenario.tries ? scenario.tries + 2 : queue.size)
            .each { |_, value| watchers -= 1 if watchers.positive? && publish(:look, value, delay) }
     end
 
-    # The time until the lock can be free if no client acts.
+    # The time until the lock becomes free if no client acts.
     def time_left
       return lock.left if lock
 
       window_open? ? window_rest : 0
     end
 
-    # PUBLISH tells whether a process listens, as far as the server knows.
+    # Publishes a message. Like PUBLISH, it returns whether the process listens, as far as the
+    # server knows.
     def publish(kind, value, time = nil)
       node = home(owner(value))
       tell do
@@ -191,7 +196,7 @@ module Model
       hears?(node)
     end
 
-    # Does it listen on this server?
+    # Does this process listen on this server?
     def hears?(node) = node.heard && node.behind == @on_old
 
     def enqueue(value, ticket)
@@ -203,7 +208,7 @@ module Model
       ticket
     end
 
-    # Tickets are dates: larger than any given before.
+    # A ticket is a date, so it is larger than all earlier tickets.
     def next_ticket
       tickets = queue.map(&:first)
       tickets.concat(@twin.queue.map(&:first)) if @twin
@@ -215,7 +220,7 @@ module Model
     end
 
     def grant(value)
-      check_order(value) unless lock # a baton was checked when it was passed
+      check_order(value) unless lock # the order was checked when the baton was passed
       lock_for(value, false, scenario.ttl)
       fence = number_lease
       tell { "server gives the lock to #{name(value)}, fence #{fence}" }
@@ -223,7 +228,8 @@ module Model
       client.place = nil if client.value == value
       return [:held] unless scenario.fails_over
 
-      # a process that has been told has no excuse
+      # A process that knows the new primary must not use the old one, so its lease counts for
+      # both.
       [:held, nil, nil, nil, nil, @late_to_old ? Failover::BOTH : line_here]
     end
 
@@ -232,8 +238,8 @@ module Model
       @lock = Lock.new(value, baton, left)
     end
 
-    # The server's time, or one more than the last fence. Time moves between two leases; only the
-    # order of fences matters.
+    # The fence is the server's time, or one more than the last fence if that is larger. The clock
+    # advances between two leases by one, because only the order of fences matters.
     def number_lease
       @clock += 1
       fence = [(@clock if rules[:clock_fence]), @companion + 1].compact.max
@@ -241,7 +247,8 @@ module Model
       @companion = fence
     end
 
-    # The request puts a client back in its place, if its process can hear its turn again.
+    # The request puts a client back in its place. If its process can receive its turn again, the
+    # client is no longer cut off.
     def take_place(client, ticket)
       lost = client.hurt && client.place
       client.place ||= ticket

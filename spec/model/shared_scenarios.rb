@@ -3,9 +3,9 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of locks with several holders. Idle here means how long the first waiter is kept
-  # out although no holder or earlier waiter stands in its way. Time while that waiter is frozen
-  # does not count, but the holders before it and then its second do.
+  # The scenarios of locks with several holders. Here, idle is how long the first waiter has to
+  # wait although no holder or earlier waiter excludes it. The time while that waiter is frozen
+  # does not count. The time of the holders before it, and of its baton, does.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B
@@ -139,8 +139,8 @@ module Model
       ]
     end
 
-    # For each rule: the property that breaks without it, in a scenario where no other rule prevents
-    # that.
+    # For each rule, the property that breaks without it, in a scenario in which no other rule
+    # prevents that.
     def broken
       in_line = { faults: { crash_in_line: 1 }, idle: B, ttl: 3 }
       {
@@ -179,7 +179,7 @@ module Model
       }
     end
 
-    # The same, for rules that take longer.
+    # The same for rules whose scenarios take longer.
     def broken_at_length
       watched = { faults: { keep: 1, give_up: 2 }, ttl: 3 }
       {

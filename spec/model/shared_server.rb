@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Model
-  # The scripts of locks with several holders. Read beside ext/plock/core/scripts/shared_*.lua and
-  # parts/share.lua.
+  # The scripts of locks with several holders. Compare them with
+  # ext/plock/core/scripts/shared_*.lua and parts/share.lua.
   module SharedServer
     def carry_out_shared(request)
       value = request.value
@@ -17,7 +17,7 @@ module Model
       end
     end
 
-    # ticket: nil does not queue, 0 asks for one.
+    # ticket: nil if the client does not queue, 0 if it asks for a new ticket.
     def shared_acquire(value, ticket)
       return check_order(value) || admit(value) if @expires.nil? && queue.empty?
 
@@ -33,7 +33,7 @@ module Model
                                    admits?(value)
       unfinished = mine == :unfinished
       mine = called || mine == true
-      check_order(value) if mine && !called # a called waiter was checked when it was called
+      check_order(value) if mine && !called # the order of others was checked before
       mine ? admit(value) : refuse(value, ticket, lost, unfinished)
     end
 
@@ -41,7 +41,7 @@ module Model
       ours = place_of(value)
       ours = nil unless ours&.left&.positive?
       waited_for = queue.any?
-      remove(value, false) unless keep # also if its time is over
+      remove(value, false) unless keep # removes the place even if its lease has expired
       tell_end(value, ours, keep)
       return unless waited_for || keep
 
@@ -97,14 +97,14 @@ module Model
 
     private
 
-    # Takes its place, if it has been called or an earlier request of it got the lease.
+    # Returns the place of this client: it was called, or an earlier request of it got the lease.
     def claim(value, ticket)
       return if ticket.nil? && !rules[:claim_plainly]
 
       place_of(value) || (rules[:claim_place] ? remove(value, true) : baton_of(value))
     end
 
-    # No client knows the value of a kept place any more.
+    # The place of a lease. A kept place is left out, because no client knows its value any more.
     def place_of(value) =
       inside.find { |place| place.value == value && !place.baton && !place.kept }
 
@@ -122,18 +122,18 @@ module Model
       inside.delete(place) if place
     end
 
-    # Holders whose time is over are not inside any more.
+    # Removes the holders whose leases have expired.
     def sweep
       inside.select! { |place| place.left.positive? } if rules[:sweep]
       @expires = nil if inside.empty?
     end
 
-    # The key lasts as long as the longest place.
+    # Makes the key last as long as the longest place.
     def outlast
       @expires = inside.map(&:left).max if rules[:keys_last]
     end
 
-    # The time until a change that no message announces.
+    # The time until something may change without a message about it.
     def time_until_change = [inside.map(&:left).min, 1].compact.max
 
     def share_of(value) = scenario.shares[owner(value)]
@@ -151,8 +151,8 @@ module Model
         (inside.min_by(&:left).mode == share[0] || !rules[:one_mode])
     end
 
-    # Tells the first waiter that hears it when to look, and removes those before it. :unfinished:
-    # one call may try no more.
+    # Tells the first waiter that listens when to look, and removes the waiters before it. Returns
+    # that waiter, or :unfinished if one call may not try any more waiters.
     def tell_first(time)
       while (first = queue.first)
         return :unfinished if @tries == 0
@@ -164,7 +164,8 @@ module Model
       end
     end
 
-    # The same, also for the next one: the first may be frozen, or just giving up.
+    # Tells the first two waiters when to look, because the first one may be frozen, or just
+    # giving up.
     def tell_two(time)
       first = tell_first(time)
       second = queue[1]
@@ -173,9 +174,9 @@ module Model
       end
     end
 
-    # Lets waiters in, in order, while there is room. Returns true if it comes to `mine`, the
-    # caller; else the number of called waiters; :unfinished if it called none and one call may try
-    # no more.
+    # Admits waiters in order while there is room. Returns true when it reaches `mine`, the
+    # caller. Otherwise it returns the number of called waiters. It returns :unfinished if it has
+    # called none and one call may not try any more.
     def call_those_who_fit(mine = nil)
       called = 0
       unfinished = false
@@ -202,7 +203,8 @@ module Model
       called
     end
 
-    # There is room for it; does no living waiter come before it?
+    # There is room for this client. Is it also the next one, because no waiter that still runs is
+    # before it?
     def comes_next?(value)
       loop do
         return true unless rules[:strict_order]
@@ -232,7 +234,7 @@ module Model
       outlast
       return [:held] if queue.empty?
 
-      call_those_who_fit if rules[:admitted_calls] # with the remaining tries
+      call_those_who_fit if rules[:admitted_calls] # with the tries that remain
       [:held, rules[:tell_change] ? time_until_change : nil]
     end
 

@@ -11,30 +11,41 @@ require_relative "checks"
 require_relative "view"
 
 module Model
-  # The content of the lock key: the value of its holder or, as a baton, of the next holder; and its
-  # remaining life. kept: the lease is over, but the lock stays taken.
+  # The content of the lock key. value belongs to the holder or, if the key is a baton, to the
+  # next holder. left: the time until it expires. kept: the lease is over, but the lock stays
+  # taken.
   Lock = Struct.new(:value, :baton, :left, :kept)
 
-  # The same for a holder of a lock with several holders. With nothing left it is over, but still
-  # noted. ghost: for how long no client has used its value; only the checker uses that.
+  # A place of a lock with several holders, with the same fields. If no time is left, the lease is
+  # over, but the server still has the place. ghost: for how long no client has used the value;
+  # only the checker uses it.
   Place = Struct.new(:value, :baton, :left, :kept, :mode, :ghost)
 
-  # A request on its way to the server. A late one may arrive at any time, or never. old: it goes to
-  # an old primary; see Failover.
+  # A request on its way to the server. If late, it may arrive at any time, or never. old: the
+  # request is on its way to an old primary (see Failover).
   Request = Struct.new(:op, :value, :ticket, :late, :old)
 
-  # Another server; see Failover. age: since when there are two primaries.
+  # Another server (see Failover). age: for how long there have been two primaries.
   Twin = Struct.new(:lock, :queue, :companion, :serves, :age, :ghost)
 
-  # phase: :idle, :looking, :subscribing, :asking, :waiting, :holding, :polling (older clients),
-  # :gone. share: its share of a lock with several holders. age: time since its request left. left:
-  # the rest of its lease, as it sees it. due: time until an older client polls again. known: an
-  # answer has said that it is in the queue. called: its turn has come since it last asked. checks,
-  # shaken: it asks, or will, because another one's place was lost. place and hurt belong to the
-  # checker: its rightful place, and whether a fault has cut it off from its turn. line: the servers
-  # that know its lease; see Failover. unplaced: it must ask for its place; unreached: it knows that
-  # its server cannot be reached; own: its own thread asks, not the one of all; see Resting. early
-  # belongs to the checker: its request left before an outage.
+  # A client. The checker alone uses the last three fields.
+  #   phase      :idle, :looking, :subscribing, :asking, :waiting, :holding, :gone, or, for older
+  #              clients, :polling
+  #   share      its share of a lock with several holders
+  #   age        the time since its request left
+  #   left       the rest of its lease, by its own clock
+  #   due        the time until an older client polls again
+  #   known      an answer has said that it is in the queue
+  #   called     its turn has come since it last asked
+  #   checks     it asks because another client's place was lost
+  #   shaken     it will ask for the same reason
+  #   line       the servers that know its lease (see Failover)
+  #   unplaced   it must ask for its place (see Resting)
+  #   unreached  it knows that its process cannot reach the server
+  #   own        its own thread asks, and not the one that asks for all
+  #   place      its rightful place
+  #   hurt       a fault has cut it off from its turn
+  #   early      its request left before an outage
   Client =
     Struct.new(
       :kind, :share, :phase, :value, :ticket, :reply, :woken, :quits, :age, :left, :due, :place,
@@ -42,21 +53,29 @@ module Model
       :own
     )
 
-  # state: :up, :frozen, :dead. heard: the server counts it as listening. link: the subscription as
-  # the process sees it, one of :none, :sent, :on, :deaf (broken, but neither side knows), :cut.
-  # again: it had a subscription before. buffered: read, but not handled. look, told: the time until
-  # its first waiter looks again, by the last answer and by a message. asked belongs to the checker:
-  # one of its clients has asked since the queue was lost. behind: it uses an old primary; told_of:
-  # it has been told of the new one. missed belongs to the checker: the turn of this value was lost.
-  # away: it cannot reach the server; pause: none of its clients tries before that is over; met: an
-  # attempt has failed since then; see Outage.
+  # A process. The checker alone uses the last two fields.
+  #   state     :up, :frozen or :dead
+  #   heard     the server counts it as listening
+  #   link      the subscription as the process sees it: :none, :sent, :on, :cut, or :deaf (broken,
+  #             but neither side knows)
+  #   again     it had a subscription before
+  #   buffered  how many messages are read, but not handled
+  #   look      the time until its first waiter asks again, according to the last answer
+  #   told      the same, according to a message
+  #   behind    it uses an old primary
+  #   told_of   it has been told of the new primary
+  #   away      it cannot reach the server (see Outage)
+  #   pause     until this is over, none of its clients tries again
+  #   met       an attempt has failed since the outage began
+  #   asked     one of its clients has asked since the queue was lost
+  #   missed    the value whose turn was lost
   Node = Struct.new(
     :state, :heard, :link, :again, :inbox, :buffered, :look, :told, :asked, :behind, :told_of,
     :missed, :away, :pause, :met
   )
 
-  # One state of the whole system: the server, the clients, the messages under way. `steps` names
-  # the possible next steps; a step is made on a copy.
+  # One state of the whole system: the server, the clients, and the messages under way. `steps`
+  # names the possible next steps. Each step is made on a copy of the state.
   class World
     include Server
     include SharedServer
@@ -85,8 +104,8 @@ module Model
       @scenario = scenario
       @rules = rules
       @lock = nil
-      @inside = [] # a lock with several holders: a list of Place, and
-      @expires = nil # the expiry of its key
+      @inside = [] # for a lock with several holders: a list of Place
+      @expires = nil # the expiry of that lock's key
       @queue = [] # a list of [ticket, value], in order
       @companion = @issued = @clock = 0
       @clients = scenario.kinds.zip(scenario.shares).map do |kind, share|
@@ -122,8 +141,8 @@ module Model
       @twin.queue = @twin.queue.dup
     end
 
-    # The possible steps, as [name, index]. Urgent steps take no time: the clock stands still until
-    # all of them are done, unless the scenario lets each step take any time.
+    # The possible steps, as [name, index]. Urgent steps take no time: the clock stands still
+    # until all of them are done, unless the scenario allows each step to take any time.
     def steps
       urgent = urgent_steps
       steps = urgent + leisurely_steps
@@ -158,8 +177,8 @@ module Model
         !(scenario.outage && (queue.any? || requests.any? { |request| !request.late }))
     end
 
-    # Values are numbers: a client's first value is its own number, and each fresh one is larger by
-    # the number of clients.
+    # Values are numbers. A client's first value is its own number. Each further value is larger
+    # by the number of clients.
     def owner(value) = value % clients.size
 
     def client_of(value) = clients[owner(value)]
@@ -215,13 +234,13 @@ module Model
       steps
     end
 
-    # In an outage it may join those of its process that rest.
+    # During an outage, a client may start only if it can join clients of its process that rest.
     def may_start?(i)
       !scenario.saturated && (!home(i).away || (subscribed?(i) || waiters(scenario.homes[i]).any?))
     end
 
-    # Endless contention: a finished client begins again, and a holder stays until another one
-    # queues, but within its time.
+    # In a saturated scenario, a client that has finished begins again. So a holder stays until
+    # another client queues, but not longer than its lease.
     def may_finish?(client)
       !scenario.saturated || client.kind == :older || queue.any? ||
         clients.one? { |other| other.kind == :patient }

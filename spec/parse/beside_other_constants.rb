@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# beside_other_constants_spec.rb runs this in a process of its own, with the path of a Redis and the
-# names to define as classes of Parse. It prints its observations as JSON.
+# beside_other_constants_spec.rb runs this program in a process of its own. Its arguments are the
+# path of a Redis, and the names to define as classes of Parse. It prints its results as JSON.
 
 path, *names = ARGV
 
@@ -21,7 +21,7 @@ module Parse
   end
 end
 
-# Each use of one of these raises.
+# Defines classes that raise at each use.
 names.each do |name|
   hostile = Class.new
   singleton = hostile.singleton_class
@@ -100,7 +100,7 @@ rescue StandardError => e
   e.class.name
 end
 
-# The lock held, asked for by another thread, and taken again.
+# Holds the lock, has another thread ask for it, and acquires it again.
 def tried(store, silent: true)
   Parse.synchronize_create_store = store
   degraded = Parse::LockBackend.degraded_store?(Parse::LockBackend.lock_store)
@@ -117,7 +117,7 @@ def tried(store, silent: true)
   { value: value, degraded: degraded, rival: rival, after: after }
 end
 
-# A thread that holds the lock, killed; then the lock is asked for.
+# Kills a thread that holds the lock, and then asks for the lock.
 def killed(store)
   Parse.synchronize_create_store = store
   inside = Queue.new

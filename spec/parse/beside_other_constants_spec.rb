@@ -5,9 +5,9 @@ require "ripper"
 require "spec_helper"
 require "support/constants"
 
-# An application may have classes of any name under Parse, and Parse Stack has Parse::Object,
-# Parse::File and more. A core constant that lib/parse names without `::` would then be another
-# class.
+# An application may define any class under Parse, and Parse Stack defines Parse::Object,
+# Parse::File and more. If lib/parse names a core constant without `::`, Ruby may find such a
+# class instead.
 RSpec.describe "lib/parse beside an application's own constants of Parse" do
   files = Dir[File.join(Support::Examples::LIB, "parse/**/*.rb")]
 
@@ -28,7 +28,8 @@ RSpec.describe "lib/parse beside an application's own constants of Parse" do
   end
 
   describe "where each of them is a class that raises when it is used" do
-    # All that lib/parse mentions, and those that the gem and applications have most often.
+    # all constants that lib/parse mentions, and the names that are most common in Parse Stack and
+    # in applications
     names = files.flat_map { |path| Support::Constants.new(File.read(path)).mentioned }
     names |= %w[
       Object

@@ -3,7 +3,7 @@
 require_relative "older_lock"
 require_relative "parse_context"
 
-# Processes of the older implementation and of this one, on one Redis and one key.
+# Processes of the older implementation and of plock contend for one key on one Redis.
 RSpec.describe "Parse::Lock beside processes of the older implementation" do
   include_context "with Parse"
 
@@ -64,7 +64,7 @@ RSpec.describe "Parse::Lock beside processes of the older implementation" do
 
     it "a release of ours leaves the lock of an older one alone" do
       acquire(ttl: 30) do
-        shared_redis.call("DEL", store_key) # as if our time were over
+        shared_redis.call("DEL", store_key) # as if our lease had expired
         older_holder
       end
       expect(held?).to be(true)

@@ -4,11 +4,11 @@ require "moneta"
 require "redis-client"
 require_relative "parse_context"
 
-# Whatever an application has configured, it is the same lock that it takes.
+# Whatever store an application configures, it acquires the same lock.
 RSpec.describe Parse::Lock, "with each kind of store" do
   include_context "with Parse"
 
-  # What Parse Stack's own cache looks like from outside.
+  # A class with the public methods of Parse Stack's own cache.
   let(:parse_cache) do
     stub_const("Parse::Cache::Redis", Class.new do
       def initialize(path)

@@ -2,8 +2,8 @@
 
 require_relative "parse_context"
 
-# Applications and log filters match on how these begin, on the tags in brackets and on the values.
-# They do so whichever implementation of the lock runs.
+# Applications and log filters match on the beginnings of these messages, on the tags in brackets
+# and on the values. Both implementations of the lock must have the same messages.
 RSpec.describe Parse::Lock, "in what it says" do
   include_context "with Parse"
 
@@ -155,7 +155,7 @@ RSpec.describe Parse::Lock, "in what it says" do
   end
 
   describe "on a standard error stream that nobody reads" do
-    # Its last reader has gone, as when a log's process has ended.
+    # The last reader of the stream has gone, for example because a log process has ended.
     around do |example|
       reader, writer = IO.pipe
       reader.close

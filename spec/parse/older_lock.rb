@@ -5,8 +5,8 @@ require "openssl"
 require "redis"
 require "securerandom"
 
-# What processes do that run the older implementation: they ask again every 50 ms, and release by
-# EVAL.
+# The lock as processes of the older implementation use it. They ask again every 50 ms, and
+# release the lock by EVAL.
 class OlderLock
   COMPARE_AND_DELETE =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
@@ -20,7 +20,7 @@ class OlderLock
     "parse-stack:lock:v1:#{OpenSSL::HMAC.hexdigest("SHA256", secret, key)}"
   end
 
-  # The block's value, or nil if the lock did not come free in time.
+  # Returns the block's value, or nil if the lock did not become free in time.
   def hold(store_key, ttl: 3, wait: 2.0)
     token = SecureRandom.uuid
     deadline = now + wait
@@ -45,7 +45,7 @@ class OlderLock
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  # The same through Moneta, whose values are what Marshal makes of them.
+  # The same through Moneta, which stores values in Marshal's format.
   class ThroughMoneta < OlderLock
     def initialize(path)
       @moneta = Moneta.new(:Redis, path: path)

@@ -6,12 +6,13 @@ require "parse/lock"
 require "redis"
 require "securerandom"
 
-# An application that has required "parse/lock", with a secret configured; its store is the shared
-# server unless the example says otherwise. Afterwards nothing of it is left.
+# An application that has required "parse/lock" and configured a secret. Its store is the shared
+# server, unless the example changes that. After the example, its configuration and locks are
+# removed.
 RSpec.shared_context "with Parse" do
   let(:secret) { "the secret of all processes" }
   let(:key) { "key #{SecureRandom.hex(8)}" }
-  # Worked out without plock.
+  # Computed without plock.
   let(:store_key) { "parse-stack:lock:v1:#{OpenSSL::HMAC.hexdigest("SHA256", secret, key)}" }
   let(:uuid) { /\A\h{8}-\h{4}-4\h{3}-[89ab]\h{3}-\h{12}\z/ }
 
@@ -32,14 +33,14 @@ RSpec.shared_context "with Parse" do
 
   def acquire(...) = Parse::Lock.acquire(key, ...)
 
-  # The lock taken by another process of the older implementation, as it stands in Redis.
+  # Writes the lock into Redis as a process of the older implementation does.
   def held_by_another(ttl: 30)
     shared_redis.call("SET", store_key, SecureRandom.uuid, "EX", ttl, "NX")
     discard(-> { shared_redis.call("DEL", store_key) }, :call)
   end
 
-  # Has eight threads run the block, which is given a visit to make; the most that were on their
-  # visit at once.
+  # Runs the block on eight threads. The block receives a callable, the visit. Returns the highest
+  # number of threads that were in the visit at the same time.
   def most_inside
     inside = most = 0
     visit = ->(_token) do

@@ -3,20 +3,21 @@
 require "spec_helper"
 require_relative "parse_stack_context"
 
-# Processes of the gem's own implementation and of this one, on one Redis and one key.
+# Processes with the gem's own locks and processes with plock's locks contend for one key on one
+# Redis.
 RSpec.describe "plock/parse_stack beside processes of the gem's own locks" do
   include_context "with parse-stack-next"
 
   let(:key) { "key #{SecureRandom.hex(8)}" }
 
-  # Takes the lock, says so, and keeps it until it is written to.
+  # A program that acquires the lock, reports that, and keeps the lock until it receives a line.
   def holder(taking, ours:)
     running("#{taking} { puts 'in'; $stdin.gets }\nputs 'out'\n", ours: ours).tap do |pipe|
       expect(pipe.gets).to eq("in\n")
     end
   end
 
-  # Says "mine", or the class of what was raised.
+  # A program that prints "mine", or the class of the error.
   def asker(taking, ours:)
     told("puts((#{taking} { 'mine' } rescue $!.class))", ours: ours)
   end

@@ -3,8 +3,8 @@
 require "spec_helper"
 require_relative "parse_stack_context"
 
-# The gem's own first_or_create!, over plock's locks, against something that answers as a Parse
-# Server does.
+# Tests the gem's own first_or_create! with plock's locks, against a server that answers like a
+# Parse Server.
 RSpec.describe "Finding or creating over plock/parse_stack" do
   include_context "with parse-stack-next"
 
@@ -21,7 +21,8 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
     }
   RUBY
 
-  # What each process got for each title, all starting at once on each.
+  # For each title, the object that each process found or created. All processes start at the same
+  # time.
   def found(titles, processes, synchronize:, ours: ->(_) { true })
     pipes = Array.new(processes) do |number|
       running(<<~RUBY, ours: ours.call(number))
@@ -39,7 +40,8 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
     end
   end
 
-  # An attempt that takes too long on a busy machine is warned of, and made again.
+  # Reads an answer, and skips warnings: on a busy machine, an attempt may take too long. Then it
+  # causes a warning and is repeated.
   def answer(pipe)
     line = pipe.gets
     line = pipe.gets while line&.start_with?(

@@ -3,8 +3,9 @@
 require "support/preloaded_process"
 require "support/parse_server"
 
-# Programs that use the real gem, each in a process of its own: it changes much. It is loaded once
-# with plock's locks and once without.
+# Programs that use the real gem. Each runs in a process of its own, because the gem changes many
+# classes. Two processes load the gem once, with plock's locks and without them, and fork the
+# programs.
 RSpec.shared_context "with parse-stack-next" do
   before(:context) do
     if Gem::Specification.find_all_by_name("parse-stack-next").empty?
@@ -25,7 +26,7 @@ RSpec.shared_context "with parse-stack-next" do
   let(:parse_server) { discard(Support::ParseServer.new, :stop) }
   let(:cache) { "Parse::Cache::Redis.new(url: #{shared_redis.url(db: 3).inspect})" }
 
-  # The start of a program; it locks in its cache.
+  # The beginning of a program. The program's locks are in this cache.
   def preamble(cache)
     <<~RUBY
       $stderr.reopen(File::NULL) # the gem says what it caches
@@ -39,7 +40,7 @@ RSpec.shared_context "with parse-stack-next" do
   def told(program, ours: true, cache: self.cache) =
     @preloaded.fetch(ours).run(preamble(cache) + program)
 
-  # A program that runs on; it is written to and read from.
+  # A program that keeps running. The example writes to it and reads from it.
   def running(program, ours:) =
     discard(@preloaded.fetch(ours).start(preamble(cache) + program), :close)
 end

@@ -10,7 +10,7 @@ RSpec.describe "plock/parse_stack in the store of the gem" do
   let(:key) { "key #{SecureRandom.hex(8)}" }
   let(:store_key) { "parse-stack:lock:v1:#{OpenSSL::HMAC.hexdigest("SHA256", secret, key)}" }
 
-  # The key in the database while the lock is held, read with the gem's own client.
+  # The key in the database while the lock is held, as the gem's own client reads it.
   def seen(cache)
     told(<<~RUBY, cache: cache).lines(chomp: true)
       redis = Parse.cache.then { |cache|
@@ -60,7 +60,7 @@ RSpec.describe "plock/parse_stack in the store of the gem" do
     RUBY
   end
 
-  # Within module Parse, Object is Parse::Object there.
+  # In this program, Object within module Parse is Parse::Object.
   it "locks in a store of the application's own, which is not taken for none" do
     expect(told(<<~RUBY)).to eq("true\n")
       store = Class.new do

@@ -77,7 +77,7 @@ RSpec.describe "At exit" do
     expect(held?(key, server)).to be(false)
   end
 
-  # Ruby's own end takes time, too. Each of several leases has the time that is left, and at least a
+  # Ruby needs time to end, too. All leases share the time that is left, and each has at least a
   # moment.
   { 1 => 0.25, 8 => 0.25 + (8 * 0.01) }.each do |count, budget|
     milliseconds = (budget * 1000).round
@@ -88,7 +88,7 @@ RSpec.describe "At exit" do
     end
   end
 
-  # Seconds from exit to the end, while a thread is inside blocks of these keys.
+  # Seconds from exit to the process's end, while a thread is inside blocks of these keys.
   def time_of_end(keys)
     gate = proxy(server)
     output, = program(<<~RUBY, gate.url("release_timeout=10"))
@@ -123,7 +123,7 @@ RSpec.describe "At exit" do
     expect(output).not_to match(/plock|Plock/)
   end
 
-  # An exception from an `ensure` replaces the kill that ran it.
+  # If an `ensure` raises, its exception replaces the kill that ran the `ensure`.
   it "a thread of plock's own ends with the process, whatever it raises meanwhile" do
     expect(program(<<~RUBY)).to match(["", be_success])
       inside = Queue.new
@@ -141,7 +141,7 @@ RSpec.describe "At exit" do
     RUBY
   end
 
-  # The thread that receives notices has ended by then, and Ruby starts no other.
+  # The thread that receives notices has already ended, and Ruby starts no new threads.
   {
     "on Redis" => [:redis, "Plock::Store.open(url)"],
     "in a file" => [:file, 'Plock::Store.open("local:#{folder}/locks")'],

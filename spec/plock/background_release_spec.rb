@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# `release: :background`: the release is sent at the end of the block, and nothing waits for its
+# With `release: :background`, the end of the block sends the release and does not wait for its
 # answer.
 RSpec.describe "A release in the background" do
   let(:key) { SecureRandom.hex(8) }
@@ -12,17 +12,17 @@ RSpec.describe "A release in the background" do
   let(:other) { open_store }
   let(:far) { warm(open_store(gate.url, **options)) }
 
-  # The first release of a process is waited for, so that the server knows the script.
+  # Makes one release in the foreground, so that the server knows the script.
   def warm(store)
     store.acquire("another key") { nil }
     store
   end
 
-  # The servers of the examples end after this.
+  # Waits for the releases before the examples' servers end.
   after { Plock::Daemon.settle }
 
-  # Waits for up to 5 s until no release of this process is under way, also not one of an earlier
-  # example. One call waits for a quarter of a second.
+  # Waits until all releases of this process have ended, even those of earlier examples, for up to
+  # 5 s. Each call waits for up to a quarter of a second.
   def settle = 20.times { Plock::Daemon.settle }
 
   def expect_free(key) = eventually(5, "the key stays taken") { !other.status(key).held? }
@@ -102,7 +102,7 @@ RSpec.describe "A release in the background" do
   it "warns of a lease that was lost in its block" do
     said = warnings do
       store.acquire(key) { other.break(key) }
-      store.acquire(key) { nil } # its answer comes after the other one
+      store.acquire(key) { nil } # the answer to its release comes after the first one's
       Plock::Dispatcher.flush
     end
     expect(said).to contain_exactly(/#{Plock.store_key("plock:v1:", key)}.* was lost before its/)
@@ -137,7 +137,7 @@ RSpec.describe "A release in the background" do
   it "goes on until it has reached the server" do
     far.acquire(key) { gate.cut(:reply, connections: 1) }
     expect_free(key)
-    settle # otherwise this release is sent again, and may be the one that is swallowed
+    settle # without this, the release may be sent again, and be the one that is swallowed
     far.acquire(key) { gate.swallow(:request, connections: 1) }
     expect_free(key)
     settle

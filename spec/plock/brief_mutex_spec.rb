@@ -3,7 +3,8 @@
 require "spec_helper"
 
 RSpec.describe Plock::BriefMutex do
-  # Two threads wait for the mutex. The first is called, and interrupted before it runs.
+  # Two threads wait for the mutex. The first one gets its turn, but is interrupted before it
+  # runs.
   #
   # @return [Boolean] does the second thread get the mutex?
   def handed_on?(mutex, &wait)
@@ -19,7 +20,7 @@ RSpec.describe Plock::BriefMutex do
       waiter
     end
     mutex.unlock
-    waiters.first.raise(interrupt) # no other thread has run since
+    waiters.first.raise(interrupt) # no other thread has run since the unlock
     waiters.first.join
     !waiters.last.join(5).nil?
   ensure

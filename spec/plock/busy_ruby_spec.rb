@@ -3,7 +3,8 @@
 require "spec_helper"
 require "support/busy_ruby"
 
-# Native code claims a turn: it does not wait for Ruby, and no other waiter gets the turn.
+# Native code claims a turn, so the claim does not wait for Ruby, and no other waiter gets the
+# turn.
 RSpec.describe "A turn that comes while Ruby is busy", :timing do
   include Support::BusyRuby
 
@@ -16,7 +17,8 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
 
   def waiting(count) = eventually { store.status(key).waiters.size == count }
 
-  # Releases a moment after it was told to, so that Ruby is busy here by then.
+  # A process that releases its lease a moment after it is told to, so that Ruby is busy here by
+  # then.
   def holder
     child do |parent|
       lease = Plock::Store.open(server.url).acquire(key, ttl: 30)
@@ -35,7 +37,7 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
 
   [1, 3].each do |threads|
     it "is not lost, with #{threads} of its threads waiting", *(:slow if threads == 1) do
-      [server, key] # the same for all processes
+      [server, key] # all processes must use the same ones
       leaving = holder
       leaving.hear
       ours = Array.new(threads) { |number| background { serve }.tap { waiting(number + 1) } }

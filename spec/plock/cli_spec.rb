@@ -6,7 +6,7 @@ require "support/command_line"
 RSpec.describe "plock" do
   include Support::CommandLine
 
-  # Nothing here needs a store.
+  # No command in these examples reaches a store.
   def plock_environment(env) =
     Support::CommandLine::ENVIRONMENT.merge("PLOCK_URL" => "redis://127.0.0.1:1").merge(env)
 
@@ -66,7 +66,7 @@ RSpec.describe "plock" do
 
   it "accepts unambiguous abbreviations of options" do
     expect(plock("run", "--a", "1", "k", "true")[1]).not_to include "ambiguous"
-    # --label; and no store is there
+    # means --label; then the store is not reached
     expect(plock("run", "--l", "x", "k", "true").last.exitstatus).to eq 69
     expect(plock("break", "--y", "k").last.exitstatus).to eq 69
   end
@@ -80,7 +80,7 @@ RSpec.describe "plock" do
   end
 
   it "prints nothing when a signal interrupts it" do
-    server = discard(TCPServer.new("127.0.0.1", 0), :close) # accepts, and is silent
+    server = discard(TCPServer.new("127.0.0.1", 0), :close) # accepts, but never answers
     url = "redis://127.0.0.1:#{server.addr[1]}?command_timeout=30&connect_timeout=30"
     %w[INT TERM].each do |name|
       running = start_plock("status", "k", env: { "PLOCK_URL" => url })

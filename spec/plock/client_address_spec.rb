@@ -153,7 +153,7 @@ RSpec.describe Plock::ClientAddress do
     end
   end
 
-  # It sends each method that it does not know to the server, as a command.
+  # Such a client sends each method that it does not know to the server, as a command.
   it "refuses a client of redis 3, and says what to do" do
     old = stub_const("Redis", Class.new)
     old.define_method(:method_missing) { |name, *| raise("the command #{name} was sent") }
@@ -269,7 +269,7 @@ RSpec.describe Plock::ClientAddress do
           .to raise_error(Plock::UnsupportedError, /sentinels that differ in their TLS/)
       end
 
-      # redis-client gives them the settings that the servers have.
+      # redis-client gives such sentinels the settings of the servers.
       it "leaves out those that the client has heard of since" do
         config = RedisClient.sentinel(
           url: "rediss://main",
@@ -315,7 +315,7 @@ RSpec.describe Plock::ClientAddress do
     end
   end
 
-  # As the gem redis-cluster-client has it.
+  # An address as the gem redis-cluster-client represents it.
   describe "a cluster" do
     let(:nodes) do
       { "a:7000" => { host: "a", port: 7000 }, "::1:7001" => { host: "::1", port: 7001 } }
@@ -435,7 +435,8 @@ RSpec.describe Plock::ClientAddress do
 
         def initialize(url:, **options)
           @url = url
-          # Not reloaded in the suite's children: Moneta says QUIT, to a server that is not there.
+          # No reload in the suite's children: Moneta would send QUIT to a server that does not
+          # exist.
           @pool =
             Struct.new(:pool).new(
               ConnectionPool.new(size: 1, auto_reload_after_fork: false) do

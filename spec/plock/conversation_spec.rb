@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# Plain commands to the server, for plock doctor.
+# Sends plain commands to the server, for plock doctor.
 RSpec.describe "Plock::Store::Conversation", :no_leaks, needs: "redis-server" do
   let(:store) { open_store }
   let(:conversation) { converse(store) }

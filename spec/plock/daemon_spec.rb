@@ -4,7 +4,8 @@ require "spec_helper"
 require "json"
 require "tmpdir"
 
-# The parent of a daemon ends inside its blocks. Its leases of these blocks pass to the daemon.
+# When a process becomes a daemon inside a block, the parent ends there. Its leases of open blocks
+# pass to the daemon.
 RSpec.describe "Process.daemon inside a block" do
   let(:folder) do
     Dir.mktmpdir("plock-daemon-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
@@ -12,7 +13,8 @@ RSpec.describe "Process.daemon inside a block" do
   let(:key) { "daemon:#{SecureRandom.hex(8)}" }
   let(:store) { open_store(url) }
 
-  # Returns the program's findings in the daemon, which waits in its block until it may end.
+  # Runs the program, and returns its results from the daemon. The daemon waits in its block until
+  # it may end.
   def in_daemon(program)
     output, status = ruby(<<~RUBY, url, key, folder)
       require "plock"
@@ -40,7 +42,7 @@ RSpec.describe "Process.daemon inside a block" do
 
   before { File.mkfifo("#{folder}/end") }
 
-  # A daemon still writes to the folder, which is removed then.
+  # Waits until the daemon has written its last file, because the folder is removed after that.
   after do |example|
     daemon = File.exist?("#{folder}/inside") && !example.metadata[:killed]
     eventually(20) { File.exist?("#{folder}/after") } if daemon
@@ -87,7 +89,7 @@ RSpec.describe "Process.daemon inside a block" do
         let_it_end
       end
 
-      # The times count from the acquire, through two daemons. If they began again, each would end
+      # All times count from the acquire, through two daemons. If they began again, each would end
       # a second later.
       it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration",
          :timing, :slow do
@@ -130,7 +132,7 @@ RSpec.describe "Process.daemon inside a block" do
         expect(found.fetch("max_hold")).to be_between(1.0, 1.75)
       end
 
-      # The parent's dispatcher is stuck, so that no listener has been told when the parent ends.
+      # The parent's dispatcher hangs, so that no listener has been called when the parent ends.
       lost_before = <<~RUBY
         PARENT = Process.pid
         Plock::Dispatcher.surroundings = ->(&tell) { Process.pid == PARENT ? sleep : tell.call }
@@ -141,7 +143,8 @@ RSpec.describe "Process.daemon inside a block" do
         end
       RUBY
 
-      # The lease is broken after the parent hands it over and before the daemon takes it.
+      # The lease is broken after the parent has handed it over, and before the daemon takes it
+      # over.
       lost_on_the_way = <<~RUBY
         $stderr.reopen("\#{FOLDER}/warnings", "w")
         def lose(*leases)
@@ -281,7 +284,7 @@ RSpec.describe "Process.daemon inside a block" do
   describe "without a real daemon" do
     let(:url) { shared_redis.url }
 
-    # Stands for Process, and does not fork.
+    # Takes the place of Process, but does not fork.
     def process(&daemon) =
       Object.new.tap do |object|
         object.define_singleton_method(:daemon, &daemon) &&

@@ -3,8 +3,8 @@
 require "spec_helper"
 require "tmpdir"
 
-# Blocks whose lock goes through C, from the arguments to the release. The store contract runs on
-# such stores, too.
+# Tests blocks whose whole lock, from the arguments to the release, is handled in C. The store
+# contract also runs on such stores.
 RSpec.describe Plock::Locking::Direct do
   let(:key) { "direct:#{SecureRandom.hex(8)}" }
 
@@ -26,7 +26,7 @@ RSpec.describe Plock::Locking::Direct do
 
       define_method(:address_in) { |folder| instance_exec(folder, &address) }
 
-      # Calls that leave C would raise.
+      # Makes calls that leave the short way through C raise.
       def forbid_ruby
         local = store.is_a?(Plock::LocalStore)
         (local ? %i[take_for take_all_for] : %i[take take_all]).each do |taking|
@@ -34,7 +34,7 @@ RSpec.describe Plock::Locking::Direct do
         end
       end
 
-      # How many objects the block makes in a hundred calls, when it has been called before.
+      # How many objects a hundred calls of the block create, after some first calls.
       def objects_of_hundred(&block)
         5.times(&block)
         GC.disable
@@ -224,7 +224,7 @@ RSpec.describe Plock::Locking::Direct do
           thread.raise(Interrupt)
           expect(thread.value.to_i).to be(0)
         rescue Interrupt
-          nil # before its first line
+          nil # the interrupt came before the block's first line
         end
       end
 

@@ -28,7 +28,8 @@ RSpec.describe Plock::Dispatcher do
     expect(Array.new(2) { order.pop }).to eq(%i[lost after])
   end
 
-  # A handler cannot lock a mutex. A lease without a block is the first call of this process.
+  # A signal handler cannot lock a mutex. The lease in the handler is the process's first call,
+  # and has no block.
   it "begins in a signal handler, too" do
     program = <<~RUBY
       require "plock"

@@ -14,14 +14,14 @@ RSpec.describe "The fence" do
 
   def companion = "plock:1:{#{lock}}:fence"
 
-  # The fences before and after something happens to the server.
+  # The fences before and after the block changes something on the server.
   def around
     before = fence
     yield
     [before, fence, fence]
   end
 
-  # Strictly.
+  # Each fence is greater than the one before.
   def grow =
     satisfy("grow") { |fences| fences.each_cons(2).all? { |earlier, later| earlier < later } }
 
@@ -57,15 +57,15 @@ RSpec.describe "The fence" do
 
   it "grows when the server's clock has been set back" do
     lock
-    ahead = 100_000_000_000 # microseconds: more than a day
+    ahead = 100_000_000_000 # in microseconds; more than a day
     expect(around do
       number, rest = server.call("GET", companion).split(" ", 2)
-      # written while the clock was ahead
+      # as if it was written while the clock was ahead
       server.call("SET", companion, "#{number.to_i + ahead} #{rest}", "PX", 86_400_000)
     end).to grow.and(satisfy { |first, second, _| second > first + ahead })
   end
 
-  # Writes the record as if the clock had been ahead by this many seconds, and its expiry with it.
+  # Rewrites the record and its expiry, as if the clock had been ahead by this many seconds.
   def set_back(seconds)
     number, rest = server.call("GET", companion).split(" ", 2)
     server.call(
@@ -81,13 +81,13 @@ RSpec.describe "The fence" do
     set_back(2)
     later = store.acquire(key, ttl: 0.05, &:fence)
     expect(later).to be > first + 2_000_000
-    expect(server.call("PTTL", companion)).to be > 2_000 # the clock has caught up by then
+    expect(server.call("PTTL", companion)).to be > 2_000 # by its end, the clock has caught up
   end
 
   def hold(from = store, name = key, **options) = discard(from.acquire(name, **options), :release)
 
-  # docs/promises.md, "What each guarantee is worth": the server's clock is set forward. For Redis,
-  # less time is then left.
+  # docs/promises.md, "What each guarantee is worth": the server's clock is set forward. Then
+  # Redis ends leases early.
   it "grows when a step of the server's clock ends a lease early, and the holder finds its loss" do
     first = hold(ttl: 30)
     server.call("PEXPIRE", first.store_key, 1)
@@ -126,14 +126,14 @@ RSpec.describe "The fence" do
     end
   end
 
-  # The record of a lease lasts as long as the lease, however long it is held. Hours become a second
-  # here.
+  # The record of a lease lasts as long as the lease, however long that is held. In these
+  # examples, a second stands for hours.
   describe "is remembered while its lease lasts," do
     let(:store) { open_store(server.url, fence_ttl: 0) }
 
     def left(lease) = server.call("PTTL", lease.store_key)
 
-    # A script reads both, because it sees one instant.
+    # A script reads both values, so that they are from the same moment.
     def left_and_noted(lease)
       server.call(
         "EVAL", "return {redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2])}", 2,

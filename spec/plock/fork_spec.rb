@@ -14,7 +14,7 @@ RSpec.describe "fork" do
     it "leaves the lock with the parent: a child that leaves the block releases nothing" do
       store.hold(key, Support::Failures::TTL_MS, 1.0, nil) do |lease|
         pid = Process.fork do
-          # Unwinds the hold with a throw, as a child that forgets to exit would.
+          # Leaves the hold by a throw, like a child that forgets to exit.
           throw :unwound
         rescue UncaughtThrowError
           exit!(held?(key, server) ? 0 : 1)
@@ -144,7 +144,8 @@ RSpec.describe "fork" do
     end
   end
 
-  # The sockets that lead to the server: the kernel's table matches them to the peers' ports.
+  # The sockets that are connected to the server. The kernel's table shows the peer's port of
+  # each.
   def connections_to(server, sockets)
     there = format(":%04X", server.port)
     inodes =
@@ -165,7 +166,7 @@ RSpec.describe "fork" do
     expect(ours.select { |socket| listing.include?(socket) }).to be_empty
   end
 
-  # Nobody reads the error of a daemon, so a busy machine must not be the cause of one.
+  # Long timeouts, because a daemon's errors are lost, and a busy machine must not cause one.
   let(:patient_url) { server.url("attempt_timeout=5&connect_timeout=5") }
 
   it "in Process.daemon, which bypasses Process._fork: the daemon has none of our sockets" do

@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/scripts"
 
-# Redis then refuses what needs memory, but not in a script that has written before. No lock is
-# granted, but none is lost, either.
+# When Redis has no memory left, it refuses commands that need memory, except in a script that has
+# already written. Then no lock is granted, but no lock is lost.
 RSpec.describe "A Redis without memory" do
   let(:server) { redis_server }
   let(:store) { used(open_store(server.url, ttl: 0.9, **Support::Examples::PATIENT)) }

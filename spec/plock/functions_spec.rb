@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/failures"
 require "support/store_contract"
 
-# A user who may not call scripts, but functions: Redis 7 or later.
+# The user may call functions, but not scripts (Redis 7 or later).
 RSpec.describe "A store whose user may call functions only", needs: Support::RedisServer::PROGRAM,
                                                             redis_version: "7" do
   include Support::Failures
@@ -43,7 +43,7 @@ RSpec.describe "A store whose user may call functions only", needs: Support::Red
       3.times { |n| store.acquire("#{key}:#{n}", ttl: 30, &:extend) }
       expect(libraries).to match([/\Aplock_\h{8}\z/])
       expect(commands).to match(/cmdstat_function\|load:calls=1,/)
-      # two connections may begin at the same time
+      # two connections may try scripts at the same time
       expect(commands).to match(/cmdstat_evalsha:calls=0,.*rejected_calls=[12],/)
     end
 

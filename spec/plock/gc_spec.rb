@@ -8,7 +8,8 @@ RSpec.describe "Garbage collection" do
 
   let(:key) { unique_key }
 
-  # Seconds, more than all calls of `work` take under valgrind with a collection at each allocation.
+  # In seconds. All calls of `work` take less, even under valgrind with a collection at each
+  # allocation.
   let(:long_s) { 3_600 }
 
   # Calls each operation of the binding once.
@@ -119,7 +120,7 @@ RSpec.describe "Garbage collection" do
       nil.then { 100.times { +"what lay on the stack" } }
       GC.start
       server.connections
-    end.then { |left| expect(left).to be <= 2 } # the stack may still hold one
+    end.then { |left| expect(left).to be <= 2 } # the stack may still refer to one of them
   end
 
   it "frees stores that are opened and dropped: memory stays the same" do
@@ -135,7 +136,7 @@ RSpec.describe "Garbage collection" do
         resident.call
       end
     end
-    # A leak grows in every round: half a KiB for each store are 150 KiB.
+    # A leak grows in every round. Half a KiB for each store would be 150 KiB.
     expect(measured.each_cons(2).map { |before, after| after - before }.min).to be < 150
   end
 end

@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/failures"
 require "support/reactor"
 
-# A lease runs one operation after the other, whichever threads call it. The gate holds back the
-# reply to one operation until another thread has called the next.
+# A lease runs one operation at a time, whichever threads call it. A proxy, the gate, holds back
+# the reply to one operation until another thread has called the next.
 RSpec.describe "A lease that several threads use" do
   include Support::Failures
 
@@ -16,21 +16,21 @@ RSpec.describe "A lease that several threads use" do
   let(:store) { open_store(gate.url, namespace: SecureRandom.hex(8), **timeouts) }
   let(:key) { unique_key }
 
-  # Runs the call on another thread, and holds its reply back until the block has begun its own
-  # call. A connection that this needs is not held up.
+  # Runs the call on another thread. The reply is held back until the block has begun its own
+  # call. Other connections that the block needs are not held up.
   def while_under_way(call, request = "EVALSHA")
     gate.forget
     gate.hold(:reply, after: request)
     thread = background { call.call }
     gate.await(:request, request)
-    await_sleep(thread) # the request may be that of a watch
+    await_sleep(thread) # the request may be the worker thread's
     yield
   ensure
     gate.clear
     thread&.join
   end
 
-  # Wakes a thread that sleeps in its block, so that it ends the block while the call is under way.
+  # Wakes a thread that sleeps in its block, so that the block ends while the call is under way.
   def end_beside(call, sleeper)
     while_under_way(call) do
       sleeper.run
@@ -39,7 +39,7 @@ RSpec.describe "A lease that several threads use" do
     sleeper.join
   end
 
-  # Runs a call on a thread of its own, and returns when it waits for the call that is under way.
+  # Runs a call on another thread. Returns when that call waits for the call that is under way.
   def waiting(&call)
     thread = background(&call)
     eventually { thread.stop? }
@@ -63,7 +63,7 @@ RSpec.describe "A lease that several threads use" do
 
   def take(kind, **options) = ways_to_hold.fetch(kind).call(ttl: 60, **options)
 
-  # The keys that any kind of lock of this name has left.
+  # The keys of all locks with this name, of any kind, that still exist.
   def held = store.each_lock.to_a
 
   ["a lock", "a semaphore", "a lock that is read", "a lock that is written"].each do |kind|
@@ -126,8 +126,8 @@ RSpec.describe "A lease that several threads use" do
   end
 
   describe "that another thread is releasing" do
-    # The block makes its lease known, and does not end while the release of that lease is under
-    # way. Then the key is free, or stays held for at most `kept` seconds.
+    # A block publishes its lease, and another thread releases that lease. The block must not end
+    # before that release. Then the key is free, or stays held for at most `kept` seconds.
     def expect_to_await_release(kept: 0)
       known = Queue.new
       leave = Queue.new
@@ -233,7 +233,7 @@ RSpec.describe "A lease that several threads use" do
     store = used(open_store(gate.url, command_timeout: 4, release_timeout: 0.3, logger: logger))
     extension = nil
     store.acquire(key, ttl: 20) do |lease|
-      lease.extend(ttl: 20) # so that the server knows the script, and one request is enough
+      lease.extend(ttl: 20) # loads the script on the server, so that one request is enough
       gate.forget
       gate.hold(:reply)
       extension = background { lease.extend(ttl: 6) }
@@ -245,7 +245,7 @@ RSpec.describe "A lease that several threads use" do
     expect(logger).to have_received(:warn).with(/another operation on the lease/)
   end
 
-  # An extension that gets no reply takes a second of its own.
+  # An extension without a reply takes a second, the command_timeout.
   it "releases within its budget, even if it must first wait for an extension", :timing do
     store = open_store(gate.url, command_timeout: 1, release_timeout: 1)
     lease = store.acquire(key, ttl: 60)
@@ -276,7 +276,7 @@ RSpec.describe "A lease that several threads use" do
     lease.release
   end
 
-  # The extensions ask for more than a renewal does: a shorter extension would wait for a renewal
+  # The extensions ask for more time than a renewal: a shorter extension would wait for a renewal
   # that is under way.
   it "is renewed and extended and released at the same time" do
     lost = Queue.new
@@ -383,7 +383,7 @@ RSpec.describe "A lease that several threads use" do
     end
 
     it "waits no longer than release_timeout, says so, and is released in the background" do
-      # Without this, the server only replies that it does not know the script.
+      # Loads the script. Otherwise, the server only replies that it does not know the script.
       lease = take("a lock").extend(ttl: 50)
       gate.forget
       gate.hold(:reply, connections: 1)

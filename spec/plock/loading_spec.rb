@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# The cost of plock in a process that hardly uses it.
+# What plock costs a process that hardly uses it.
 RSpec.describe "require \"plock\"" do
   it "loads neither Ruby's OpenSSL nor its sockets: the engine has its own" do
     output, status =

@@ -5,8 +5,8 @@ require "fileutils"
 require "support/command_line"
 require "tmpdir"
 
-# A folder may be renamed, restored or cleared while leases in it are held. Then another process
-# finds another file, or none.
+# While leases in a folder are held, the folder may be renamed, restored or cleared. Then another
+# process finds another file, or no file.
 RSpec.describe "A local store whose file was replaced or damaged" do
   include Support::CommandLine
 
@@ -14,7 +14,7 @@ RSpec.describe "A local store whose file was replaced or damaged" do
     Dir.mktmpdir("plock-local-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
   end
   let(:folder) { "#{root}/of-the-program" }
-  let!(:path) { "#{folder}/locks" } # a child of the example has the same one
+  let!(:path) { "#{folder}/locks" } # a child of the example has the same path
   let(:store) { open_store("local:#{path}") }
 
   fates = {
@@ -35,7 +35,7 @@ RSpec.describe "A local store whose file was replaced or damaged" do
     "was written over" => ->(path) { File.write(path, "nonsense", 0) }
   }
 
-  # A caller that looks more often gets the answer of the last look.
+  # Waits long enough: a caller that looks again sooner gets the answer of its last look.
   def looked_at = sleep(0.02)
 
   def wait_until_lost(lease) = eventually(1.0, "it still counts as held") { lease.lost? }

@@ -5,7 +5,7 @@ require "fileutils"
 require "open3"
 require "tmpdir"
 
-# One folder, seen from several containers: each has its own process ids, and may give the same user
+# Several containers use the same folder. Each has its own process ids, and may give the same user
 # another number.
 RSpec.describe "A local store in several namespaces" do
   let!(:path) do
@@ -26,7 +26,7 @@ RSpec.describe "A local store in several namespaces" do
   end
 
   # Runs a Ruby program in a namespace. The program reports when it is ready, and ends when it is
-  # told to. Its last output is its result.
+  # told to. Its last output is the result.
   def inside(command, program)
     environment = { "RUBYOPT" => nil, "RUBYLIB" => $LOAD_PATH.join(":") }
     start = [
@@ -40,7 +40,7 @@ RSpec.describe "A local store in several namespaces" do
     [input, output, process]
   end
 
-  # How often the threads of this process were woken.
+  # How often the threads of this process have been woken.
   def wakeups =
     Dir
       .glob("/proc/self/task/*/status")
@@ -70,7 +70,7 @@ RSpec.describe "A local store in several namespaces" do
     await_sleep(waiter)
     before = wakeups
     sleep 1
-    expect(wakeups - before).to be < 60 # it was 250
+    expect(wakeups - before).to be < 60 # it was 250 before a fix
     input.close
     expect(waiter.value).to be :entered
   end
@@ -88,7 +88,7 @@ RSpec.describe "A local store in several namespaces" do
       end
       puts [*tried, held, Process.uid].inspect
     RUBY
-    sleep 0.02 # then each process reads the file once more
+    sleep 0.02 # after this time, each process reads the file again
     expect(lease).to be_valid
     lease.release
     input.close

@@ -4,7 +4,7 @@ require "spec_helper"
 require "fileutils"
 require "tmpdir"
 
-# A local store when the system, or the process itself, withholds something.
+# The system, or a limit of the process, denies a local store something that it needs.
 RSpec.describe Plock::LocalStore do
   let(:folder) do
     Dir
@@ -29,7 +29,8 @@ RSpec.describe Plock::LocalStore do
   end
 
   describe "in a process that may begin no thread" do
-    # Runs the block in such a process. Root may always begin a thread.
+    # Runs the block in a process that cannot start threads. The caller must not be root, because
+    # root always can.
     def without_threads
       answer, tell = IO.pipe
       fork do
@@ -45,7 +46,7 @@ RSpec.describe Plock::LocalStore do
       Marshal.load(answer)
     end
 
-    # Yields a store in which "held" is held, and returns the block's value.
+    # Yields a store in which another caller holds the key "held". Returns the block's value.
     def beside_a_holder
       File.chown(65_534, nil, folder) if Process.euid.zero?
       in_child do
@@ -60,7 +61,7 @@ RSpec.describe Plock::LocalStore do
       end
     end
 
-    # Nothing would call it when the key is free.
+    # No thread could wake the caller when the key becomes free.
     it "does not wait" do
       refused = beside_a_holder do |store|
         without_threads { store.acquire("held", ttl: 60, wait: 1) { :never } }

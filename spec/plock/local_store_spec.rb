@@ -13,11 +13,11 @@ RSpec.describe Plock::LocalStore do
   end
   let(:path) { "#{folder}/locks" }
   let(:store) { open_store("local:#{path}") }
-  let(:long) { 600 } # seconds of a lease or promise that does not end by itself here
+  let(:long) { 600 } # seconds, so that no lease expires during an example
 
   def local(path, **options) = Plock::Store.open("local:#{path}", **options)
 
-  # Starts a process that holds the key until it reads something or is killed.
+  # Starts a process that holds the key until it is killed.
   def holding(key, store = self.store, **options)
     ready, told = IO.pipe
     process = fork do
@@ -31,15 +31,15 @@ RSpec.describe Plock::LocalStore do
     process
   end
 
-  # Runs the block in a process that is killed then. This process kills it: under valgrind, the end
-  # of one that kills itself can take half a minute.
+  # Runs the block in a process, and then kills that process. Under valgrind, a process that kills
+  # itself can take half a minute to end.
   def in_killed_process
     done, tell = IO.pipe
     process = fork do
       kept = yield
       tell.write("x")
       sleep
-      kept.inspect # keeps leases from being collected earlier
+      kept.inspect # keeps the leases from being collected earlier
     end
     Support::Supervisor.watch(process)
     tell.close
@@ -71,7 +71,7 @@ RSpec.describe Plock::LocalStore do
       FileUtils.mkdir_p("#{folder}/run")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run" })
       expect(output).to eq("#{folder}/run/plock/locks\n")
-      File.chmod(0o777, "#{folder}/run") # other users can write to it
+      File.chmod(0o777, "#{folder}/run") # now other users can write to the folder
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => "#{folder}/run", "TMPDIR" => folder })
       expect(output).to eq("#{folder}/plock-#{Process.euid}/locks\n")
       output, = ruby(program, env: { "XDG_RUNTIME_DIR" => nil, "TMPDIR" => folder })
@@ -83,7 +83,7 @@ RSpec.describe Plock::LocalStore do
             "XDG_RUNTIME_DIR" => "#{folder}/missing", "TMPDIR" => "#{folder}/missing too"
           }
         )
-      # which others may use: so perhaps in the message that says so
+      # Other users may write to /tmp, so the path is the result, or part of an error about that.
       expect(output).to include("/tmp/plock-#{Process.euid}/locks")
     end
 
@@ -221,7 +221,8 @@ RSpec.describe Plock::LocalStore do
       expect(store.status("a").remaining).to be_between(1, long)
     end
 
-    # For each kind of lock: is it still held after the process that adopted it was killed?
+    # Tells for each kind of lock whether it is still held after the process that adopted it was
+    # killed.
     def held_after_adoption(**options)
       permits, readers, writer =
         store.semaphore("s", permits: 3),
@@ -299,7 +300,7 @@ RSpec.describe Plock::LocalStore do
       File.unlink(path)
       told =
         warnings { expect(eventually { store.try_acquire("k") { File.exist?(path) } }).to be(true) }
-      # a caller that entered by the old file in the first milliseconds
+      # a caller that entered through the old file in the first milliseconds
       expect(told).to all(match(/is lost before its block ended/))
       expect(discard(local(path), :close).try_acquire("k") { :entered }).to be(:entered)
     end
@@ -326,7 +327,8 @@ RSpec.describe Plock::LocalStore do
 
     it "was damaged is not made again as long as a process uses it" do
       process = holding("k")
-      # A running process notices the damage within half a second, and lets go of the lost lease.
+      # A running process would notice the damage within half a second, and release the lost
+      # lease.
       Process.kill(:STOP, process)
       Process.wait(process, Process::WUNTRACED)
       File.write(path, "x" * 64, 0)

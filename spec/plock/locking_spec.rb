@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/store_contract/helpers"
 
-# The contract (support/store_contract.rb) has the behaviour that all stores share. The examples
-# here are about failures of a store: a store in memory fails when an example tells it to.
+# The contract (support/store_contract.rb) tests the behaviour that all stores share. The examples
+# here are about failures. Their store is in memory, and fails when an example tells it to.
 RSpec.describe Plock::Locking do
   let(:failing) { {} }
   let(:store) do
@@ -24,7 +24,7 @@ RSpec.describe Plock::Locking do
     store.break("k")
   end
 
-  # The store's own object for this lease fails to release.
+  # Makes the release of this lease fail in the store.
   def fail_to_release(lease)
     failure = self.failure
     lease.hold.define_singleton_method(:release) { |_keep| raise failure }
@@ -101,7 +101,7 @@ RSpec.describe Plock::Locking do
 
     def held = keys.select { |key| store.status(key).held? }
 
-    # A store that cannot take the keys at once, because they are in different places.
+    # Makes the store unable to take all keys at once, as if they were in different places.
     def scatter
       store.define_singleton_method(:take_all) { |*| nil }
       store.singleton_class.send(:private, :take_all)
@@ -112,7 +112,8 @@ RSpec.describe Plock::Locking do
       store.singleton_class.send(:private, :take)
     end
 
-    # A store that scatters the keys. The block extends its holds, and gets the hold's own extend.
+    # Does the same, and replaces the `extend` of each hold by the block. The block receives the
+    # original `extend`.
     def scatter_extended_by(&extending)
       scatter
       replace_take do |*arguments, &given|
@@ -159,8 +160,8 @@ RSpec.describe Plock::Locking do
       expect(other).not_to be_valid
     end
 
-    # The pool raises this when a caller has waited its whole time for a connection, and the server
-    # when it has waited its whole time for a reply.
+    # Both errors mean that a caller has used up its time. It waited for a connection of the pool
+    # (saturated), or for a reply of the server (silent).
     %i[silent saturated].each do |code|
       it "counts as refused if the end of wait: cuts an attempt short after a refusal (#{code})" do
         replace_take do |_name, _ttl, patience, *|
@@ -252,7 +253,7 @@ RSpec.describe Plock::Locking do
 
     before { allow(Plock::Clock).to receive(:now) { now[0] } }
 
-    # A server that takes a second for each step.
+    # A server that needs a second for each step of a listing.
     def list_in_steps(*steps)
       allow(store).to receive(:keys_after) do |_prefix, cursor|
         now[0] += 1

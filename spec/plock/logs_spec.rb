@@ -18,10 +18,10 @@ RSpec.describe Plock::Logs do
 
   def logging(**options) = described_class.start(level: :debug, to: logger, **options)
 
-  # Without those of leases of earlier examples.
+  # The lines of the log, without those about leases of earlier examples.
   def lines = output.string.lines(chomp: true).grep_v(/expired=true/)
 
-  # The fields of a line that need no quotes.
+  # The fields of a line whose values have no quotes.
   def fields(line) = line.scan(/(\w+)=(\S+)/).to_h.transform_keys(&:to_sym)
 
   def outcomes = lines.map { |line| "#{line[/\A\w+/]} #{fields(line)[:event]}" }

@@ -3,7 +3,7 @@
 require "redis"
 require "spec_helper"
 
-# What every store keeps to is in the contract (support/store_contract/monitors.rb).
+# The contract (support/store_contract/monitors.rb) tests the behaviour that all stores share.
 RSpec.describe Plock::Monitor do
   let(:url) { shared_redis.unix_url }
   let(:key) { "monitor:#{SecureRandom.hex(8)}" }

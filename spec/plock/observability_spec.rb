@@ -3,7 +3,7 @@
 require "spec_helper"
 require "tmpdir"
 
-# Metrics, traces and logs together: their cost while they are off, and all of them at once.
+# Metrics, traces and logs together: all of them at once, and their cost when they are off.
 RSpec.describe "Metrics, traces and logs" do
   folder = nil
   before(:context) { folder = Dir.mktmpdir("plock-observed-") }

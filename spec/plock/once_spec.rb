@@ -2,15 +2,15 @@
 
 require "spec_helper"
 
-# What every store keeps to is in the contract (support/store_contract/once.rb).
+# The contract (support/store_contract/once.rb) tests the behaviour that all stores share.
 RSpec.describe Plock::Once do
   let(:url) { shared_redis.unix_url }
   let(:store) { open_store(url) }
   let(:key) { "once:#{SecureRandom.hex(8)}" }
 
-  before { [url, key] } # the same for all processes
+  before { [url, key] } # all processes must use the same ones
 
-  # Redis counts from the start of its current millisecond.
+  # Redis counts an expiry from the start of its current millisecond.
   it "keeps the key for no millisecond less than is left of the window" do
     gate = proxy(shared_redis)
     own = open_store(gate.url)
@@ -40,7 +40,7 @@ RSpec.describe Plock::Once do
   it "runs the block in one of many processes", :many_children do
     processes = Array.new(6) do
       child do |parent|
-        # a machine that is busy with six of them is no silent server
+        # six processes keep the machine busy, so the server may answer slowly
         own = Plock::Store.open(url, attempt_timeout: 10)
         parent.tell(:ready)
         parent.hear

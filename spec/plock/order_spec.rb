@@ -2,8 +2,8 @@
 
 require "spec_helper"
 
-# The process that waits longest is served next, even if the holder, other waiters or connections
-# fail.
+# The process that has waited longest is served next, even if the holder, other waiters or
+# connections fail.
 RSpec.describe "The order among processes" do
   waiters = 12
   let(:server) { redis_server }
@@ -14,8 +14,8 @@ RSpec.describe "The order among processes" do
 
   def queued = store.status(key).waiters
 
-  # Starts waiters, each in a process of its own, and each in the queue before the next one. They
-  # report the instant at which they acquire the lock.
+  # Starts waiters, each in its own process. Each is in the queue before the next one starts. They
+  # report the moment when they acquire the lock.
   def line_up(count) = line_up_behind(0, count)
 
   def line_up_behind(others, count)
@@ -33,7 +33,7 @@ RSpec.describe "The order among processes" do
     end
   end
 
-  # The waiters' numbers in the order in which they were served.
+  # The waiters' numbers, in the order in which they were served.
   def served(line, except: [])
     told =
       line
@@ -64,15 +64,15 @@ RSpec.describe "The order among processes" do
   end
 
   it "survives a holder that is killed" do
-    [server, key] # the same for all processes
+    [server, key] # all processes must use the same ones
     holder = child do |parent|
       lease = Plock::Store.open(server.url, **Support::Examples::PATIENT).acquire(key, ttl: 60)
       parent.tell(:held)
       parent.hear
-      lease.extend(ttl: 3) # a busy machine may need longer to line them up
+      lease.extend(ttl: 3) # so long because a busy machine may be slow to line them up
       parent.tell(:extended)
       parent.hear
-      lease # an unreferenced lease would be released
+      lease # without this reference, the lease would be collected and released
     end
     expect(holder.hear).to eq :held
     line = line_up(waiters)
@@ -113,7 +113,8 @@ RSpec.describe "The order among processes" do
     expect(served(line)).to eq [*0...waiters]
   end
 
-  # A server may close idle connections, or be told to. The claim then leaves on another connection.
+  # A server may close idle connections by itself or on command. Then the claim uses another
+  # connection.
   { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
     [0, 0.05].each do |pause|
       milliseconds = (pause * 1000).round
@@ -144,14 +145,14 @@ RSpec.describe "The order among processes" do
       gate = proxy(server)
       holder = open_store(server.url)
       waiting = open_store(gate.url)
-      waiting.acquire(unique_key) { nil } # its scripts are known
+      waiting.acquire(unique_key) { nil } # loads its scripts on the server
       lease = holder.acquire(key, ttl: 30)
       served = Queue.new
       4.times do |number|
         background do
           waiting.acquire(key, ttl: 5, wait: 20) do
             served << number
-            # the first is back in the queue
+            # waits until the first waiter is back in the queue
             eventually { holder.status(key).waiters.size == 3 } if number == 1
           end
         end
@@ -185,7 +186,7 @@ RSpec.describe "The order among processes" do
     holder = take
     line = line_up(3)
     line.first.signal(:STOP)
-    Process.wait(line.first.pid, Process::WUNTRACED) # until then it could still take its turn
+    Process.wait(line.first.pid, Process::WUNTRACED) # otherwise, it could still take its turn
     start = monotonic
     holder.release
     expect(line[1].hear(within: 10)[0] - start).to be_between(0.9, 3.0)

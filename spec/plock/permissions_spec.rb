@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/documents"
 
-# docs/operations.md lists the smallest set of rights. With it everything works. An error names a
-# missing right.
+# docs/operations.md lists the fewest permissions that a user needs. With them, everything must
+# work. If a permission is missing, an error must name it.
 RSpec.describe "A user with few rights" do
   rules = Support::Documents.acl.drop(3)
 
@@ -14,7 +14,7 @@ RSpec.describe "A user with few rights" do
 
   def admitted = open_store(server.url(user: "locks", password: "correct horse", db: database))
 
-  # The rules with one of them replaced, or taken away.
+  # Makes the user with these rules, of which one may be replaced or left out.
   def let_in(rules, without: nil, with: nil)
     expect(rules).to include(without) if without
     server.call(
@@ -28,8 +28,9 @@ RSpec.describe "A user with few rights" do
     )
   end
 
-  # Grants all rights, releases the leases of a failed attempt, and ends its waiters. Otherwise a
-  # later attempt would admit a waiter, which would release without the right that is missing there.
+  # Grants all permissions, releases the leases of a failed attempt, and ends its waiters.
+  # Otherwise, a later attempt could hand its lock to such a waiter, which would lack a permission
+  # for its release.
   def clear_away
     server.call("ACL", "SETUSER", "locks", "~*", "&*", "+@all")
     threads.each(&:kill).each { |thread| eventually { !thread.alive? } }.clear
@@ -43,7 +44,8 @@ RSpec.describe "A user with few rights" do
 
   def take(store, key, **options) = store.acquire(key, **options).tap { |lease| taken << lease }
 
-  # A waiter is refused, queued and served. Its lease is then renewed, extended, listed and broken.
+  # A waiter is refused, queued and admitted. Then its lease is renewed, extended, listed and
+  # broken.
   def use_everything(store = admitted, key = unique_key)
     holds = take(holder, key)
     waiting = background { take(store, key, wait: 10, renew: true, label: "label") }
@@ -65,8 +67,8 @@ RSpec.describe "A user with few rights" do
     expect(store.once(key, within: 10) { :ran }.value).to be :ran
   end
 
-  # A read is kept and broken. A writer waits for a reader, extends its lease and downgrades it, and
-  # the next reader enters.
+  # A read lease is kept by at_least: and broken. A writer waits for a reader, extends its lease
+  # and downgrades it. Then the next reader enters.
   def use_shares(lock, others)
     lock.read(at_least: 5).tap { |lease| taken << lease }.release
     lock.break
@@ -85,7 +87,8 @@ RSpec.describe "A user with few rights" do
     expect([background { lock.try_write(wait: 0.1) }.value, lease.release]).to eq [nil, true]
   end
 
-  # But for the name of the connection. Redis 6 names the command only.
+  # Ignores the command that names the connection, which may be denied. Redis 6 reports only the
+  # command's name.
   def expect_nothing_denied(but: []) =
     expect(denied - %w[client|setname client] - but).to be_empty
 
@@ -101,7 +104,7 @@ RSpec.describe "A user with few rights" do
     expect(instead & rules).not_to be_empty
     let_in(rules - instead + (instead - rules))
     use_everything
-    expect_nothing_denied(but: ["evalsha"]) # it is asked for first
+    expect_nothing_denied(but: ["evalsha"]) # plock tries scripts first
   end
 
   describe "in a database other than 0" do
@@ -125,7 +128,7 @@ RSpec.describe "A user with few rights" do
       .map { |entry| (entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h).fetch("object") }
 
   it "needs each of them" do
-    behind_a_lost_reply = "+eval" # undoes an acquire that got no reply in time
+    behind_a_lost_reply = "+eval" # for the undo of an acquire without a reply
     spare = (rules.grep(/\A\+/) - [behind_a_lost_reply]).select do |rule|
       server.call("FLUSHALL")
       server.call("SCRIPT", "FLUSH")
@@ -157,7 +160,7 @@ RSpec.describe "A user with few rights" do
     clear_away
   end
 
-  # One caller must wait, and one must hand over.
+  # The calls that need the permission: one caller must wait, and one must hand over.
   def missing(store = admitted, key = unique_key)
     holds = take(holder, key)
     background { store.try_acquire(key, wait: 0.3) }.value

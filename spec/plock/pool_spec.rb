@@ -12,7 +12,8 @@ RSpec.describe "A pool with fewer connections than busy threads" do
   let(:release_timeout) { 20 }
   let(:spans) { { command_timeout: 20, attempt_timeout: 20, release_timeout: release_timeout } }
 
-  # Each thread goes in and out of a lock of its own until all together have done so often enough.
+  # Each thread acquires and releases a lock of its own, until all threads together have done so
+  # often enough.
   def sections_of_each(store, threads, sections)
     left = sections
     lock = Mutex.new
@@ -48,7 +49,8 @@ RSpec.describe "A pool with fewer connections than busy threads" do
       background(&block).tap { |thread| eventually { thread.stop? } }
     end
 
-    # In this order: the caller that has the connection, and the callers that queue for it.
+    # Returns the caller that uses the connection, and then the callers that queue for it, in
+    # order.
     def line_up(count)
       store
       gate.hold(:reply, connections: 1)
@@ -71,7 +73,7 @@ RSpec.describe "A pool with fewer connections than busy threads" do
 
     it "goes on serving when the thread that it had been handed to is killed" do
       line_up(12).each_with_index do |thread, place|
-        gate.clear if place == 6 # the rest is killed while it is served
+        gate.clear if place == 6 # the other threads are killed while they are served
         thread.kill
       end
       expect_service(store)

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/failures"
 
-# Each example runs a process of its own, because a Ractor changes a process for good.
+# Each example runs in its own process, because a Ractor changes a process for good.
 RSpec.describe "In a Ractor" do
   let(:url) { shared_redis.unix_url }
 
@@ -52,7 +52,7 @@ RSpec.describe "In a Ractor" do
     RUBY
   end
 
-  # Ruby 3.1 has one table of finalizers for all Ractors, and no lock around it.
+  # On Ruby 3.1, all Ractors share one table of finalizers, and no lock protects it.
   it "stores in memory define no finalizer, which several Ractors cannot do at once" do
     expect(ractor(<<~RUBY)).to eq("[[0, 100], [0, 100], [0, 100], [0, 100]]\n")
       defined = Module.new {

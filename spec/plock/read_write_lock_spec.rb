@@ -3,16 +3,18 @@
 require "redis"
 require "spec_helper"
 
-# What every store keeps to is in the contract (support/store_contract/readers_and_writers.rb).
+# The contract (support/store_contract/readers_and_writers.rb) tests the behaviour that all stores
+# share.
 RSpec.describe Plock::ReadWriteLock do
   let(:url) { shared_redis.unix_url }
   let(:store) { open_store(url) }
   let(:key) { "read_write:#{SecureRandom.hex(8)}" }
   let(:lock) { store.read_write_lock(key) }
 
-  before { [url, key] } # the same for all processes
+  before { [url, key] } # all processes must use the same ones
 
-  # A process that is inside until it is told to leave; it tells its fence when it is.
+  # A process that holds the lock until it is told to leave. It reports its fence when it is
+  # inside.
   def inside(method, **options)
     child do |parent|
       Plock::Store
@@ -31,7 +33,7 @@ RSpec.describe Plock::ReadWriteLock do
     process
   end
 
-  # As it can after GC.compact, on Ruby 3.1.
+  # On Ruby 3.1, this can happen after GC.compact.
   it "takes no other lease for its own if the WeakMap that knows them has one in its place" do
     store = open_store
     one, other =
@@ -44,7 +46,7 @@ RSpec.describe Plock::ReadWriteLock do
     place = own.instance_variable_get(:@places).fetch(:lock)
     own.instance_variable_get(:@leases)[place] = other
     expect(own.find(:lock)).to be_nil
-    # An object that reuses the other's memory may have the same id.
+    # If an object reuses the memory of another one, both may have the same id.
     allow(other).to receive(:object_id).and_return(one.object_id)
     expect(own.find(:lock)).to be_nil
     own.instance_variable_get(:@leases)[place] = Object.new
@@ -101,7 +103,7 @@ RSpec.describe Plock::ReadWriteLock do
     line[1].signal(:KILL)
     line[1].wait
     first.tell(:leave)
-    fences = [0, 2, 3].map { |number| line[number].hear } # together: none has left yet
+    fences = [0, 2, 3].map { |number| line[number].hear } # all are inside together
     expect(lock.status.holders.map(&:mode)).to eq(%i[read read read])
     [0, 2, 3].each { |number| line[number].tell(:leave) }
     expect(line[4].hear).to be > fences.max

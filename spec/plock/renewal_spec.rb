@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/busy_ruby"
 
-# Renewal is the native thread's business, whatever Ruby does meanwhile.
+# The worker thread renews leases, whatever Ruby does meanwhile.
 RSpec.describe "Renewal" do
   include Support::BusyRuby
 
@@ -15,9 +15,9 @@ RSpec.describe "Renewal" do
 
   it "goes on while Ruby holds the GVL for three times as long as the lease lasts", :timing,
      :slow do
-    hold = take(ttl: 1.0) # others may keep the machine busy
+    hold = take(ttl: 1.0) # long enough for a busy machine
     longest = longest_silence { hold_gvl(3.0) }
-    expect(longest).to be > 3.0 # no Ruby thread could have renewed it
+    expect(longest).to be > 3.0 # no Ruby thread could have renewed the lease
     expect([hold.valid?, hold.lost?, held?(hold), hold.release]).to eq [true, false, true, true]
   end
 
@@ -48,8 +48,8 @@ RSpec.describe "Renewal" do
     granted_at = Plock::Clock.now - held_for
     eventually(10) { hold.lost? }
     expect(hold.held_for).to be >= 1.2
-    expect(hold.valid_until).to be <= granted_at + 1.2 + ttl # it was not renewed after that
-    eventually { !held?(hold) } # a lease is dated back a little
+    expect(hold.valid_until).to be <= granted_at + 1.2 + ttl # no renewal after max_hold:
+    eventually { !held?(hold) } # a lease ends a little before its key
   end
 
   it "outlasts a server that is gone for a while" do
@@ -59,15 +59,15 @@ RSpec.describe "Renewal" do
     hold = store.acquire(key, ttl: 3, renew: true)
     gate.half_open
     reached = hold.valid_until
-    # a renewal was due at 2.0
+    # the renewal at 2.0 has failed
     eventually(4) { reached - Process.clock_gettime(Process::CLOCK_BOOTTIME) < 1.4 }
     gate.clear
     eventually(4) { hold.valid_until > reached }
     expect(hold.release).to be true
   end
 
-  # The list of leases that are renewed from later on had an entry, and no date, when it was looked
-  # at last.
+  # At the worker thread's last look, the list of leases that are renewed later has an entry, but
+  # no date.
   it "leaves no thread behind after a wait that was too long", :slow do
     output, status = ruby(<<~RUBY, key, shared_redis.unix_url, within: 40)
       require "plock"

@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/failures"
 require "support/replication"
 
-# `replicas: n`: a lease counts only when n replicas have it. A replica that is stopped confirms
-# nothing, and the primary still counts it as one of its own.
+# With `replicas: n`, a lease counts only when n replicas have it. A stopped replica confirms
+# nothing, but the primary still counts it as a replica.
 RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PROGRAM do
   include Support::Failures
 
@@ -24,7 +24,8 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   let(:key) { "replicated:#{SecureRandom.hex(8)}" }
   let(:options) { { namespace: SecureRandom.hex(8), attempt_timeout: 20, wait: 0 } }
   let(:store) { used(open_store(primary.url, replicas: 2, command_timeout: 20, **options)) }
-  # for what is never confirmed: the others have time, should the machine stand still
+  # For leases that are never confirmed. The other store waits longer, in case the machine is
+  # slow.
   let(:hasty) { used(open_store(primary.url, replicas: 2, **options)) }
   let(:plain) { used(open_store(primary.url, **options)) }
 
@@ -117,7 +118,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     stop_one
     waiter = background { hasty.acquire(key, ttl: 30, wait: 20) { :ran } }
     seen = waits
-    eventually(20) { waits > seen + 1 } # it has asked again
+    eventually(20) { waits > seen + 1 } # the waiter has asked again
     continue_it
     expect(waiter.value).to eq(:ran)
     eventually { free? }
@@ -200,7 +201,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     end
   end
 
-  # From Redis 7.2 on, WAIT asks for the last write of its connection only.
+  # From Redis 7.2 on, WAIT asks only about the last write of its own connection.
   {
     "a lock" => ->(store, key, options) { store.acquire(key, **options) },
     "a semaphore" => ->(store, key, options) do
@@ -220,7 +221,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     end
   end
 
-  # As an extension does that was carried out, and not confirmed.
+  # Changes the key as an extension does that was executed but not confirmed.
   def prolong(lease)
     name = primary.call("KEYS", "plock:v1:*").first
     if primary.call("TYPE", name) == "zset"
@@ -303,7 +304,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     gate.await(:request, /WAIT/)
     gate.disconnect
     gate.clear
-    expect { caller.value }.to raise_error(Plock::Error) # perhaps because it still holds the key
+    expect { caller.value }.to raise_error(Plock::Error) # or this caller still holds the key
     eventually { free? }
   end
 

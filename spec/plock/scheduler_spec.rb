@@ -12,14 +12,15 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
 
   before { store }
 
-  # Runs the block in a reactor. async's own log stays quiet, and errors are raised here.
+  # Runs the block in a reactor. Errors of the block are raised here, without lines in async's
+  # log.
   def reactor(&block) = Sync(&block)
 
-  # Runs other code than plock's on a thread of its own: async's hooks for plain sockets need a
-  # later Ruby than 3.1.
+  # Runs other code than plock's on a separate thread, because async has no hooks for plain
+  # sockets on Ruby 3.1.
   def aside(&block) = Thread.new(&block).value
 
-  # Counts the turns that another fiber gets.
+  # Counts the turns that another fiber gets while the block runs.
   def ticking(task)
     ticks = 0
     ticker = task.async { loop { sleep(0.002) && ticks += 1 } }
@@ -90,7 +91,7 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
 
   it "their waits are concurrent", :timing do
     gate.delay(:reply, 0.05)
-    within(0.5) do # one after the other: 0.8 s and more
+    within(0.5) do # one after another, they would take 0.8 s or more
       reactor do |task|
         Array.new(8) { task.async { store.hold(unique_key, 3_000, 5, nil) { nil } } }.each(&:wait)
       end

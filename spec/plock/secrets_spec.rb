@@ -5,8 +5,8 @@ require "parse/lock"
 require "plock/cli/doctor/rights"
 require "tmpdir"
 
-# Behaviour of the stores' fingerprints that the contract does not cover: see
-# spec/support/store_contract/secrets.rb.
+# The contract (spec/support/store_contract/secrets.rb) tests most of the behaviour of
+# fingerprints. These examples test the rest.
 RSpec.describe "The fingerprint of a secret" do
   first, second = %w[first second].map { |word| word.ljust(16, "-") }
 
@@ -40,7 +40,7 @@ RSpec.describe "The fingerprint of a secret" do
 
     it "is compared by processes that start together: those with one of the two secrets work",
        :many_children do
-      server # before they fork
+      server # started before the forks
       go = IO.pipe
       outcomes = Array.new(8) do |number|
         Support::Child.new do
@@ -62,7 +62,7 @@ RSpec.describe "The fingerprint of a secret" do
       mine.acquire(key) { nil }
       server.call("FLUSHALL")
       opened(second).acquire(key) { nil }
-      expect(mine.acquire(key) { :ran }).to be(:ran) # a store compares it once
+      expect(mine.acquire(key) { :ran }).to be(:ran) # a store compares its secret only once
       refused.call(self) { opened(first).acquire(key) { nil } }
     end
 
@@ -207,9 +207,9 @@ RSpec.describe "The fingerprint of a secret" do
 
     it "is read, and noted later, inside the caller's transaction on SQLite: plock cannot write" do
       mine = opened(first, release_timeout: 0.5)
-      mine.instance_variable_get(:@site).work(Plock::Clock.now + 20) { nil } # it is connected
+      mine.instance_variable_get(:@site).work(Plock::Clock.now + 20) { nil } # opens the connection
       model.transaction do
-        # from here on, this transaction locks the database
+        # this statement makes the transaction lock the database
         model.connection.execute("DELETE FROM plock_leases WHERE name = 'no one'")
         expect(mine.status(key).held?).to be(false)
       end

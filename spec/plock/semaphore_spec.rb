@@ -3,13 +3,13 @@
 require "redis"
 require "spec_helper"
 
-# The contract (support/store_contract/semaphores.rb) has the behaviour that all stores share.
+# The contract (support/store_contract/semaphores.rb) tests the behaviour that all stores share.
 RSpec.describe Plock::Semaphore do
   let(:url) { shared_redis.unix_url }
   let(:store) { open_store(url) }
   let(:key) { "semaphore:#{SecureRandom.hex(8)}" }
 
-  before { [url, key, shared_redis.client] } # the same for all processes
+  before { [url, key, shared_redis.client] } # all processes must use the same ones
 
   def semaphore(permits, store = self.store) = store.semaphore(key, permits: permits)
 
@@ -76,7 +76,8 @@ RSpec.describe Plock::Semaphore do
       process
     end
     [0, 3].each { |number| line[number].signal(:KILL) && line[number].wait }
-    # One after the other: two waiters that are called at the same time may enter in any order.
+    # The leases end one after another, because waiters that are called together may enter in any
+    # order.
     lease.release
     fences = [1, 2, 4, 5].map { |number| line[number].hear }
     expect(fences).to eq(fences.sort)

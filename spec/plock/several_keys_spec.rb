@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# The contract (support/store_contract/several_keys.rb) has the behaviour that all stores share.
+# The contract (support/store_contract/several_keys.rb) tests the behaviour that all stores share.
 RSpec.describe "Several keys" do
   let(:url) { shared_redis.unix_url }
   let(:store) { open_store(url) }
@@ -11,7 +11,7 @@ RSpec.describe "Several keys" do
     Array.new(3) { |number| "#{name}:#{number}" }.sort_by { |key| store.status(key).store_key }
   end
 
-  # How often the server is asked to run a script during the block.
+  # How many scripts the server runs during the block.
   def scripts(server)
     calls = -> { server.call("INFO", "commandstats")[/^cmdstat_evalsha:calls=(\d+)/, 1].to_i }
     before = calls.call
@@ -23,7 +23,7 @@ RSpec.describe "Several keys" do
     server = redis_server
     own = open_store(server.url)
     many = Array.new(64, &:to_s)
-    [keys, many].each { |all| own.acquire_all(all) { nil } } # the scripts are loaded
+    [keys, many].each { |all| own.acquire_all(all) { nil } } # loads the scripts
     expect([keys, many].map { |all| scripts(server) { own.acquire_all(all) { nil } } }).to eq(
       [2, 2]
     )
@@ -72,7 +72,7 @@ RSpec.describe "Several keys" do
   end
 
   it "leave none behind if the caller is interrupted, at any moment" do
-    [store, keys] # a thread that is killed in RSpec's own `let` raises a ThreadError
+    [store, keys] # made here, because a thread that is killed in RSpec's `let` raises a ThreadError
     200.times do |round|
       thread = background { store.acquire_all(keys, ttl: 30, wait: 30) { nil } }
       (round % 40).times { Thread.pass }

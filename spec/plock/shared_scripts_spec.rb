@@ -3,10 +3,10 @@
 require "spec_helper"
 require "support/scripts"
 
-# Calls of these scripts in an order that is rare.
+# Calls these scripts in a rare order.
 RSpec.describe "The scripts of locks with several holders" do
   let(:server) { shared_redis }
-  # the suffix that other programs expect when they list locks
+  # other programs expect this suffix when they list locks
   let(:scripts) do
     Support::Scripts.new(server.client, "#{unique_key}#{Plock::Locking::Kind::READ_WRITE.suffix}")
   end
@@ -18,7 +18,7 @@ RSpec.describe "The scripts of locks with several holders" do
   def inside(share, **options) =
     one(share, **options).tap { |sharer| expect(sharer.ask).to be true }
 
-  # The server's time.
+  # The server's time in milliseconds.
   def milliseconds
     seconds, micros = server.call("TIME").map(&:to_i)
     (seconds * 1_000) + (micros / 1_000)
@@ -32,7 +32,7 @@ RSpec.describe "The scripts of locks with several holders" do
     expect([first, second].map(&:release)).to eq [2, 1]
     expect(waiting.hears).to eq "+"
     expect(waiting.ask).to be true
-    expect(one("s2").ask).to be true # the waiter took one place, not two
+    expect(one("s2").ask).to be true # the waiter has one place, not two
     expect(one("s2").ask).to be_an(Integer)
   end
 

@@ -9,7 +9,7 @@ RSpec.describe Plock::Store do
   let(:owner) { Plock.token }
 
   describe ".open" do
-    # The arguments that the engine gets, for rules that no server shows.
+    # The arguments that the engine receives, for rules that no server can show.
     def given(source, **options)
       seen = nil
       allow(described_class).to receive(:connect) do |url, settings|
@@ -249,11 +249,11 @@ RSpec.describe Plock::Store do
     end
 
     it "sends at most 300 bytes for an acquire, a release or a renewal" do
-      server = redis_server # that has no other clients
+      server = redis_server # this server has no other clients
       store = open_store(server.unix_url)
-      store.acquire(key, wait: 0) { |lease| lease.extend(ttl: 10) } # now the scripts are known
+      store.acquire(key, wait: 0) { |lease| lease.extend(ttl: 10) } # loads the scripts
       received = -> { server.call("INFO", "stats")[/total_net_input_bytes:(\d+)/, 1].to_i }
-      asked = -received.call + received.call # for INFO itself
+      asked = -received.call + received.call # the bytes of INFO itself
       cost = ->(&request) { -received.call + request.call.then { received.call } - asked }
       expect(cost.call { @lease = store.acquire(key, wait: 0) }).to be_between(150, 300)
       expect(cost.call { @lease.extend(ttl: 10) }).to be_between(100, 300)
@@ -261,7 +261,8 @@ RSpec.describe Plock::Store do
     end
   end
 
-  # The names of what stands beside a key are made from it, in another way if it has a hash tag.
+  # The names of the keys beside a lock are derived from its key, in another way if the key has a
+  # hash tag.
   it "keeps keys apart that differ in braces only" do
     store = open_store
     names = [key, "{#{key}}", "#{key}{b}", "{#{key}}{b}", "{#{key}{b}}", "#{key}}{b}"]

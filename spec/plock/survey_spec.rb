@@ -16,7 +16,8 @@ RSpec.describe Plock::Survey do
 
   def hold(*keys) = keys.map { |key| discard(store.acquire(key, ttl: 600), :release) }
 
-  # As a server that returns three keys at a time, each request in this many seconds.
+  # Lists the keys as a server does that returns three keys at a time, and needs this many seconds
+  # for each request.
   def list_slowly(names, seconds)
     names = names.map { |name| store.config.store_key(name) }
     @cursors = []
@@ -116,7 +117,7 @@ RSpec.describe Plock::Survey do
     expect(survey.shows?("plock:v1:x:#{"0" * 64}")).to be false
     all = described_class.new(store, all_namespaces: true)
     expect(all.shows?("plock:v1:x:#{"0" * 64}")).to be true
-    expect(all.shows?("plock:v1:x:{#{"0" * 8}}#{"0" * 56}")).to be true # of a Redis Cluster
+    expect(all.shows?("plock:v1:x:{#{"0" * 8}}#{"0" * 56}")).to be true # a key on a Redis Cluster
   end
 
   it "stops a listing that never ends, and says so" do

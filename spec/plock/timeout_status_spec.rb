@@ -2,24 +2,24 @@
 
 require "spec_helper"
 
-# A caller that has timed out is not among the waiters: neither in its own error, nor in a status
-# right after it.
+# A caller that has timed out must not count as a waiter, neither in its own error nor in a status
+# right afterwards.
 RSpec.describe "The status after a timeout" do
   tries = 40
 
   let(:key) { "in-vain:#{SecureRandom.hex(8)}" }
 
-  # Enough time on a busy machine, too: an error whose status came too late has none.
+  # Long enough for a busy machine. If the status arrives too late, the error has none.
   before { stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0) }
 
-  # The number of waiters, by the error and by the status right after it.
+  # The number of waiters in the error, and in the status right afterwards.
   def waiting_after
     yield
   rescue Plock::TimeoutError => e
     [e.status.waiters.size, store.status(e.status).waiters.size]
   end
 
-  # For each kind of lock: how to hold it, and how many holders it has room for.
+  # For each kind of lock: how to hold it, and how many holders it may have.
   kinds = {
     "acquire" => [->(wait) { store.acquire(key, wait: wait) }, 1],
     "acquire_all" => [->(wait) { store.acquire_all([key, "#{key}:2"], wait: wait) }, 1],
@@ -30,7 +30,7 @@ RSpec.describe "The status after a timeout" do
   def in_thread(&block) =
     Thread.new { block.call }.tap { |thread| thread.report_on_exception = false }.value
 
-  # Only a leave has seven words here.
+  # In these examples, only the script leave has seven words.
   leave = /\*7\r\n\$7\r\nEVALSHA\r\n\$40\r\n(\h{40})\r\n/
 
   {
@@ -62,7 +62,7 @@ RSpec.describe "The status after a timeout" do
     },
     "a store in memory" => -> { open_store("memory:") }
   }.each do |name, opened|
-    # On Redis a caller waits for the answer to its leave for 20 ms at most.
+    # On Redis, a caller waits for the answer to its leave for at most 20 ms.
     context "on #{name}", *(:timing if name == "Redis") do
       let(:store, &opened)
 

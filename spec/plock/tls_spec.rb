@@ -66,9 +66,10 @@ RSpec.describe "TLS" do
     end
   end
 
-  # The server sends the turns of all readers at once: more than one read takes out of a TLS record.
+  # The server sends the turns of all readers at once. They are longer than one read from a TLS
+  # record.
   it "serves every reader that waits behind a writer" do
-    # 60 handshakes take long under valgrind
+    # under valgrind, 60 handshakes take long
     store = open_store(server.url, **ca, attempt_timeout: 10, release_timeout: 10)
     lock = store.read_write_lock(unique_key)
     readers = lock.write(ttl: 60) do
@@ -91,7 +92,7 @@ RSpec.describe "TLS" do
     end
 
     context "because no authority was named, and the system knows none of ours" do
-      # to read the system's certificates takes long under valgrind
+      # under valgrind, reading the system's certificates takes long
       let(:options) { { attempt_timeout: 5 } }
       let(:address) { server.url }
 
@@ -158,7 +159,7 @@ RSpec.describe "TLS" do
   end
 
   describe "without the client certificate that is demanded" do
-    # A handshake may be slow on a busy machine, which this example does not test.
+    # Long timeouts, because a handshake may be slow on a busy machine.
     patient = { connect_timeout: 5, attempt_timeout: 5 }
 
     it "is a typed error that speaks of the certificate" do

@@ -20,7 +20,7 @@ RSpec.describe Plock::Traces do
 
   def tracing = discard(described_class.start(tracer_provider: provider), :stop)
 
-  # The spans that have ended, by name, without the prefix.
+  # The spans that have ended, each with its name without the prefix.
   def spans = exporter.finished_spans.map { |span| [span.name.delete_prefix("plock."), span] }
 
   def names = spans.map(&:first)
@@ -72,7 +72,7 @@ RSpec.describe Plock::Traces do
     end
 
     it "make an error of a timeout, with a link to the holder" do
-      store.acquire(key) { nil } # it has nothing to do with the timeout
+      store.acquire(key) { nil } # this lease must not be linked
       lease = store.acquire(key, ttl: 30)
       expect(store.try_acquire(key, wait: 0.01)).to be_nil
       lease.release
@@ -170,7 +170,7 @@ RSpec.describe Plock::Traces do
     expect(holds.size).to be(180)
     linked = named("acquire").flat_map { |span| span.links.to_a }
     expect(linked.map { |link| link.span_context.span_id } - holds).to eq([])
-    # a holder that has left before its waiter's event is told may be known no more
+    # if a holder has left before the waiter's event is reported, its span may be unknown
     alone = named("acquire").reject { |span| span.attributes["plock.contended"] }
     expect(alone.flat_map { |span| span.links.to_a }).to eq([])
   end

@@ -3,7 +3,8 @@
 require "spec_helper"
 require "support/scripts"
 
-# The queue when its records are wrong: many belong to dead processes, or waiters have none.
+# The queue when its records are wrong: it has many records of dead processes, or it lacks the
+# records of waiters.
 RSpec.describe "The wait queue" do
   let(:server) { redis_server }
   let(:store) { open_store(server.url, **Support::Examples::PATIENT) }
@@ -15,8 +16,8 @@ RSpec.describe "The wait queue" do
   # Many more records than one call of a script examines.
   many = 5_000
 
-  # Adds records of dead processes in front of all others. share: the prefix of a lock with several
-  # holders, "r " for example.
+  # Adds records of dead processes in front of all others. share: for a lock with several holders,
+  # the prefix of the records, for example "r ".
   def ghosts(count, lock: self.lock, share: nil)
     queue = "plock:1:{#{lock}}:queue"
     Array
@@ -32,7 +33,7 @@ RSpec.describe "The wait queue" do
   def contender(**options) =
     discard(Support::Contender.new(scripts, **options).listen(server), :close)
 
-  # How many commands the server executes during the block, including those within scripts.
+  # How many commands the server executes during the block, including those in scripts.
   def commands
     server.call("CONFIG", "RESETSTAT")
     yield
@@ -41,8 +42,8 @@ RSpec.describe "The wait queue" do
 
   def acquiring = ->(from, &served) { from.acquire(key, ttl: 60, wait: 60, &served) }
 
-  # Threads that wait: each is in the queue before the next one starts. `told` gets their acquires
-  # in order.
+  # Threads that wait. Each is in the queue before the next one starts. `told` receives their
+  # numbers when they acquire the lock.
   def line_up(count, told, way, at: queue)
     before = server.call("ZCARD", at)
     Array.new(count) do |number|
@@ -83,7 +84,7 @@ RSpec.describe "The wait queue" do
       owner = contender(value: "job 5")
       expect(owner.ask).to be true
       expect(store.break(key)).to be_truthy
-      expect(owner.hears).to eq "!5" # the value's length in bytes
+      expect(owner.hears).to eq "!5" # the length of the value in bytes
     end
 
     it "an undo takes back its own acquire, not one whose record has the same ending" do
@@ -105,12 +106,12 @@ RSpec.describe "The wait queue" do
         server.call("DEL", lock, scripts.companion, queue)
         one = contender
         expect(one.ask).to be true unless name.start_with?("acquire")
-        # it has been called
+        # acts as if this waiter had been called
         server.call("SET", lock, one.value.tr("-", ":"), "PX", 60_000) if name == "leave"
         ghosts(many)
         answer = nil
         expect([name, commands { answer = call.call(one) }]).to match [name, be < 400]
-        expect([name, answer]).to eq [name, name.start_with?("acquire") ? 0 : 3] # ask again
+        expect([name, answer]).to eq [name, name.start_with?("acquire") ? 0 : 3] # means: ask again
         expect([name, length]).to match [name, be < many]
       end
     end
@@ -239,7 +240,7 @@ RSpec.describe "The wait queue" do
         told = Thread::Queue.new
         line = line_up(20, told, acquiring)
         server.call(*(command || ["DEL", queue]))
-        lease.release unless command # no holder can announce its release either
+        lease.release unless command # otherwise, no release is announced
         served_in(6) { expect(line.map { |waiter| waiter.join(60) }).to all be_a(Thread) }
         expect(Array.new(told.size) { told.pop }).to eq [*0...20]
         warnings { lease.release } if command

@@ -6,7 +6,7 @@ require "support/ways_to_wait"
 RSpec.describe "A call that waits" do
   include_context "with a gate"
 
-  let(:turns) { 100 } # of at least a millisecond each
+  let(:turns) { 100 } # each lasts at least a millisecond
   def cpu_time = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 
   Support::WAYS_TO_WAIT.each do |name, way|
@@ -19,7 +19,7 @@ RSpec.describe "A call that waits" do
     end
   end
 
-  # A call that held a lock of the engine while it waits would hold up all others.
+  # If a call held a lock of the engine while it waits, all other calls would have to wait, too.
   describe "does not hold up other calls on the same store" do
     def expect_others_are_served(thread)
       others =
@@ -45,7 +45,7 @@ RSpec.describe "A call that waits" do
 
     it "when it waits for a connection" do
       thread = waiting(Support::WAYS_TO_WAIT.fetch("for a connection that says nothing"))
-      gate.forward # for later calls
+      gate.forward # for the other calls
       expect_others_are_served(thread)
     end
 

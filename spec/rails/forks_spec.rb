@@ -4,7 +4,7 @@ require "spec_helper"
 require "socket"
 require_relative "rails_context"
 
-# The application is forked by others, after it has used its store.
+# The application uses its store, and then another program forks it.
 RSpec.describe "An application of Rails that is forked" do
   include_context "with an application of Rails"
 
@@ -64,7 +64,7 @@ RSpec.describe "An application of Rails that is forked" do
       app.write("notes", "")
     end
 
-    # The body; nil where the worker died over it.
+    # The body of the answer, or nil if the worker died during the request.
     def get(name)
       UNIXSocket.open(socket) do |line|
         line.write("GET /#{name} HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -93,7 +93,7 @@ RSpec.describe "An application of Rails that is forked" do
       Process.kill(:TERM, puma)
       Timeout.timeout(30) { Process.wait(puma) }
     rescue Errno::ESRCH, Errno::ECHILD
-      nil # it was stopped in the example
+      nil # the example has stopped the process
     end
 
     def notes = app.read("notes").lines(chomp: true)
@@ -118,7 +118,7 @@ RSpec.describe "An application of Rails that is forked" do
       expect(holder.join(20)).to be(holder)
       eventually(10) { !Plock::Store.open(server.unix_url).status("held").held? }
 
-      # longer than its time, without a renewal
+      # longer than the ttl, without a renewal
       expect(Array.new(6) { get("master") }.uniq).to eq(["false false true"])
       stop(puma)
       eventually(5) { server.call("KEYS", "plock:v1:*").empty? }
@@ -126,7 +126,7 @@ RSpec.describe "An application of Rails that is forked" do
   end
 
   context "by Spring" do
-    # What Spring itself did is told where it fails.
+    # If a command fails, the error shows Spring's own log.
     def spring(*arguments)
       output, status =
         app.execute(
@@ -141,7 +141,7 @@ RSpec.describe "An application of Rails that is forked" do
 
     it "works in each process that it makes" do
       discard(-> { spring("stop") }, :call)
-      # a machine may be busy
+      # long timeouts, for a busy machine
       app.write("config/spring_client.rb", "Spring.connect_timeout = Spring.boot_timeout = 30\n")
       app.write(
         "config/initializers/zz_use.rb", "Plock.acquire('boot') { $booted = Process.pid }\n"

@@ -37,7 +37,7 @@ RSpec.describe "bin/rails generate plock:install" do
           "PLOCK_URL" => "local:", **production
         }
       ).first
-    expect(local).to start_with("local:/") # no YAML, unquoted
+    expect(local).to start_with("local:/") # the value is not quoted as in YAML
     output, =
       app.runner(
         "puts Plock.store.url",

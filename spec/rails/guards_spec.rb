@@ -3,12 +3,12 @@
 require "spec_helper"
 require_relative "rails_context"
 
-# With `gem "plock"` in the Gemfile, and no require.
+# The application has `gem "plock"` in its Gemfile, and requires nothing.
 RSpec.describe "Plock::Guard in an application of Rails" do
   include_context "with an application of Rails"
 
   before do
-    app.use("active_job", gems: %w[activejob sidekiq]) # after plock
+    app.use("active_job", gems: %w[activejob sidekiq]) # these gems come after plock
     app.configure("config.plock.url = 'memory:'")
     app.configure("config.active_job.queue_adapter = :inline")
     app.write("app/jobs/import.rb", <<~RUBY)

@@ -8,7 +8,7 @@ RSpec.describe "Guarded jobs in an application of Rails" do
 
   let(:server) { redis_server }
 
-  # Sidekiq is loaded after plock here.
+  # In this application, Sidekiq is loaded after plock.
   before do
     app.write(
       "Gemfile", app.read("Gemfile").sub(/^gem "plock".*$/) { "#{$&}, require: 'plock/active_job'" }
@@ -56,19 +56,20 @@ RSpec.describe "Guarded jobs in an application of Rails" do
   context "on Sidekiq" do
     before { app.configure("config.active_job.queue_adapter = :sidekiq") }
 
-    # One job at a time: a thread that waits for SQLite blocks all of Ruby, even the lock's holder.
+    # Runs one job at a time, because a thread that waits for SQLite blocks all of Ruby, even the
+    # lock's holder.
     def start_sidekiq
       pid = app.spawn(RbConfig.ruby, "-S", "bundle", "exec", "sidekiq", "-e", "test", "-c", "1")
       discard(-> { stop(pid) }, :call)
       pid
     end
 
-    # Its Process::Status at its end.
+    # Ends the process, and returns its Process::Status.
     def stop(pid)
       Process.kill(:TERM, pid)
       Timeout.timeout(30) { Process.wait2(pid).last }
     rescue Errno::ESRCH, Errno::ECHILD
-      nil # it was stopped in the example
+      nil # the example has stopped the process
     end
 
     it "get their keys when the transaction in which they were enqueued has been committed" do

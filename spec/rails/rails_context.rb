@@ -10,10 +10,10 @@ RSpec.shared_context "with an application of Rails" do
 
   let(:app) { discard(Support::RailsApplication.generate, :remove) }
 
-  # The program's output in the application; it must succeed.
+  # Runs the program in the application, and returns its output. The program must succeed.
   def told(program, **options)
     output, status = app.runner(program, **options)
-    # the error and its place; Rails' own calls follow
+    # the first lines have the error and its place; then Rails' own calls follow
     expect(status).to be_success, output.lines.first(20).join
     output
   end

@@ -5,8 +5,8 @@ require "rack/files"
 require "rack/urlmap"
 require "support/browser"
 
-# The documentation site as a reader sees it, in some folder of a server with a strict
-# Content-Security-Policy. The pictures are in tmp/screenshots.
+# The documentation site as a reader sees it. It is in some folder of a server with a strict
+# Content-Security-Policy. The screenshots are in tmp/screenshots.
 RSpec.describe "The documentation site in a browser", :browser do
   before(:context) do
     skip "chromium not installed" unless Support::Browser.path
@@ -32,7 +32,7 @@ RSpec.describe "The documentation site in a browser", :browser do
 
   def site = File.expand_path("../../tmp/site", __dir__)
 
-  # Collects what the browser complains of: errors of scripts, refused and missing files.
+  # Collects the browser's complaints: errors of scripts, and files that are refused or missing.
   def listen
     @complaints = []
     page = browser.session.driver.browser.page
@@ -57,7 +57,7 @@ RSpec.describe "The documentation site in a browser", :browser do
         browser.public_send(scheme)
         browser.picture("site-#{name}-#{width}-#{scheme}")
         expect(browser).not_to be_too_wide
-        next if (width == :desktop) == (scheme == :dark) # each of both is looked at once
+        next if (width == :desktop) == (scheme == :dark) # tests each width and each scheme once
 
         expect(browser.complaints.join("\n")).to eq ""
       end
@@ -69,7 +69,7 @@ RSpec.describe "The documentation site in a browser", :browser do
   it "finds replicas, and leads there" do
     browser.desktop
     visit("api/Plock/Lease.html")
-    browser.press("/") # has the cursor in the search
+    browser.press("/") # puts the cursor into the search field
     browser.press("replicas")
     expect(browser).to have_css("#found a", minimum: 3)
     expect(browser.find("#found a", match: :first)).to have_text("Replicas that confirm")

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Support
-  # ActiveJob, in processes of its own: it changes much. A program says what it sees by
-  # `see what, is, expected`.
+  # Runs programs that use ActiveJob, each in a process of its own, because ActiveJob changes many
+  # classes. A program checks a value by `see name, actual, expected`.
   module ActiveJobs
     PRELUDE = <<~'RUBY'
       $VERBOSE = nil

@@ -4,12 +4,12 @@ require "securerandom"
 require "support/databases"
 
 module Support
-  # A database whose server can tell the connections of one example from all others, so that the
-  # example can count them and cut them.
+  # A database server that marks the connections of one example, so that the example can count
+  # them and cut them.
   class AdvisoryServer
     NAMES = %i[postgresql mysql2 trilogy].freeze
 
-    # @param name [Symbol] of NAMES
+    # @param name [Symbol] one of NAMES
     def initialize(name)
       @name = name
       @mark = "marked_#{SecureRandom.hex(6)}"
@@ -18,23 +18,23 @@ module Support
 
     def postgresql? = @name == :postgresql
 
-    # A connection of the example's own.
+    # A connection for the example itself, without the mark.
     def admin = Databases.model(@name).lease_connection
 
-    # @param options [Hash] as Active Record takes them
-    # @return [Class] a model whose connections bear the mark
+    # @param options [Hash] further settings of Active Record
+    # @return [Class] a model whose connections have the mark
     def model(**options) = connect(Databases.config(@name).merge(options))
 
-    # The same through a proxy.
+    # @return [Class] the same, with connections through a proxy
     def model_through(proxy, **options) = connect(tcp_config(proxy.port).merge(options))
 
-    # The address that a proxy forwards to.
+    # The address to which a proxy must forward.
     def address = ["127.0.0.1", kind.shared.port]
 
-    # Statements that take a lock contain this.
+    # A word that every statement contains that takes a lock.
     def lock_word = postgresql? ? "advisory" : "GET_LOCK"
 
-    # @return [Array<Integer>] the marked connections that the server has
+    # @return [Array<Integer>] the ids of the marked connections that are open
     def connections
       sql = "SELECT id FROM information_schema.PROCESSLIST WHERE db = '#{@mark}'"
       sql = "SELECT pid FROM pg_stat_activity WHERE application_name = '#{@mark}'" if postgresql?
@@ -47,7 +47,7 @@ module Support
       connections.each { |id| admin.execute(format(kill, id)) }
     end
 
-    # As long as the server takes for it.
+    # Keeps the server's connection busy for this many seconds.
     def pause(seconds)
       admin.select_value("SELECT #{"1 FROM pg_" if postgresql?}sleep(#{seconds})")
     end

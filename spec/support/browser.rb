@@ -30,7 +30,7 @@ module Support
       # The application that the server runs.
       attr_accessor :app
 
-      # Of all examples: Chromium takes seconds to start and to end.
+      # All examples share it: Chromium takes seconds to start and to end.
       def session = @session ||= start
 
       private
@@ -62,7 +62,7 @@ module Support
       page.command("Emulation.setScriptExecutionDisabled", value: true)
     end
 
-    # Forgets what the example has done to the window.
+    # Resets the window after the example.
     def close = session.reset!
 
     def phone = size(PHONE, mobile: true)
@@ -73,17 +73,19 @@ module Support
 
     def light = scheme("light")
 
-    # The contents of the window, as an artefact of the suite.
+    # Saves a screenshot of the window.
     def picture(name)
       FileUtils.mkdir_p(PICTURES)
       session.driver.save_screenshot("#{PICTURES}/#{name}.png")
     end
 
-    # What axe-core has against the page, a line for each element.
+    # @return [Array<String>] the violations that axe-core finds on the page, a line for each
+    #   element
     def complaints
       session.execute_script(File.read(Axe::Configuration.instance.jslib_path)) \
         unless session.evaluate_script("typeof window.axe === 'object'")
-      # The whole result has thousands of nodes, which Cuprite would ask for one by one.
+      # returns only these parts: the whole result has thousands of nodes, which Cuprite would
+      # fetch one by one
       session.evaluate_async_script(<<~JS, RULES)
         const [rules, done] = arguments;
         axe.run(document, { runOnly: rules, resultTypes: ["violations"] }).then((found) =>
@@ -92,12 +94,13 @@ module Support
       JS
     end
 
-    # Is the page wider than the window? On a phone, innerWidth grows with the page.
+    # Is the page wider than the window? The window's innerWidth cannot tell: on a phone, it grows
+    # with the page.
     def too_wide?
       session.evaluate_script("document.documentElement.scrollWidth") > @width
     end
 
-    # The elements that can have the focus, but cannot be seen then.
+    # The elements that can have the focus, but are invisible when they have it.
     def unseen
       session.evaluate_script(<<~JS)
         [...document.querySelectorAll("main a, main button, main input, main select")]

@@ -3,18 +3,20 @@
 require "openssl"
 
 module Support
-  # Keeping Ruby from doing anything else.
+  # Keeps all other Ruby threads from running.
   module BusyRuby
     ROUNDS = 25_000
 
-    # One call into C that keeps the GVL, so that no other Ruby thread runs. Takes at least the
-    # given seconds, and about twice as long: a processor may be much faster a moment later.
+    # Makes one call into C that keeps the GVL, so that no other Ruby thread runs. The call is
+    # planned to take twice the given seconds, because a processor may become much faster a moment
+    # later.
     def hold_gvl(seconds)
       fastest = Array.new(4) { cpu_seconds_of { derive(ROUNDS) } }.min
       derive((ROUNDS * 2 * seconds / fastest).ceil)
     end
 
-    # The longest time in which another Ruby thread, always ready to run, did not.
+    # The longest time during the block in which another Ruby thread did not run, though it was
+    # ready.
     def longest_silence
       instants = [monotonic]
       beating = background { loop { instants << monotonic && Thread.pass } }

@@ -5,8 +5,8 @@ require "openssl"
 require_relative "supervisor"
 
 module Support
-  # Certificates made on the fly, once per suite, in the suite's folder: elliptic-curve keys, a few
-  # ms each.
+  # Certificates for the suite. Each is made at its first use, in the suite's folder, and takes a
+  # few ms, because the keys are elliptic-curve keys.
   #
   #   Certificates.server      # signed by ca; names localhost, 127.0.0.1 and ::1
   #   Certificates.wrong_name  # signed by ca; names another host
@@ -15,19 +15,19 @@ module Support
   #   Certificates.client      # signed by ca, for clients
   #   Certificates.ca          # has cert_file only; ca_path holds it under its hashed name
   module Certificates
-    # Files in PEM.
+    # The paths of a certificate and its key, both in PEM.
     Pair = Struct.new(:cert_file, :key_file)
 
     DAY = 86_400
     SERVER_NAMES = "DNS:localhost,IP:127.0.0.1,IP:::1"
 
-    # Servers may be started by several threads.
+    # Several threads may start servers at the same time.
     LOCK = Monitor.new
 
     class << self
       def ca = once(:ca) { Pair.new(write("ca.crt", authority.certificate)) }
 
-      # A folder as OpenSSL wants it for ca_path.
+      # A folder in the form that OpenSSL expects for ca_path.
       def ca_path
         once(:ca_path) do
           File.join(Supervisor.folder, "ca").tap do |path|
@@ -69,7 +69,7 @@ module Support
 
     CURVE = "prime256v1"
 
-    # Signs; its own certificate is self-signed.
+    # An authority that signs certificates. It signs its own certificate, too.
     class Authority
       attr_reader :certificate
 

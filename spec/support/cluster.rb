@@ -16,10 +16,11 @@ module Support
   class Cluster
     SLOTS = 16_384
     NODE_TIMEOUT_MS = 500
-    # Without failovers: a busy machine keeps no node from the others for so long.
+    # For clusters without failovers: even on a busy machine, a node answers the others within
+    # this time.
     STEADY_NODE_TIMEOUT_MS = 10_000
     DEADLINE = 40.0
-    UNSETTLED_S = 3 # nodes that will agree have agreed by then
+    UNSETTLED_S = 3 # seconds after which nodes that still disagree will not agree by themselves
 
     attr_reader :servers
 
@@ -27,7 +28,7 @@ module Support
     # @param replicas [Integer] of each primary
     # @param kind [Symbol] of each server: `:plain` or `:tls`
     # @param settings [Hash] of each server
-    # @param failover [Boolean] do the nodes notice soon that one is away?
+    # @param failover [Boolean] should the nodes notice quickly that a node is down?
     def initialize(primaries: 3, replicas: 1, kind: :plain, settings: {}, failover: false)
       @kind = kind
       @settings = kind == :tls ? { **tls, **settings } : settings
@@ -48,14 +49,15 @@ module Support
       "#{scheme}+cluster://#{"#{user}@" if user}#{places}#{"?#{query}" if query}"
     end
 
-    # @return [RedisServer] the primary that serves the slot, as the first server that runs sees it
+    # @return [RedisServer] the primary that serves the key's slot, according to the first running
+    #   server
     def owner(key) = owner_of(slot(key))
 
     def owner_of(slot)
       owner_for(running, slot) or raise "slot #{slot} is unserved"
     end
 
-    # @return [RedisServer, nil] as that server sees it
+    # @return [RedisServer, nil] the slot's primary, according to that server
     def owner_for(server, slot)
       range = map(server).find { |first, last, _| slot.between?(first, last) }
       range && at(range[2][1])
@@ -64,8 +66,8 @@ module Support
     def slot(key) = running.call("CLUSTER", "KEYSLOT", key)
 
     # @param name [String]
-    # @param each [Integer]
-    # @return [Array<String>] names of keys that begin so, as many at each primary, in turn
+    # @param each [Integer] how many keys on each primary
+    # @return [Array<String>] names of keys that begin with this name. The primaries take turns.
     def spread(name, each: 3)
       found = primaries.to_h { |one| [one, []] }
       (0..).each do |number|
@@ -86,8 +88,8 @@ module Support
       end
     end
 
-    # Moves a slot as redis-cli does. The block runs while the slot is moving; `keys:` are those
-    # that have moved by then.
+    # Moves a slot as redis-cli does. The block runs while the slot is moving, after these `keys:`
+    # have moved.
     def move(slot, to, keys: [])
       from = begin_moving(slot, to)
       migrate(from, to, keys)
@@ -102,9 +104,11 @@ module Support
       from
     end
 
-    # Two nodes with the same epoch may both claim a slot for ever. A greater epoch decides it. Or
-    # each of them takes the other for the owner, and no node claims the slot: old news with a
-    # greater epoch reached the new owner after it had got the slot. Only a maintainer ends that.
+    # Waits until the block is true. Nodes may disagree about a slot for ever, in two ways. Two
+    # nodes with the same epoch both claim the slot: a greater epoch decides it. Or no node claims
+    # the slot, because each of the two names the other one as its owner. That happens when old
+    # news with a greater epoch reaches the new owner after it got the slot. Then only a
+    # maintainer can assign the slot.
     def await_agreement(slot)
       started = decided_at = now
       await do
@@ -119,17 +123,17 @@ module Support
       end
     end
 
-    # To the node that has most of its keys.
+    # Assigns the slot to the primary that has most of the slot's keys.
     def assign(slot)
       to, *others = primaries.sort_by { |one| -one.call("CLUSTER", "COUNTKEYSINSLOT", slot) }
       [to, *others].each { |one| one.call("CLUSTER", "SETSLOT", slot, "NODE", id(to)) }
       to.call("CLUSTER", "BUMPEPOCH")
     rescue RedisClient::CommandError
-      nil # another node has keys of it, too
+      nil # another node has keys of this slot, too
     end
 
-    # The owner, once all agree. Old news may make a node forget the latest one for a moment. A node
-    # that does not know the greatest epoch would get the slot without one of its own, and lose it.
+    # The owner, once all nodes agree. Old news may make a node forget the greatest epoch for a
+    # moment. If it received the slot then, it would take no new epoch, and lose the slot again.
     def settled_owner(slot)
       owner = nil
       await_agreement(slot) do
@@ -157,7 +161,7 @@ module Support
       from.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "REPLACE", "KEYS", *keys)
     end
 
-    # A new primary without slots, which all others know.
+    # Adds a primary without slots. When this returns, all other nodes know it.
     def add
       server = start_server
       introduce([servers.find(&:pid), server])
@@ -171,7 +175,7 @@ module Support
       server
     end
 
-    # Returns when another server serves the slots of a primary that is away.
+    # Waits until another server serves the slots of a primary that is down.
     def await_another(before, slot)
       others = servers.select { |one| one.pid && one != before }
       await do
@@ -187,7 +191,8 @@ module Support
       await { servers.all? { |one| whole?(one) } }
     end
 
-    # Returns when the nodes name the replicas. They leave out one that has received nothing yet.
+    # Waits until the nodes name all replicas. Nodes leave out a replica that has received no data
+    # yet.
     def await_named_replicas
       primaries.each { |one| Replication.await(one, 1) }
       await { primaries.all? { |one| map(one).all? { |_, _, _, *replicas| replicas.any? } } }
@@ -219,7 +224,7 @@ module Support
       )
     end
 
-    # The nodes are clients of one another.
+    # Nodes connect to each other as clients, so their certificate must be one for clients.
     def tls
       pair = Certificates.client
       { "tls-cluster" => "yes", "tls-replication" => "yes",
@@ -242,7 +247,7 @@ module Support
 
     def id(server) = server.call("CLUSTER", "MYID")
 
-    # For the maintainer.
+    # The state of all nodes, for the error message.
     def state
       servers.select(&:pid).map { |one| "#{one.port}: #{one.call("CLUSTER", "NODES")}" }.join("\n")
     end
@@ -269,7 +274,7 @@ module Support
       await do
         replica.call("CLUSTER", "REPLICATE", id(primary))
       rescue RedisClient::CommandError
-        false # the primary is not known as one yet
+        false # the node does not know yet that the primary is one
       end
     end
 

@@ -10,7 +10,7 @@ RSpec.describe Support::Cluster, :slow, needs: Support::RedisServer::PROGRAM do
     to = (cluster.servers - [from]).first
     cluster.move(slot, to)
     to.call("SET", "key", "1")
-    # each takes the other for the owner
+    # now each node names the other one as the owner
     to.call("CLUSTER", "DELSLOTS", slot)
     to.call("CLUSTER", "SETSLOT", slot, "NODE", from.call("CLUSTER", "MYID"))
     expect(cluster.settled_owner(slot)).to eq(to)

@@ -6,17 +6,17 @@ require "shellwords"
 require_relative "examples"
 
 module Support
-  # `plock` as typed in a shell: a process of its own, with pipes or at a terminal.
+  # Runs `plock` as typed in a shell, in a process of its own, with pipes or at a terminal.
   #
   #   out, err, status = plock("status", key)
   #   job = start_plock("run", key, "--", "sh", "-c", "echo $$ >&3; exec sleep 60")
-  #   job.line                             # a line that the command wrote to descriptor 3, job.told
+  #   job.line                             # a line that the command wrote to descriptor 3
   #   job.signal(:TERM); job.finish.exitstatus
   module CommandLine
     ROOT = File.expand_path("../..", __dir__)
     DEADLINE = 20.0
 
-    # The command's program and arguments: this Ruby, this checkout.
+    # The start of every command line: this Ruby, and the plock of this checkout.
     PROGRAM = [
       RbConfig.ruby,
       *[*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), "#{ROOT}/lib"].flat_map do |folder|
@@ -25,19 +25,19 @@ module Support
       "#{ROOT}/exe/plock"
     ].freeze
 
-    # Nothing of this process's bundle.
+    # Removes the settings of this process's bundle.
     ENVIRONMENT = {
       "BUNDLER_SETUP" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil, "NO_COLOR" => nil,
       "PLOCK_SECRET" => nil
     }.freeze
 
-    # A running one.
+    # A command that runs with pipes.
     class Running
       include Patience
 
       attr_reader :pid, :out, :err, :told
 
-      # input: its standard input is a pipe, which #tell writes to.
+      # input: should its standard input be a pipe? Then #tell writes to that pipe.
       def initialize(command, env, options, input: false)
         @out, out = IO.pipe
         @err, err = IO.pipe
@@ -60,7 +60,8 @@ module Support
 
       def end_input = @input.close
 
-      # The next line that the command writes to descriptor 3; nil at its end.
+      # The next line that the command writes to descriptor 3, or nil when that descriptor is
+      # closed.
       def line(from = told)
         raise Child::Silent, "nothing heard" unless from.wait_readable(DEADLINE)
 
@@ -69,7 +70,8 @@ module Support
 
       def signal(name) = Process.kill(name, pid)
 
-      # Its end; then out and err can be read to theirs, if no other process has them open.
+      # Waits for the end of the command. After that, out and err can be read to the end, if no
+      # other process has them open.
       def finish(within: DEADLINE)
         eventually(within, "it does not end") do
           @status ||= Process.wait2(pid, Process::WNOHANG)&.last
@@ -78,7 +80,8 @@ module Support
         @status
       end
 
-      # Both streams to their end, which no process may hold up.
+      # @return [Array<String>] all that the command still writes to out and err, until both are
+      #   closed
       def said(within: DEADLINE)
         [out, err].map { |stream| Timeout.timeout(within) { stream.read } }
       end
@@ -90,7 +93,7 @@ module Support
       end
     end
 
-    # At a terminal.
+    # A command that runs at a terminal.
     class Screen
       include Patience
 
@@ -98,7 +101,8 @@ module Support
 
       def initialize(command, env)
         @shown = +""
-        # setsid and the controlling terminal are PTY's work; TERM and the like are not needed.
+        # PTY calls setsid and sets the controlling terminal. Variables such as TERM are not
+        # needed.
         @reader, @writer, @pid = PTY.spawn(env, *command)
         Supervisor.watch(@pid)
       end
@@ -109,7 +113,7 @@ module Support
 
       def resize(lines, columns) = @reader.winsize = [lines, columns]
 
-      # Waits for this text after the last match, and returns the text up to there.
+      # Waits until this text is shown after the last match, and returns the text up to its end.
       def await(pattern)
         @seen ||= 0
         eventually(DEADLINE, "#{pattern.inspect} was not shown, but #{@shown[@seen..].inspect}") do
@@ -158,14 +162,14 @@ module Support
       )
     end
 
-    # Runs it to its end; its output, its errors, its Process::Status.
+    # @return [Array] the output, the errors and the Process::Status of a command that has ended
     def plock(*arguments, env: {}, **options)
       running = start_plock(*arguments, env: env, **options)
       texts = running.said
       [*texts, running.finish]
     end
 
-    # At a terminal: plock, or another command that finds plock as $PLOCK.
+    # Starts plock, or another command that finds plock as $PLOCK, at a terminal.
     def type_plock(*arguments, env: {}) = screen(*PROGRAM, *arguments, env: env)
 
     def screen(*command, env: {})
@@ -176,7 +180,7 @@ module Support
       discard(Screen.new(command, environment), :close)
     end
 
-    # A name that no other example uses, and its lock on the shared server.
+    # The name of a lock on the shared server. No other example uses it.
     def lock_name = "example #{SecureRandom.hex(8)}"
 
     def running?(pid)

@@ -3,16 +3,18 @@
 require "ripper"
 
 module Support
-  # The constants that a file of Ruby defines, and those that it mentions, read from its text.
+  # Reads a Ruby file, and finds the constants that the file defines and those that it mentions.
   class Constants
-    # @return [Array<String>] names that the file defines: modules, classes, values, autoloads
+    # @return [Array<String>] the names of modules, classes, values and autoloads that the file
+    #   defines
     attr_reader :defined
 
-    # @return [Array(Array(String, Integer))] names that are looked up from where they stand,
-    #   without `::` or another name before them, each with its line
+    # @return [Array(Array(String, Integer))] names without `::` before them, each with its line.
+    #   Ruby looks them up from the place where they stand.
     attr_reader :bare
 
-    # @return [Array<String>] names that begin at the top level, by `::`
+    # @return [Array<String>] names that Ruby looks up at the top level, because they begin with
+    #   `::`
     attr_reader :absolute
 
     # @param source [String]
@@ -23,7 +25,7 @@ module Support
       walk(Ripper.sexp(source) || raise(ArgumentError, "this is no Ruby"))
     end
 
-    # @return [Array<String>] all that are looked up
+    # @return [Array<String>] all names that the file mentions
     def mentioned = (@bare.map(&:first) + @absolute).uniq
 
     private
@@ -41,7 +43,7 @@ module Support
       inner(node).each { |child| walk(child) }
     end
 
-    # A definition's own name is no mention of it.
+    # The name in a definition does not count as a mention.
     def inner(node)
       node.first == :const_ref || node.first == :var_field ? [] : node
     end
@@ -55,7 +57,7 @@ module Support
       @bare << [name[1], name[2].first] if name.is_a?(Array) && name.first == :@const
     end
 
-    # `autoload :Name, path`
+    # Counts the name in `autoload :Name, path` as defined.
     def remember_autoload(node)
       return unless node[1].is_a?(Array) && node[1][1] == "autoload"
 

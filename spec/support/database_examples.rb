@@ -4,9 +4,9 @@ require "plock/store/database"
 require "support/databases"
 
 module Support
-  # What examples of a store in a database have in common.
+  # Helpers for the examples of stores in a database.
   module DatabaseExamples
-    # Databases by the names that examples show.
+    # The databases, by the names that appear in the descriptions of examples.
     SERVERS = { "PostgreSQL" => :postgresql, "MariaDB" => :mysql2 }.freeze
     ALL = { **SERVERS, "SQLite" => :sqlite }.freeze
 
@@ -17,14 +17,14 @@ module Support
       discard(Plock::Store::Database.new(model, **options), :close)
     end
 
-    # A model of this example's own, connected to another database or server.
+    # A new model, connected to another database or server.
     def model_of(config) = Support::Databases.connect("Model#{SecureRandom.hex(4)}", config)
 
     # Seconds of processor time that this process has used.
     def processor_time = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 
-    # Runs the block while a transaction of the example's own has locked the row of this key. On
-    # SQLite that transaction has locked the whole database.
+    # Runs the block while a transaction of the example holds a lock on the row of this key. On
+    # SQLite the transaction locks the whole database.
     def with_row_locked(model, store_key)
       model.transaction do
         if model.connection_db_config.adapter == "sqlite3"
@@ -38,10 +38,10 @@ module Support
       end
     end
 
-    # Forks a process that runs the block and stops itself right after the so many-th statement of
-    # plock's. Returns when it has stopped.
+    # Forks a process that runs the block, and that stops itself right after its statement with
+    # this number. Only plock's statements count. Returns when the process has stopped.
     #
-    # @return [Support::Child, nil] nil: it has ended before that statement
+    # @return [Support::Child, nil] nil if the deadline passed before the child stopped
     def stopped_child(statement, within: 5.0, &block)
       child = child { |parent| stop_after(statement) { block.call(parent) } }
       deadline = monotonic + within
@@ -64,13 +64,13 @@ module Support
       ActiveSupport::Notifications.subscribed(stop, "sql.active_record") { yield }
     end
 
-    # Ends a child that may be stopped, without a last word.
+    # Kills a child, even one that is stopped.
     def end_child(child)
       child.signal(:KILL)
       child.wait
     end
 
-    # Seconds that the call takes, or the error that it ends with.
+    # @return [Float, Plock::Error] the seconds that the call took, or its error
     def seconds_or_error(&block)
       elapsed(&block).round(3)
     rescue Plock::Error => e

@@ -7,25 +7,27 @@ require "tmpdir"
 require_relative "supervisor"
 require_relative "port"
 
-# Debian's folders of servers, which are often not in PATH.
+# Debian installs database servers in folders that are often not in PATH.
 ENV["PATH"] = [ENV["PATH"], "/usr/sbin", Dir["/usr/lib/postgresql/*/bin"].max].compact.join(
   File::PATH_SEPARATOR
 )
 
 module Support
-  # A database server of the suite's own, in a temporary folder, on a Unix socket and a free
-  # loopback port. These servers refuse to run as root. If the suite runs as root, they run as the
-  # user `nobody`.
+  # A private database server for the suite, in a temporary folder, with a Unix socket and a free
+  # loopback port. Database servers refuse to run as root. If the suite runs as root, they run as
+  # the user `nobody`.
   class DatabaseServer
     START_DEADLINE = 60.0
 
-    # The signal that ends it at once, after it has removed its files outside of its folder.
+    # The signal that ends the server at once. The server must still remove its files outside of
+    # its folder, so PostgreSQL has a signal of its own.
     STOP = :KILL
 
-    # Another program took the port first.
+    # The log contains this if another program took the port first.
     IN_USE = /in use/i
 
-    # A disk would be measured otherwise: nothing here is to outlive the suite.
+    # The data is in memory, because on a disk the examples would measure the disk. All data must
+    # be gone after the suite.
     MEMORY = ["/dev/shm"].find { |folder| File.writable?(folder) }
     private_constant :IN_USE, :MEMORY
 
@@ -36,7 +38,8 @@ module Support
         end
       end
 
-      # Started when it is first needed. If that fails, it is not tried again for each example.
+      # Starts the server at the first call. After a failure, later calls raise the same error at
+      # once.
       def shared
         raise @failure if @failure
 
@@ -61,10 +64,10 @@ module Support
       self
     end
 
-    # With no farewell, as a crash.
+    # Ends the server without warning its clients, as a crash does.
     def kill = finish_server(:KILL)
 
-    # Those who are connected are cut off.
+    # Stops the server in order, and starts it again. All clients lose their connections.
     def restart
       finish_server(self.class::FAST)
       launch(port)
@@ -114,14 +117,14 @@ module Support
       raise "#{self.class::PROGRAMS.first} failed:\n#{log}" unless $?.success?
     end
 
-    # On a port that is free, or on this one.
+    # Starts the server on this port, or on a free one.
     def launch(port = nil)
       return launch_on(port) || raise(ended) if port
 
       Port.claim do |free, hold|
         File.truncate(log_path, 0) if File.exist?(log_path)
         if launch_on(free)
-          @hold = hold&.dup # it may start again
+          @hold = hold&.dup # keeps the port for a restart
           next true
         end
         raise ended unless log.match?(IN_USE)
@@ -130,7 +133,7 @@ module Support
 
     def ended = "#{self.class::PROGRAMS.last} ended:\n#{log}"
 
-    # @return [true, nil] nil: it has ended
+    # @return [true, nil] nil if the server ended at once
     def launch_on(port)
       @port = port
       @pid = as_user(*start_command(port))

@@ -5,13 +5,13 @@ require "support/mariadb"
 require "support/postgres"
 
 module Support
-  # The databases that the stores are tried on. Each has a model of its own, connected, with plock's
-  # tables in it as the generator makes them.
+  # The databases on which the stores are tested. Each has a connected model of its own, and the
+  # tables that plock's generator makes.
   module Databases
     NAMES = %i[postgresql mysql2 trilogy sqlite].freeze
 
-    # For a store whose examples are not about slowness: a busy machine must not look like a silent
-    # database.
+    # Options for stores whose examples do not test timeouts. They prevent that a slow answer on a
+    # busy machine counts as no answer.
     PATIENT = { attempt_timeout: 20, release_timeout: 20, connect_timeout: 20 }.freeze
 
     PROGRAMS = {
@@ -24,7 +24,7 @@ module Support
     end
 
     class << self
-      # @param name [Symbol] of NAMES
+      # @param name [Symbol] one of NAMES
       # @return [Class]
       def model(name)
         @models ||= {}
@@ -33,7 +33,7 @@ module Support
         end
       end
 
-      # Another class that is connected to some database.
+      # Makes a model with this name that is connected to the given database.
       def connect(name, config)
         model = const_set(name, Class.new(Model))
         model.abstract_class = true
@@ -55,7 +55,7 @@ module Support
         end
       end
 
-      # Runs the migration that the generator writes.
+      # Runs the migration that plock's generator writes.
       def migrate(model)
         return if tables?(model)
 
@@ -76,8 +76,7 @@ module Support
 
       def const_name(name) = "#{name.to_s.capitalize}Model"
 
-      # Written by the generator in a process of its own: Rails changes more than the specs should
-      # notice.
+      # A separate process runs the generator, because Rails would change classes of this one.
       def migration_class
         @migration_class ||= begin
           folder = Dir.mktmpdir("generated", Supervisor.folder)

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
 module Support
-  # The pages that users read: README.md and docs/**/*.md. Also their examples, headings and links.
+  # The pages that users read: README.md and docs/**/*.md. This module finds their examples,
+  # headings and links.
   #
-  # A fenced block runs if its info string says so:
+  # A fenced block is run if its info string says so:
   #
   #   ```ruby run
   #   lease.release # => true
   #   ```
   #
-  # The text behind "# =>" is compared with the value of the expression before it. "…" in that text
+  # The text after "# =>" is compared with the value of the expression before it. "…" in that text
   # stands for anything.
   module Documents
     ROOT = File.expand_path("../..", __dir__)
@@ -23,7 +24,7 @@ module Support
     LINK = /(?<!!)\[[^\]]*\]\(([^)\s]+)\)/
     IMAGE = /!\[[^\]]+\]\(([^)\s]+)\)/
 
-    # Compares values in the process that runs the example.
+    # Runs in the process of the example, and compares the values there.
     PRELUDE = <<~'RUBY'
       def __claim(line, value, expected)
         parts = expected.split("…", -1).map { |part| Regexp.escape(part) }
@@ -33,7 +34,7 @@ module Support
     RUBY
 
     Example = Struct.new(:line, :needs, :program) do
-      # A program that ends with an error if the page is wrong.
+      # A program that ends with an error if a value differs from the page.
       def runnable
         lines = program.lines(chomp: true).each_with_index.map do |text, number|
           text.gsub(CLAIM) do
@@ -47,9 +48,9 @@ module Support
       def claims = program.lines.grep(CLAIM).size
     end
 
-    # One page.
+    # A page, as a Markdown file.
     class Page
-      # @return [String] relative to the project's folder
+      # @return [String] the page's path in the project's folder
       attr_reader :path
 
       def initialize(path)
@@ -76,10 +77,10 @@ module Support
         text[/^## #{Regexp.escape(title)}\n(.*?)(?=^## |\z)/m, 1]
       end
 
-      # @return [Array<String>] of the sections that {#section} finds
+      # @return [Array<String>] the headings that {#section} accepts
       def titles = prose.scan(/^## (.+)$/).flatten
 
-      # The anchors that GitHub makes of the headings.
+      # @return [Array<String>] the anchors that GitHub makes of the headings
       def anchors
         seen = Hash.new(-1)
         prose.scan(HEADING).flatten.map do |heading|
@@ -93,10 +94,10 @@ module Support
         prose.gsub(/`[^`\n]*`(?!\])/, "").scan(LINK).flatten.grep_v(%r{\A[a-z]+://|\Amailto:})
       end
 
-      # @return [Array<String>] the files of the pictures, each of which has an alternative text
+      # @return [Array<String>] the files of the images that have an alternative text
       def images = prose.scan(IMAGE).flatten
 
-      # @return [String, nil] why the link leads nowhere
+      # @return [String, nil] why the link is broken; nil if it is not
       def broken(link)
         target, anchor = link.split("#", 2)
         file = target.empty? ? path : File.join(File.dirname(path), target)
@@ -120,8 +121,8 @@ module Support
 
     def self.page(path) = Page.new(path)
 
-    # @param opening [String] of a sentence of docs/operations.md
-    # @return [Array<String>] the rights that it names, as rules of ACL SETUSER
+    # @param opening [String] the beginning of a sentence in docs/operations.md
+    # @return [Array<String>] the permissions that the sentence names, as rules of ACL SETUSER
     def self.rights(opening)
       section = page("docs/operations.md").section("Requirements of the server").gsub(/\s+/, " ")
       sentence = section.split(/(?<=\.) (?:- )?/).find { |one| one.start_with?(opening) }
@@ -129,7 +130,8 @@ module Support
         .scan(/`([^`]+)`/).flatten.flat_map(&:split).grep(/\A[+~&]/)
     end
 
-    # @return [Array<String>] the words of the command that makes the smallest user that suffices
+    # @return [Array<String>] the words of the command that makes a user with the fewest
+    #   permissions
     def self.acl
       command = pages.filter_map { |page| page.text[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/] }
       command.first.gsub("\\\n", " ").split

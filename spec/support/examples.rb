@@ -11,19 +11,20 @@ require_relative "redis_server"
 require_relative "warnings"
 
 module Support
-  # What examples have at hand. Everything made here is stopped, closed or killed after the example.
+  # Helpers for all examples. After the example, all that it made with them is stopped, closed or
+  # killed.
   module Examples
     include Patience
 
     THREAD_END = 10.0
-    # Of a store whose server lives: a busy machine may keep it from answering for a while.
+    # Options for a store whose server works. A busy machine may delay the server's answers.
     PATIENT = {
       connect_timeout: 10, command_timeout: 10, attempt_timeout: 10, release_timeout: 10,
       unavailable_timeout: 10
     }.freeze
     LIB = File.expand_path("../../lib", __dir__)
 
-    # Skips the example, saying by name which of the programs is missing here.
+    # Skips the example if one of these programs is missing, and names the missing ones.
     def need(*programs)
       missing = programs.flatten.compact.reject do |name|
         ENV["PATH"]
@@ -33,20 +34,20 @@ module Support
       skip "#{missing.join(", ")} not installed" if missing.any?
     end
 
-    # Skips the example if the server is older than that version.
+    # Skips the example if the server is older than this version.
     def need_redis(version)
       return unless version && RedisServer.version < Gem::Version.new(version)
 
       skip "#{RedisServer::PROGRAM} is older than #{version}"
     end
 
-    # A server of this example's own (kinds and options: RedisServer).
+    # A server for this example alone. RedisServer lists the kinds and options.
     def redis_server(kind = :plain, **options)
       need(RedisServer::PROGRAM)
       discard(RedisServer.start(kind, **options), :stop)
     end
 
-    # The plain server that examples share, each with keys of its own.
+    # The plain server that all examples share. Each example uses its own keys.
     def shared_redis
       need(RedisServer::PROGRAM)
       RedisServer.shared
@@ -56,18 +57,19 @@ module Support
 
     def hostile_server(script) = discard(HostileServer.new(script), :close)
 
-    # Plock::Store.open, closed after the example.
+    # A store that is closed after the example.
     def open_store(address = shared_redis.unix_url, **options) =
       discard(Plock::Store.open(address, **options), :close)
 
-    # From the second call on, a plain call goes through C.
+    # Makes the first call on the store. From the second call on, a call without options takes the
+    # short way through C.
     def used(store)
       store.tap { store.status("first") }
-    rescue Plock::ConfigurationError # its secret is another one
+    rescue Plock::ConfigurationError # its secret differs from that of the other stores
       store
     end
 
-    # A full store key that no other example uses.
+    # A store key that no other example uses.
     def unique_key = Plock.store_key("plock:v1:", SecureRandom.hex(16))
 
     # Runs the block in a forked child, and returns its value.
@@ -75,7 +77,8 @@ module Support
 
     def child(&block) = Child.new(&block)
 
-    # A thread that ends with the example. Only #join and #value raise its exception.
+    # A thread that is ended after the example. It reports its exception only through #join and
+    # #value.
     def background(&block)
       thread = Thread.new do
         Thread.current.report_on_exception = false
@@ -90,7 +93,10 @@ module Support
       thread
     end
 
-    # Runs a fresh Ruby with plock in its load path; returns [output with errors, Process::Status].
+    # Runs a new Ruby with plock in its load path.
+    #
+    # @return [Array(String, Process::Status)] the output, which includes the errors, and the
+    #   status
     def ruby(program, *arguments, env: {}, within: Child::DEADLINE)
       includes =
         [*ENV.fetch("RUBYLIB", "").split(File::PATH_SEPARATOR), LIB].flat_map do |folder|
@@ -112,7 +118,7 @@ module Support
 
     def warnings(&block) = Warnings.capture(&block)
 
-    # Has `thing.message` called after the example.
+    # Calls `thing.message` after the example.
     def discard(thing, message)
       discarded << [thing, message]
       thing
@@ -120,7 +126,7 @@ module Support
 
     def discarded = @discarded ||= []
 
-    # An exception from one of them does not keep the others from being discarded.
+    # Discards the others even if one of them raises.
     def discard_all
       thing, message = discarded.pop
       thing&.public_send(message)

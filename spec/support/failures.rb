@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 module Support
-  # Shared by the specs of failures: requests for a lock that cannot be acquired, and checks of the
-  # outcome.
+  # Helpers for the specs of failures: requests for a lock that cannot be acquired, and checks of
+  # the outcome.
   module Failures
-    TTL_MS = 30_000 # longer than any example: nothing here goes away by expiring
+    TTL_MS = 30_000 # longer than any example, so that no lock expires during one
     ATTEMPT_TIMEOUT = 0.2
     RELEASE_TIMEOUT = 0.5
 
-    # The error with which a hold ends. Its block must not be entered.
+    # The error that a hold raises. Fails if its block is entered.
     def hold_failure(store, key = unique_key, wait: 0, report: nil)
       entered = false
       store.hold(key, TTL_MS, wait, report) { entered = true }
@@ -19,7 +19,7 @@ module Support
       e
     end
 
-    # The error of one bare attempt.
+    # The error of one attempt without a hold.
     def attempt_failure(store, key = unique_key)
       store.lock_acquire(key, Plock.token, 3)
       raise "nothing failed"
@@ -27,15 +27,14 @@ module Support
       e
     end
 
-    # The store serves now: a lock is had, held on the server, and given back.
+    # Expects that the store works now: a lock is acquired, exists on the server, and is released.
     def expect_service(store, server = shared_redis)
       key = unique_key
       owner = store.hold(key, TTL_MS, 1.0, nil) { |lease| server.call("GET", key) == lease.token }
       expect([owner, server.call("GET", key)]).to eq([true, nil])
     end
 
-    # Opens what a first call opens, and has the scripts loaded, so that what follows is one request
-    # and one reply.
+    # Opens a connection and loads the scripts. After that, a call is one request and one reply.
     def warm(store)
       store.hold(unique_key, TTL_MS, 1.0, nil) { nil }
       store
@@ -43,8 +42,8 @@ module Support
 
     def held?(key, server = shared_redis) = server.call("EXISTS", key) == 1
 
-    # Leaves the process, a child of the suite's, no descriptor while the block runs. Nothing can be
-    # loaded in there.
+    # Runs the block in a process that cannot open any further descriptor. The process must be a
+    # child of the suite. The block cannot load files.
     def without_descriptors
       files = []
       Process.setrlimit(:NOFILE, Inventory.descriptors.size + 16, Process.getrlimit(:NOFILE).last)
@@ -57,12 +56,12 @@ module Support
       files.each(&:close)
     end
 
-    # Requests of that name which the server has carried out.
+    # How many commands with this name the server has executed.
     def calls(command, server = shared_redis)
       server.call("INFO", "commandstats")[/^cmdstat_#{command}:calls=(\d+)/, 1].to_i
     end
 
-    # The lock is not on the server, though it was, and though its time is not over.
+    # Expects that a lock that was on the server is released, and not just expired.
     def expect_no_orphan(
       key, server = shared_redis, within: RELEASE_TIMEOUT + Patience::MARGIN + 1.0
     )
@@ -71,7 +70,7 @@ module Support
   end
 end
 
-# A store that cannot serve: let(:store) names it.
+# Examples for a store that cannot serve. The host defines it by let(:store).
 RSpec.shared_examples "a store that fails with" do |error_class, code|
   it "raises #{error_class}, code #{code.inspect}, and gives back what it opened", :no_leaks do
     error = attempt_failure(store)

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Support
-  # Interrupts a thread at a point of its way through some files: at a line, a call or a return.
-  # Thread#kill and Thread#raise come from another thread, and before the point is left. A signal
-  # handler runs where Ruby looks for signals, that is, at a return.
+  # Interrupts a thread at a chosen point of some files: at a line, a call or a return.
+  # Thread#kill and Thread#raise come from another thread, while the thread waits at the point. A
+  # signal handler can run only where Ruby checks for signals, that is, at a return.
   #
   #   FaultPoints.each(folder, work, after: check) { |thread| thread.kill }
   module FaultPoints
@@ -11,14 +11,15 @@ module Support
     SIGNAL_EVENTS = %i[return b_return].freeze
 
     class << self
-      # Runs the work once for each point, on a thread of its own, and interrupts it there.
+      # Runs the work once for each point, on a new thread, and interrupts the thread at that
+      # point.
       #
-      # @param folder [String] what lies in it has points
-      # @param work [Proc] to be interrupted
-      # @param after [Proc] called when the thread has ended, with the point's number and place
-      # @param error [Class, nil] raised as by a signal handler, which no mask defers; without a
-      #   block
-      # @yieldparam thread [Thread] which waits at the point
+      # @param folder [String] the folder of the files that have the points
+      # @param work [Proc] the code that is interrupted
+      # @param after [Proc] called with the point's number and place, after the thread has ended
+      # @param error [Class, nil] an error to raise instead of calling the block. It is raised as
+      #   a signal handler would raise it, so no mask defers it.
+      # @yieldparam thread [Thread] the thread, which waits at the point
       # @return [Integer] how many points there are
       def each(folder, work, after:, error: nil, &interrupt)
         number = 0
@@ -45,7 +46,7 @@ module Support
         ensure
           at.close
         end
-        interrupt.call(thread) if at.pop # nil if it ended, or raised by itself
+        interrupt.call(thread) if at.pop # nil if the thread ended, or raised the error itself
         go << true
         await(thread)
         after.call(number, place) if place
@@ -55,7 +56,7 @@ module Support
       def await(thread)
         thread.join
       rescue Exception # rubocop:disable Lint/RescueException
-        nil # it is what was raised in there
+        nil # the exception of the interrupt
       end
 
       def points_of(thread, folder, number, signal)

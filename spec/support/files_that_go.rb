@@ -5,9 +5,10 @@ require "tmpdir"
 require_relative "certificates"
 
 module Support
-  # Files for TLS that are out of reach after a while, as for a process that drops its privileges.
+  # Files for TLS that become unreadable after a while, as for a process that drops its
+  # privileges.
   module FilesThatGo
-    # @return [Hash] options of a store
+    # @return [Hash] the options of a store that uses these files
     def files
       @files ||= begin
         client = Certificates.client
@@ -22,7 +23,7 @@ module Support
 
     private
 
-    # The suite removes its own folder.
+    # The suite removes this folder at its end.
     def files_folder = @files_folder ||= Dir.mktmpdir("tls-", Supervisor.folder)
 
     def copy(file)

@@ -3,10 +3,10 @@
 require_relative "supervisor"
 
 module Support
-  # A server that does the same wrong thing to each client.
+  # A server that misbehaves in the same way to each client.
   #
   #   HostileServer.new(:silent)                    # one of SCRIPTS
-  #   HostileServer.new([[:read], [:write, "+OK"]]) # or steps of the example's own
+  #   HostileServer.new([[:read], [:write, "+OK"]]) # or the example's own steps
   class HostileServer
     GIBIBYTE = 1 << 30
 
@@ -38,7 +38,7 @@ module Support
 
     def received = Supervisor.call(@id, :received)
 
-    # Connections that the client has not closed.
+    # The number of connections that the client has not closed.
     def open_connections = Supervisor.call(@id, :open_connections)
 
     def close = Supervisor.drop(@id)

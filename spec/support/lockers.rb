@@ -5,10 +5,10 @@ require "support/databases"
 require "support/transactional_locks"
 
 module Support
-  # Models of Locker's, one for each database, with the table as the generator makes it.
+  # Models for Locker, one for each database, with the table that Locker's generator makes.
   module Lockers
     class << self
-      # @param name [Symbol] of Databases::NAMES
+      # @param name [Symbol] one of Databases::NAMES
       # @return [Class]
       def model(name)
         @models ||= {}
@@ -35,17 +35,19 @@ module Support
       end
     end
 
-    # A row as it stands in the table.
+    # The row of the key, read from the table each time.
     def row(key = self.key) = model.uncached { model.find_by(key: key) }
 
-    # Connects ActiveRecord::Base like a model, for one example. A stub would not do: all models
-    # inherit it, including those with pending cleanup of earlier examples' stores.
+    # Connects ActiveRecord::Base to a model's database for one example. A stub would not do,
+    # because all models would inherit it, even those that still clean up after stores of earlier
+    # examples.
     def connect_base(model)
       ActiveRecord::Base.establish_connection(model.connection_db_config)
       discard(ActiveRecord::Base, :remove_connection)
     end
 
-    # A process that holds the lock until it is told something, and then returns its block's result.
+    # Another process that holds the lock until it receives a message. Then it returns the block's
+    # result.
     def hold_in_another(key = self.key, **options)
       holder = child do |parent|
         ran = Locker.run(key, model: model, **options) { parent.tell(:held) && parent.hear }
@@ -57,7 +59,7 @@ module Support
       holder
     end
 
-    # As the gem of this name writes rows, on PostgreSQL.
+    # Writes rows as the original Locker gem does, on PostgreSQL.
     module Original
       NOW = "clock_timestamp() at time zone 'UTC'"
 

@@ -11,7 +11,7 @@ module Support
     FAST = :TERM
     USER = "plock"
 
-    # What Active Record connects with.
+    # The configuration with which Active Record connects.
     def config(adapter) =
       { adapter: adapter, socket: socket, username: USER, database: "plock", encoding: "utf8mb4" }
 
@@ -23,7 +23,7 @@ module Support
     def socket = File.join(@folder, "socket")
 
     def initialize_data
-      # All users have all rights: no other program can reach the socket.
+      # All users may have all permissions, because no other program can reach the socket.
       File.write(File.join(@folder, "init.sql"), <<~SQL)
         CREATE DATABASE IF NOT EXISTS plock CHARACTER SET utf8mb4;
         CREATE USER IF NOT EXISTS '#{USER}'@'localhost';

@@ -20,7 +20,7 @@ module Support
 
     def answers?
       TCPSocket.open("127.0.0.1", port) do |connection|
-        # which says whether it is ours, and not of a program that took the port first
+        # the answer shows the server's pid: another program may have taken the port first
         connection.write("stats\r\n")
         connection.wait_readable(1) && connection.readpartial(4096).include?("STAT pid #{pid}\r\n")
       end

@@ -3,13 +3,14 @@
 require "ripper"
 
 module Support
-  # The sentences that plock says: errors, warnings and the command's output, as the sources have
-  # them. "…" stands for a value that is filled in.
+  # All sentences that plock can output (errors, warnings, the command's output), read from the
+  # source files. "…" stands for a value that plock fills in.
   module Messages
     ROOT = File.expand_path("../..", __dir__)
     FILE = "#{ROOT}/spec/messages.txt"
 
-    # No sentence: statements to a database, templates of files, other programs' words.
+    # Literals that are not sentences: statements to a database, templates of files, words of
+    # other programs.
     NO_SENTENCE = /\A\s*
       (?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|SET|BEGIN|DO|CALL|LISTEN
         |\#!|<|\.\w+\ \{)
@@ -21,13 +22,14 @@ module Support
                  on_qsymbols_beg].freeze
     CLOSING = %i[on_tstring_end on_heredoc_end on_label_end].freeze
 
-    # A value in a C literal: a conversion of printf, or one whose letter a macro brings.
+    # A value in a C literal: a conversion of printf. MACRO matches one whose letter is in a
+    # macro.
     CONVERSION = /%[-+#.*\d]*(?:[hl]{1,2}|[jzt])?[dioucsxXeEfFgGp]/
     MACRO = /%"\s*PRI\w+\s*("?)/
 
     module_function
 
-    # @return [String] what the file is to have
+    # @return [String] the expected contents of FILE
     def all
       sources.filter_map do |file|
         found = sentences(file)
@@ -55,10 +57,10 @@ module Support
         !text.match?(NO_SENTENCE)
     end
 
-    # Literals one after the other, and over several lines with a backslash, are one.
+    # Joins literals that stand side by side, also over several lines with a backslash.
     def of_ruby(text)
       found = []
-      depth = 0    # of literals in what another fills in
+      depth = 0    # how many literals are open; a literal may contain another one inside #{}
       current = +""
       joined = false
       Ripper.lex(text).each do |_, type, token|
@@ -85,7 +87,7 @@ module Support
       found
     end
 
-    # Comments are no literals; literals side by side are one.
+    # Leaves out comments, and joins literals that stand side by side.
     def of_c(text)
       bare = text.gsub(%r{/\*.*?\*/}m, "").gsub(/^\s*#\s*include.*$/, "")
       bare.scan(/((?:"(?:[^"\\\n]|\\.)*"(?:\s|\\\n|PRI\w+)*)+)/).flatten.map do |literals|

@@ -3,9 +3,9 @@
 require "plock/metrics"
 
 module Support
-  # Examples about Plock::Metrics.
+  # Helpers for the examples of Plock::Metrics.
   module Metrics
-    # Keeps what it is told in memory.
+    # Keeps all metrics that it receives in memory.
     class Adapter
       attr_reader :counters, :gauges, :histograms
 

@@ -1,19 +1,20 @@
 # frozen_string_literal: true
 
 module Support
-  # Threads that lock keys of a cluster while the slots of these keys move to and fro.
+  # Threads that lock keys of a cluster while the slots of these keys move back and forth.
   module MovingSlots
     WORKERS = 12
     KEYS = 4
     TURNS = 6
-    # Nodes may disagree about an owner, and no node serves the slot, until the cluster's maintainer
-    # has decided. That takes some seconds, and more on a busy machine.
+    # Nodes may disagree about a slot's owner, so that no node serves the slot until the cluster's
+    # maintainer decides. That takes some seconds, and longer on a busy machine.
     DECIDED_S = 20
     PATIENT = { command_timeout: DECIDED_S, release_timeout: DECIDED_S }.freeze
 
-    # Counts how many are inside at a time.
+    # Counts how many threads are inside at the same time.
     class Room
-      # @return [Integer] the most that were inside at a time, and how many there were in all
+      # @return [Integer] the most threads that were inside at the same time; the number of all
+      #   entries
       attr_reader :most, :count
 
       def initialize
@@ -31,7 +32,7 @@ module Support
 
     # @param cluster [Cluster] without replicas
     # @param store [Plock::Store] opened with PATIENT
-    # @param name [String] with which the keys begin
+    # @param name [String] the beginning of the keys
     # @return [Array<Room>] one for each key
     def move_under_load(cluster, store, name)
       keys = Array.new(KEYS) { |number| "#{name}:#{number}" }

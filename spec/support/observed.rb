@@ -3,16 +3,16 @@
 require_relative "supervisor"
 
 module Support
-  # What examples about metrics, traces and logs have in common.
+  # Helpers for the examples of metrics, traces and logs.
   module Observed
-    # The stores whose leases are observed. Nothing that is told of them depends on the store.
+    # The stores whose leases are observed. The results must be the same for each store.
     PLACES = {
       "on Redis" => -> { shared_redis.unix_url },
       "in a local store" => -> { local_url("locks") },
       "in memory" => -> { "memory:observed" }
     }.freeze
 
-    # Describes each of them, with the store as `store`.
+    # Runs the examples once for each of these stores, which they use as `store`.
     #
     #   in_each_place { it("…") { store.acquire("k") { … } } }
     module Places
@@ -31,13 +31,13 @@ module Support
       group.extend(Places)
     end
 
-    # A file of this process.
+    # The URL of a local store, in a file of this process.
     def local_url(name)
       "local:#{File.join(Supervisor.folder, "observed-#{name}-#{Process.pid}")}"
     end
 
-    # A lease is renewed in time and then late, its release fails, and so does the next call. The
-    # block begins to observe the store.
+    # Lets a lease be renewed, first in time and then late. Then its release fails, and so does
+    # the next call. The block must start to observe the store.
     def suffer(key, **options)
       gate = proxy
       store = used(open_store(gate.url, command_timeout: 0.1, release_timeout: 0.05))

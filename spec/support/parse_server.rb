@@ -5,12 +5,13 @@ require "socket"
 require "uri"
 
 module Support
-  # As much of a Parse Server as finding and creating objects takes: no schemas, no permissions, no
-  # unique indexes. It serves each request on a thread of its own, in the process that made it.
+  # The part of a Parse Server that finds and creates objects. It has no schemas, permissions or
+  # unique indexes. It runs in the process that made it, and serves each connection on a thread of
+  # its own.
   #
   #   server = ParseServer.new
   #   server.url       # for Parse.setup(server_url:)
-  #   server.objects   # what was created, as {"className" => …, "objectId" => …, …}
+  #   server.objects   # all created objects, as {"className" => …, "objectId" => …, …}
   class ParseServer
     CLASSES = %r{\A/parse/classes/(?<name>\w+)/?(?:\?(?<query>\S*))?\z}
 
@@ -29,8 +30,8 @@ module Support
 
     def url = "http://127.0.0.1:#{@listener.addr[1]}/parse"
 
-    # From now on so many who look for something are answered together: none of them sees what
-    # another one creates.
+    # From now on, searches wait until this many have arrived, and are then answered together. So
+    # no search finds an object that another caller creates afterwards.
     def gather(number)
       @together = number
     end
@@ -48,7 +49,7 @@ module Support
         @threads << Thread.new { converse(connection) }
       end
     rescue IOError
-      nil # closed: the end
+      nil # the server was closed
     end
 
     def converse(connection)

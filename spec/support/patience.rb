@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 module Support
-  # Waiting for what another thread, process or server does, and measuring how long things take.
+  # Waits for actions of other threads, processes or servers, and measures how long calls take.
   module Patience
-    # For a promise that says "by X + 50 ms".
+    # The margin of promises such as "returns by X + 50 ms".
     MARGIN = 0.05
-    # A single run may be late because the machine was busy elsewhere; a broken promise is late each
-    # time.
+    # Attempts before a time limit counts as broken. One run may be late because the machine was
+    # busy. If a promise is broken, every run is late.
     TRIES = 8
 
     def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -18,7 +18,7 @@ module Support
       monotonic - start
     end
 
-    # Polls until the block returns something true, and returns that; fails at the deadline.
+    # Polls until the block returns a true value, and returns that value. Fails at the deadline.
     def eventually(within = 5.0, reason = "the expected state was not reached")
       deadline = monotonic + within
       until (met = yield)
@@ -31,13 +31,13 @@ module Support
       met
     end
 
-    # The thread stands still: asleep, or waiting in C without the GVL.
+    # Waits until the thread sleeps, in Ruby or in C without the GVL.
     def await_sleep(thread)
       eventually { thread.stop? }
       thread
     end
 
-    # Waits until the lease with which another process holds that lock was renewed: it lasts longer
+    # Waits until another process has renewed its lease on this lock. The lease then lasts longer
     # than its ttl, which began before this call.
     def await_renewal(lock, ttl)
       first_end = monotonic + ttl
@@ -47,7 +47,7 @@ module Support
       end
     end
 
-    # The block returns seconds, in the best of TRIES runs at most so many; in none of them fewer
+    # Expects that the block returns at most `seconds` in the best of TRIES runs, and never fewer
     # than `least`.
     def at_most(seconds, least: 0)
       times = []
@@ -59,17 +59,18 @@ module Support
       too_bad(times, "each time more than #{seconds} s")
     end
 
-    # The block takes at most `seconds` and never fewer than `least`; its last value is returned.
+    # Expects that the block takes at most `seconds`, and never fewer than `least`. Returns the
+    # block's last value.
     def within(seconds, least: 0)
       value = nil
       at_most(seconds, least: least) { elapsed { value = yield } }
       value
     end
 
-    # The block ends by that budget and the margin that every call has.
+    # Expects that the block ends within the budget, plus the margin that every call has.
     def within_budget(seconds, least: 0, &block) = within(seconds + MARGIN, least: least, &block)
 
-    # The block ends when that patience does: not before it, and not later than the budget.
+    # Expects that the block takes this long: not less, and at most the usual margin more.
     def for_as_long_as(seconds, &block) = within_budget(seconds, least: seconds, &block)
 
     private

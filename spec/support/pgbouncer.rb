@@ -3,20 +3,21 @@
 require_relative "database_server"
 
 module Support
-  # A pooler before a PostgreSQL of the suite's.
+  # A PgBouncer in front of a PostgreSQL of the suite.
   class Pgbouncer < DatabaseServer
     PROGRAMS = %w[pgbouncer].freeze
     FAST = :INT
 
     # @param upstream [Postgres]
-    # @param mode [Symbol] what it lends a connection of the server to: `:transaction`, `:session`
+    # @param mode [Symbol] how long a client keeps a connection of the server: `:transaction` or
+    #   `:session`
     def initialize(upstream, mode)
       super()
       @upstream = upstream
       @mode = mode
     end
 
-    # What Active Record connects with.
+    # The configuration with which Active Record connects.
     def config(**options) =
       @upstream.config(
         host: "127.0.0.1", port: port, prepared_statements: false, advisory_locks: false, **options
@@ -45,7 +46,7 @@ module Support
 
     def ini = File.join(folder, "pgbouncer.ini")
 
-    # If another program took the port first, that program would answer.
+    # Looks at the log, because another program that took the port first would answer, too.
     def answers? = File.exist?(log_path) && log.include?("listening on 127.0.0.1:#{port}")
   end
 end

@@ -3,24 +3,24 @@
 require "socket"
 
 module Support
-  # Free loopback ports. They are taken from below the range that the kernel hands out to clients:
-  # there no outgoing connection can sit on the port in between, and a connection to a port that
-  # refuses cannot happen to meet itself. The second port of a cluster's node is 10,000 above the
-  # first, so it is below that range too, and never the first port of another.
+  # Finds free loopback ports. They are below the range from which the kernel gives ports to
+  # clients. So no outgoing connection can occupy such a port, and a client that connects to a
+  # closed port cannot connect to itself. The second port of a cluster's node is the first plus
+  # 10,000. It is also below that range, and it is never another server's first port.
   module Port
     RANGE = (12_000...22_000).freeze
     TRIES = 200
     SHARED = RUBY_PLATFORM.include?("linux")
     private_constant :SHARED
 
-    # Yields free ports until the block returns something; the block does the binding and says nil,
-    # or raises EADDRINUSE, if another program was quicker.
+    # Yields free ports until the block returns a true value. The block must bind the port. If
+    # another program has taken the port, the block returns nil or raises EADDRINUSE.
     #
     # @yieldparam port [Integer]
-    # @yieldparam hold [Socket, nil] bound, not listening: meanwhile no other process of the suite
-    #   claims the port, but a server can listen on it. It is closed after the block; a dup of it
-    #   keeps the port for a server that starts again. nil: this system lets no two sockets be bound
-    #   to one port.
+    # @yieldparam hold [Socket, nil] a socket that is bound but does not listen. It keeps other
+    #   processes of the suite from claiming the port, while a server can still listen there. It
+    #   is closed after the block. A dup of it keeps the port for a server that starts again. It
+    #   is nil if this system cannot bind two sockets to one port.
     def self.claim
       TRIES.times do
         port = Random.new.rand(RANGE)
@@ -35,10 +35,10 @@ module Support
       raise "no free loopback port after #{TRIES} tries"
     end
 
-    # A socket bound to the port on 127.0.0.1, not listening yet.
+    # A socket that is bound to the port on 127.0.0.1, and does not listen yet.
     def self.bound(port) = bind(port) { |socket| share(socket) }
 
-    # The same, if no other socket is bound to the port.
+    # The same, but raises EADDRINUSE if another socket is bound to the port.
     def self.held(port) = share(bind(port))
 
     def self.bind(port)
@@ -51,7 +51,7 @@ module Support
       raise
     end
 
-    # On Linux, two sockets can have one port if both allow it, and no more than one listens.
+    # On Linux, two sockets can be bound to one port if both allow it and at most one listens.
     def self.share(socket)
       socket.setsockopt(:SOCKET, :REUSEADDR, true)
       socket

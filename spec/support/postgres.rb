@@ -11,11 +11,11 @@ module Support
     USER = "plock"
     DATABASE = "postgres"
 
-    # The environment of a client.
+    # The environment variables with which a client connects.
     def env =
       { "PGHOST" => folder, "PGPORT" => port.to_s, "PGUSER" => USER, "PGDATABASE" => DATABASE }
 
-    # What Active Record connects with.
+    # The configuration with which Active Record connects.
     def config(**options) =
       {
         adapter: "postgresql", host: folder, port: port, username: USER, database: DATABASE,

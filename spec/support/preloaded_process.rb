@@ -6,7 +6,7 @@ require "socket"
 require_relative "supervisor"
 
 module Support
-  # A process that loads something slow once, and forks for each program that needs it.
+  # A process that loads slow libraries once, and then forks for each program that needs them.
   #
   #   talk = process.start("puts 'ready'; puts $stdin.gets")   # an IO to the program's streams
   #   talk.gets                                                # => "ready\n"
@@ -14,8 +14,8 @@ module Support
   class PreloadedProcess
     START_DEADLINE = 60.0
 
-    # In the process: its standard streams are the connection over which the program came, and
-    # errors are said there, too.
+    # Runs in the process. The connection that sent a program becomes the program's standard
+    # streams, which also receive its errors.
     PROGRAM = <<~'RUBY'
       require "socket"
       listener = UNIXServer.new(ARGV[0])
@@ -38,7 +38,7 @@ module Support
       end
     RUBY
 
-    # @param preamble [String] what it is to have loaded
+    # @param preamble [String] the code that the process runs once, at its start
     def initialize(preamble, env: {})
       @path = File.join(Supervisor.folder, "process-#{SecureRandom.hex(4)}")
       lib = File.expand_path("../../lib", __dir__)
@@ -58,7 +58,7 @@ module Support
       connection
     end
 
-    # The program's output, to its end.
+    # Runs the program to its end, and returns its output.
     def run(program)
       connection = start(program)
       connection.close_write
@@ -67,7 +67,7 @@ module Support
       connection&.close
     end
 
-    # Ends it, and what it has forked.
+    # Ends the process and all its forks.
     def stop
       Process.kill(:KILL, -@pid)
       Process.wait(@pid)

@@ -3,30 +3,29 @@
 require_relative "supervisor"
 
 module Support
-  # A child of the suite, forked to run one block. Both sides talk in Ruby objects over two pipes,
-  # and that is what orders things in tests:
+  # A child of the suite, forked to run one block. Parent and child send each other Ruby objects
+  # through two pipes. An example uses that to make them act in a fixed order:
   #
   #   child = Child.new do |parent|          # runs in the child
   #     parent.tell(:ready)
-  #     parent.hear                          # => :go, when the other side says so
+  #     parent.hear                          # waits, and returns :go
   #     42                                   # the block's value is the result
   #   end
   #   child.hear                             # => :ready
   #   child.tell(:go)
   #   child.result                           # => 42, or raises the block's error as Child::Failed
   #
-  # The child ends with exit!, so that nothing of the suite's own (at_exit, RSpec, finalizers) runs
-  # twice.
+  # The child ends with exit!, so that it does not run the suite's at_exit blocks and finalizers.
   class Child
     # The block raised, or the child died without a result.
     class Failed < StandardError; end
-    # Nothing was heard by the deadline.
+    # No message arrived by the deadline.
     class Silent < StandardError; end
 
-    # Seconds: of what one example may take.
+    # In seconds: a part of the time that one example may take.
     DEADLINE = Supervisor::EXAMPLE_DEADLINE / 6
 
-    # One end of the conversation.
+    # One end of the two pipes.
     class Line
       def initialize(from, to)
         @from = from
@@ -54,14 +53,14 @@ module Support
 
     def self.all = @all ||= []
 
-    # After an example: nothing that it forked lives on.
+    # After an example: ends all children that it forked.
     def self.end_all
       all.each(&:finish)
       all.clear
     end
 
     def initialize(&block)
-      Supervisor.folder # starts it now: it must be the suite's child, not the child's
+      Supervisor.folder # starts it here: the forked child would start its own
       hears, told = IO.pipe
       listens, says = IO.pipe
       @pid = Process.fork do
@@ -80,7 +79,7 @@ module Support
     def tell(message)
       @line.tell(message)
     rescue Errno::EPIPE
-      hear # why it ended, if it said so
+      hear # raises the error with which the child ended, if it sent one
       raise Failed, "the child has ended"
     end
 
@@ -91,7 +90,7 @@ module Support
       raise Failed, message.last
     end
 
-    # The block's value; waits for the child's end.
+    # Waits for the child's end, and returns the block's value.
     def result(within: DEADLINE)
       word, value = hear(within: within)
       raise Failed, "the child said #{word.inspect} before its result" unless word == :result!
@@ -102,7 +101,7 @@ module Support
 
     def signal(name) = Process.kill(name, pid)
 
-    # Its Process::Status at its end.
+    # Waits for the child's end, and returns its Process::Status.
     def wait(within: DEADLINE)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
       until @status
@@ -118,7 +117,7 @@ module Support
       @status
     end
 
-    # Kills it if it still runs, and closes the pipes.
+    # Kills the child if it still runs, and closes the pipes.
     def finish
       return unless @owner == Process.pid
 
@@ -132,16 +131,17 @@ module Support
     private
 
     def perform(line, block)
-      trap(:INT, "DEFAULT") # RSpec's own handler would only make a note of it
+      trap(:INT, "DEFAULT") # RSpec's handler would only note the signal
       line.tell([:result!, block.call(line)])
       leave(0)
-    rescue Exception => e # the parent must learn of every end of the block
+    rescue Exception => e # the parent must learn how the block ended
       line.tell([:failed!, "#{e.class}: #{e.message}\n  #{e.backtrace&.first(8)&.join("\n  ")}"])
       leave(1)
     end
 
-    # Valgrind, which says nothing of children, looks through the whole heap at the end of each,
-    # also if it kills itself: that can take a minute. Another program in its place has no such end.
+    # Under valgrind, a child that ends, even by killing itself, first searches its whole heap.
+    # That can take a minute, and valgrind does not report on children anyway. So the child
+    # replaces itself with another program, which ends at once.
     def leave(status)
       ENV["PLOCK_VALGRIND"] ? exec("/bin/sh", "-c", "exit #{status}") : exit!(status)
     end
@@ -151,12 +151,12 @@ module Support
   module Inventory
     def self.available? = File.directory?("/proc/self/fd")
 
-    # "socket:[123]", "pipe:[45]", "/dev/null" ... of all open descriptors.
+    # The targets of all open descriptors: "socket:[123]", "pipe:[45]", "/dev/null" …
     def self.descriptors(pid = "self")
       Dir.children("/proc/#{pid}/fd").filter_map do |fd|
         File.readlink("/proc/#{pid}/fd/#{fd}")
       rescue Errno::ENOENT
-        nil # the one that lists the folder
+        nil # the descriptor with which this method lists the folder
       end
     end
 

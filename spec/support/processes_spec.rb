@@ -45,7 +45,7 @@ RSpec.describe Support::Child do
 
   it "is ended, like all that the suite started, when the suite is killed" do
     suite = child do |parent|
-      Support::Supervisor.instance_variable_set(:@pid, nil) # this child plays a suite of its own
+      Support::Supervisor.instance_variable_set(:@pid, nil) # this child acts as a suite of its own
       server = redis_server
       parent.tell([server.pid, Support::Supervisor.folder])
       sleep

@@ -3,17 +3,20 @@
 require_relative "supervisor"
 
 module Support
-  # A TCP proxy in front of a server, with injected trouble. It works in the supervisor, so also
-  # while the suite holds its GVL, and every command has taken effect when it returns.
+  # A TCP proxy in front of a server, which can inject troubles. It runs in the supervisor, so
+  # that it also works while the suite holds its GVL. When a command returns, it has taken effect.
   #
   #   proxy = Proxy.new(server)               # an object with #port, [host, port] or a socket path
-  #   proxy.swallow(:reply, connections: 1)   # the next connection to carry a request gets no reply
+  #   proxy.swallow(:reply, connections: 1)   # the next connection with a request gets no reply
   #   proxy.clear                             # everything flows again
   #
-  # Directions: :request is from the client to the server, :reply the other way. Options of every
-  # trouble: after: take hold of a connection only once a request containing this text has passed on
-  # it; connections: take hold of this many connections at most. A trouble concerns requests that
-  # pass, and their replies, from the moment it is injected, on connections old and new.
+  # Directions: `:request` is from the client to the server, `:reply` is from the server to the
+  # client.
+  #
+  # Each trouble has two options. With `after:`, a trouble affects a connection only after a
+  # request that contains this text has passed on it. With `connections:`, a trouble affects at
+  # most this many connections. A trouble affects open and new connections, for all requests that
+  # pass after its injection, and for their replies.
   class Proxy
     DEADLINE = 5.0
 
@@ -26,7 +29,7 @@ module Support
 
     def url(query = nil, scheme: "redis") = "#{scheme}://127.0.0.1:#{port}#{"?#{query}" if query}"
 
-    # Delays each chunk by the given seconds.
+    # Delays each piece of data by the given seconds.
     def delay(direction, seconds, **options) = inject(direction, :delay, seconds, **options)
 
     # Passes the bytes one by one, the given seconds apart.
@@ -35,21 +38,21 @@ module Support
     # Closes both sides after that many bytes.
     def cut(direction, after_bytes: 0, **options) = inject(direction, :cut, after_bytes, **options)
 
-    # The same with a RST.
+    # The same, but ends the connections with a RST.
     def reset(direction, after_bytes: 0, **options) =
       inject(direction, :reset, after_bytes, **options)
 
-    # Reads the bytes and drops them. With :reply the server executes the request and the client
-    # gets no answer; with :request the server receives nothing.
+    # Reads the bytes and drops them. With :reply, the server executes the request, but the client
+    # gets no answer. With :request, the server receives nothing.
     def swallow(direction, **options) = inject(direction, :swallow, nil, **options)
 
-    # The same at once on all connections, open and new, also on one that carries no request.
+    # The same at once on all connections, open and new, even on those that carry no request.
     def swallow_all(direction) = swallow(direction, everywhere: true)
 
-    # Bytes wait until clear.
+    # Keeps the bytes back until clear.
     def hold(direction, **options) = inject(direction, :hold, nil, **options)
 
-    # The next reply is replaced, whatever follows it is lost.
+    # Sends these bytes in place of the next reply, and drops all that follows that reply.
     def replace(bytes, **options) = inject(:reply, :replace, bytes, **options)
 
     def half_open(**options)
@@ -59,14 +62,14 @@ module Support
 
     def clear = call(:clear)
 
-    # Modes for new connections.
+    # Modes for new connections: forward, silent and refuse.
     def forward = call(:mode=, :forward)
 
     def silent = call(:mode=, :silent)
 
     def refuse = call(:mode=, :refuse)
 
-    # New connections go there from now on.
+    # Connects new connections to this address from now on.
     def upstream=(upstream)
       call(:upstream=, address_of(upstream))
     end
@@ -78,12 +81,12 @@ module Support
 
     def open_connections = call(:open_links)
 
-    # All bytes so far, or since forget.
+    # All bytes that have passed in this direction, since the last forget if there was one.
     def seen(direction) = call(:seen, direction)
 
     def forget = call(:forget)
 
-    # Waits until the text (default: any byte) has come by that often; raises at the deadline.
+    # Waits until the text (default: any byte) has passed this many times. Raises at the deadline.
     def await(direction, text = /./m, times: 1, within: DEADLINE)
       call(:await, direction, text, times, within) or
         raise "no #{direction} with #{text.inspect} came through"

@@ -101,7 +101,7 @@ RSpec.describe Support::Proxy do
     begin
       redis.call("PING")
     rescue RedisClient::ConnectionError
-      nil # the connection that was cut
+      nil # the proxy has cut this connection
     end
     expect(redis.call("GET", key)).to eq("there")
   end

@@ -8,8 +8,8 @@ require "timeout"
 require_relative "supervisor"
 
 module Support
-  # An application as `rails new` makes it, without what locks have nothing to do with, and with
-  # plock in its Gemfile.
+  # An application as `rails new` makes it, with plock in its Gemfile. It leaves out the parts of
+  # Rails that locks do not need.
   #
   #   app = RailsApplication.generate
   #   app.write("config/plock.yml", "test:\n  url: \"memory:\"\n")
@@ -37,12 +37,12 @@ module Support
     DEADLINE = 60.0
 
     class << self
-      # Names what is missing of the gems that it takes; nil: nothing.
+      # @return [String, nil] the first of the required gems that is not installed
       def missing
         GEMS.find { |name| Gem::Specification.find_all_by_name(name).empty? }
       end
 
-      # A copy of the one that is made once.
+      # A new copy of an application that is made only once.
       def generate
         folder = File.join(Supervisor.folder, "shop-#{SecureRandom.hex(4)}")
         FileUtils.cp_r(pattern.folder, folder)
@@ -65,7 +65,7 @@ module Support
         "RUBYLIB" => nil, "RAILS_ENV" => nil, "RACK_ENV" => nil, "PLOCK_URL" => nil,
         "PLOCK_SECRET" => nil, "PLOCK_NAMESPACE" => nil, "DISABLE_SPRING" => nil,
         "SPRING_TMP_PATH" => folder, "XDG_RUNTIME_DIR" => folder, "CI" => nil
-      } # where CI is set, Rails loads every class at the start of a test
+      } # if CI is set, Rails loads every class before a test
     end
 
     def make
@@ -96,7 +96,7 @@ module Support
 
     def read(name) = File.read(path(name))
 
-    # Has it use more of Rails, and more gems, which stand last in its Gemfile.
+    # Adds frameworks of Rails to the application, and gems to the end of its Gemfile.
     def use(*frameworks, gems: [])
       write(
         "config/application.rb",
@@ -108,7 +108,8 @@ module Support
       lock_gems
     end
 
-    # In front of what config/application.rb says of itself.
+    # Adds a line to config/application.rb, right after config.load_defaults. The application's
+    # own settings follow.
     def configure(line)
       write(
         "config/application.rb",
@@ -118,7 +119,10 @@ module Support
       )
     end
 
-    # [output with errors, Process::Status] of `bin/rails` with these arguments.
+    # Runs `bin/rails` with these arguments.
+    #
+    # @return [Array(String, Process::Status)] the output, which includes the errors, and the
+    #   status
     def rails(*arguments, env: {}, input: "") =
       execute([RbConfig.ruby, path("bin/rails"), *arguments], env: env, input: input)
 
@@ -127,7 +131,9 @@ module Support
 
     def log(environment = "test") = read("log/#{environment}.log")
 
-    # Its pid. It is killed at the end of the suite, if it was not stopped before.
+    # Starts a command, which is killed at the end of the suite if it still runs.
+    #
+    # @return [Integer] its process id
     def spawn(*command, env: {})
       log = path("log/#{File.basename(command.last)}.out")
       pid =
@@ -159,7 +165,7 @@ module Support
       Supervisor.forget(pid) if pid
     end
 
-    # The whole application, or a part of it.
+    # Removes a file or folder of the application; without a name, the whole application.
     def remove(name = "") = FileUtils.rm_rf(path(name))
 
     private

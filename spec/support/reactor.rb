@@ -2,9 +2,8 @@
 
 require "async"
 
-# async asks whatever is waited for how long that may take, which Ruby can tell since 3.2. Without
-# it nothing else than plock could wait under a scheduler: not Ruby itself, when it loads a file
-# there.
+# Before each wait, async calls IO#timeout, which Ruby has since 3.2. Without this method, only
+# plock could wait under a scheduler. Even Ruby itself would fail when it loads a file.
 class IO
   def timeout = nil
 end unless IO.method_defined?(:timeout)

@@ -8,22 +8,22 @@ require_relative "certificates"
 require_relative "port"
 
 module Support
-  # A real redis-server of the suite's own, on a free loopback port and a Unix socket.
+  # A real redis-server for the suite, on a free loopback port and a Unix socket.
   #
-  #   RedisServer.shared                      # the plain one, started once; never stop or FLUSH it
+  #   RedisServer.shared                      # a plain server, started once; never stop or FLUSH it
   #   server = RedisServer.start(:password)   # in examples: redis_server(:password)
   #   server.client.call("GET", key)          # a RedisClient over the Unix socket
   #
   # Kinds:
   # - plain
   # - password: PASSWORD
-  # - acl: ACL_USER may do everything on plock* keys, READER may read; both have ACL_PASSWORD
-  # - tls: options cert:, a Certificates::Pair, and client_auth: true
-  # - replica: of a master that is not there, read-only
+  # - acl: ACL_USER may do everything on plock* keys, READER may only read; both have ACL_PASSWORD
+  # - tls: with the options cert: (a Certificates::Pair) and client_auth: true
+  # - replica: read-only, of a missing master
   # - cluster: serves no slot
   # - moved: a cluster node that sends every key elsewhere
-  # - sentinel: of a master that is not there, or of the option monitor:, words as in its file; with
-  #   cert:, it speaks TLS, with its servers, too
+  # - sentinel: watches a missing master, or the one that monitor: names (words as in a sentinel's
+  #   file). With cert:, the sentinel speaks TLS, also with its servers.
   # - full: no memory left
   class RedisServer
     PROGRAM = "redis-server"
@@ -33,7 +33,7 @@ module Support
     ACL_PASSWORD = "wonder land"
     START_DEADLINE = 20.0
     READY = /\A(\+PONG|-NOAUTH|-LOADING|-MASTERDOWN)/
-    NOWHERE = %w[127.0.0.1 1].freeze # no master answers there
+    NOWHERE = %w[127.0.0.1 1].freeze # an address where no master answers
     MOVED_TO = "127.0.0.1:7999"
 
     class << self
@@ -44,14 +44,14 @@ module Support
 
       def start(kind = :plain, **options) = new(kind, **options).start
 
-      # @return [Gem::Version] of the program; Valkey tells its own
+      # @return [Gem::Version] the version that the program names (Valkey names its own version)
       def version = @version ||= Gem::Version.new(`#{PROGRAM} --version`[/v=(\S+)/, 1])
     end
 
     attr_reader :port, :pid, :unix_path, :kind
 
-    # config: further settings, { "maxmemory" => "1mb" } (a value that is an Array becomes several
-    # words).
+    # config: further settings, as { "maxmemory" => "1mb" }. If a value is an Array, its elements
+    # become several words.
     def initialize(kind = :plain, cert: nil, client_auth: false, config: {}, monitor: nil)
       @kind = kind
       @cert = cert
@@ -68,7 +68,7 @@ module Support
         prepare(port)
         next unless launch(port)
 
-        @hold = hold&.dup # it may start again
+        @hold = hold&.dup # keeps the port for a restart
         true
       end
       self
@@ -84,8 +84,8 @@ module Support
       "unix://#{credentials(user, password)}#{unix_path}#{"?#{query}" if query}"
     end
 
-    # For looking behind the scenes: its own connection, with all rights. Reconnects after a
-    # restart.
+    # A connection with all permissions, with which examples inspect and change the server. It
+    # connects again after a restart.
     def client
       @client ||=
         RedisClient.config(
@@ -96,8 +96,8 @@ module Support
 
     def call(...) = client.call(...)
 
-    # For what a server tells only over TLS: from Redis 7.2 on, a node of a cluster names over TLS
-    # the ports for TLS. For servers of the kind tls that need no certificate of the client.
+    # A connection over TLS, for servers of the kind tls without client_auth:. From Redis 7.2 on,
+    # a node of a cluster names the ports for TLS only to such connections.
     def secure_client
       @secure_client ||=
         RedisClient.config(
@@ -106,12 +106,13 @@ module Support
         ).new_client
     end
 
-    # How many clients other than #client are connected.
+    # The number of clients that are connected, without #client.
     def connections
       call("CLIENT", "LIST", "TYPE", "normal").lines.size - 1
     end
 
-    # Stops the process with SIGSTOP: the kernel still accepts connections, but nothing answers.
+    # Stops the process with SIGSTOP. The kernel still accepts connections, but no request is
+    # answered.
     def stop_process
       Process.kill(:STOP, pid)
       Process.wait(pid, Process::WUNTRACED)
@@ -119,17 +120,17 @@ module Support
 
     def continue_process = Process.kill(:CONT, pid)
 
-    # With no farewell, as a crash. It keeps its port.
+    # Kills the server without warning its clients, as a crash does. The server keeps its port.
     def kill = finish(:KILL)
 
     def stop
       disconnect
-      finish(:KILL) # nothing of it is worth saving
+      finish(:KILL) # none of its data must be saved
       @hold&.close
     end
 
-    # Starts a killed server again on the same port; ends a running one first (saved, if save:
-    # true).
+    # Starts the server again on the same port. If it still runs, it is ended first. With `save:
+    # true`, its data is saved before that.
     def restart(save: false, config: {})
       call("SAVE") if save
       disconnect
@@ -143,7 +144,7 @@ module Support
 
     private
 
-    # The servers of a cluster are started by several threads.
+    # Several threads may start the servers of a cluster at the same time.
     NAMING = Mutex.new
     private_constant :NAMING
 
@@ -157,7 +158,7 @@ module Support
     def percent_encode(text) =
       text.gsub(/[^A-Za-z0-9]/) { |c| c.bytes.map { |b| format("%%%02X", b) }.join }
 
-    # True when the server answers, nil when another program took its port.
+    # @return [true, nil] true when the server answers, nil if another program took the port
     def launch(port)
       @port = port
       @pid =
@@ -187,7 +188,7 @@ module Support
       UNIXSocket.open(unix_path) do |socket|
         socket.write("PING\r\n")
         socket.wait_readable(1) && socket.readpartial(256).match?(READY)
-        # The server applies its nodes file 0.1 s after it answers.
+        # Even after the first answer, the server needs 0.1 s to apply its nodes file.
       end && (kind != :moved || call("CLUSTER", "INFO").include?("cluster_state:ok"))
     rescue SystemCallError, EOFError
       false
@@ -221,12 +222,12 @@ module Support
       }
     end
 
-    # Before Redis 7, DEBUG needs no permission.
+    # Before Redis 7, DEBUG needs no setting, and this setting does not exist.
     def debug_settings
       self.class.version >= Gem::Version.new("7") ? { "enable-debug-command" => "yes" } : {}
     end
 
-    # A Sentinel writes to its file, and takes few settings.
+    # A Sentinel needs a file that it can write to, and accepts only a few settings.
     def sentinel_arguments
       file = "#{@folder}/sentinel.conf"
       settings = common.slice("port", "bind", "unixsocket", "unixsocketperm", "dir", "logfile")
@@ -238,7 +239,7 @@ module Support
       [file, "--sentinel"]
     end
 
-    # Settings that occur twice are numbered: "user#1".
+    # If a setting occurs twice, its names are numbered: "user#1".
     def kind_settings
       case kind
       when :plain    then {}
@@ -272,10 +273,10 @@ module Support
       }
     end
 
-    # A replica trusts its nodes file at once, but a master waits two seconds. The node that sends
-    # everything elsewhere is therefore a replica of a missing master.
+    # Writes the nodes file of the kind moved. Its node is a replica of a missing master, because
+    # a replica uses its nodes file at once, but a master waits two seconds.
     def prepare(port)
-      FileUtils.rm_f("#{@folder}/sentinel.conf") # it has another port
+      FileUtils.rm_f("#{@folder}/sentinel.conf") # an old file would name another port
       return unless kind == :moved
 
       mine, theirs = "a" * 40, "b" * 40

@@ -5,7 +5,7 @@ require "spec_helper"
 RSpec.describe Support::RedisServer do
   def refusal(server, *command)
     server.call(*command)
-  rescue RedisClient::Error => e # ReadOnlyError is none of its CommandErrors
+  rescue RedisClient::Error => e # ReadOnlyError is not a subclass of CommandError
     e.message
   end
 

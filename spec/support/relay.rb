@@ -4,15 +4,16 @@ require "socket"
 require_relative "port"
 
 module Support
-  # The part of a proxy that runs in the supervisor: accepts, connects onward, and passes bytes both
-  # ways through whatever troubles have been injected. Proxy (proxy.rb) is its handle in the suite.
+  # The part of a proxy that runs in the supervisor. It accepts connections, connects to the
+  # server, and passes the bytes in both directions, after all injected troubles have been applied
+  # to them. The suite controls it through Proxy (proxy.rb).
   class Relay
-    # One trouble, for one direction. It takes hold of a connection when a request containing
-    # `after` passes on it (any request if nil), and of no more than `connections` of them.
+    # One trouble, in one direction. It affects a connection from the first request that contains
+    # `after` (nil: any request). It affects at most `connections` connections.
     class Trouble
       attr_reader :direction, :kind, :value
 
-      # everywhere: on all connections at once, without waiting for a request
+      # everywhere: does it affect all connections at once, without waiting for a request?
       def initialize(direction, kind, value, after, connections, everywhere)
         @direction = direction
         @kind = kind
@@ -34,7 +35,8 @@ module Support
       end
     end
 
-    # One proxied connection; `passed` counts what each trouble has let through.
+    # One connection through the proxy. `passed` counts the bytes that each trouble has let
+    # through.
     class Link
       attr_reader :client, :server, :passed
       attr_accessor :closed
@@ -66,12 +68,13 @@ module Support
       listen(Port.claim { |port| Port.bound(port) })
     end
 
-    # :forward, :silent (accepts, reads, never answers, never connects onward) or :refuse.
+    # :forward; :silent, which accepts and reads, but never answers and never connects to the
+    # server; or :refuse
     def mode=(mode)
       @mutex.synchronize { @mode = mode }
       if mode == :refuse
         stop_listening
-        # bound and not listening: refuses, and keeps the port ours
+        # A socket that is bound but does not listen refuses connections, and keeps the port.
         @placeholder ||= Port.bound(@port)
       elsif @placeholder
         @placeholder.close
@@ -89,7 +92,7 @@ module Support
       change { @troubles << Trouble.new(direction, kind, value, after, connections, everywhere) }
     end
 
-    # Ends all troubles; bytes that were held go on their way.
+    # Ends all troubles. Bytes that were held continue on their way.
     def clear = change { @troubles.clear }
 
     def disconnect
@@ -103,7 +106,8 @@ module Support
 
     def forget = @mutex.synchronize { @log.each_value(&:clear) && nil }
 
-    # Waits until `text` has come by in that direction `times` times; false at the deadline.
+    # Waits until `text` has passed in that direction `times` times. Returns false at the
+    # deadline.
     def await(direction, text, times, within)
       wait_until(within) { @log[direction].scan(text).size >= times }
     end
@@ -158,7 +162,7 @@ module Support
         open_link(client, (connect(upstream) if mode == :forward), mode)
       end
     rescue IOError, SystemCallError
-      # Closed by stop_listening.
+      # stop_listening has closed the listener.
     end
 
     def connect(upstream)
@@ -189,7 +193,7 @@ module Support
         pass(link, direction, bytes, to) if to
       end
     rescue IOError, SystemCallError
-      # Either side has gone, or a trouble has cut the connection.
+      # The client or the server has gone, or a trouble has cut the connection.
     ensure
       shut(link)
     end
@@ -213,7 +217,7 @@ module Support
       @mutex.synchronize { @troubles.select { |trouble| trouble.concerns?(link, direction) } }
     end
 
-    # The bytes that remain to be written after the trouble is applied.
+    # Applies the trouble, and returns the bytes that must still be written.
     def suffer(trouble, link, bytes, to)
       case trouble.kind
       when :swallow then ""
@@ -226,7 +230,7 @@ module Support
       end
     end
 
-    # Until the time is over, the trouble is cleared or the connection closes.
+    # Waits until the time is over, the trouble is cleared or the connection closes.
     def pause(trouble, link, seconds = 3600)
       wait_until(seconds) { link.closed || !@troubles.include?(trouble) }
       true
@@ -263,7 +267,8 @@ module Support
         link.closed = true
         @links.delete(link)
         link.client.setsockopt(:SOCKET, :LINGER, LINGER_ZERO) if reset
-        # shutdown first: it wakes the other pump, which close alone would leave in its read.
+        # Shuts the sockets down first. That ends the other thread's read, which close alone would
+        # not.
         link.sockets.each { |socket| hang_up(socket, reset) }
       end
     end

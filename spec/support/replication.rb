@@ -6,7 +6,7 @@ module Support
   # A primary with replicas, on loopback.
   #
   #   group = Support::Replication.new
-  #   group.replicas.first.stop_process   # it confirms nothing until continue_process
+  #   group.replicas.first.stop_process   # this replica confirms no write until continue_process
   class Replication
     DEADLINE = 30.0
 
@@ -15,7 +15,7 @@ module Support
     # @param settings [Hash] of each server
     # @param kind [Symbol] of each server
     def initialize(replicas: 2, settings: {}, kind: :plain)
-      # a primary would wait for more replicas before it serves the first one
+      # by default, a primary delays the first replica's data to wait for more replicas
       settings = { "repl-diskless-sync-delay" => "0", **settings }
       settings["tls-replication"] = "yes" if kind == :tls
       @primary = RedisServer.start(kind, config: settings)
@@ -24,7 +24,7 @@ module Support
       await_all
     end
 
-    # Returns when that many replicas have what the primary has now, and go on following it.
+    # Waits until this many replicas follow the primary, and have all its data.
     def self.await(primary, count)
       ends = Process.clock_gettime(Process::CLOCK_MONOTONIC) + DEADLINE
       write(primary)
@@ -33,9 +33,10 @@ module Support
       end
     end
 
-    # WAIT asks about the last write of its connection. After none, it counts replicas of any state.
+    # Makes a write for WAIT, which asks about the last write of its connection. If there was no
+    # write, WAIT counts all replicas, whatever data they have.
     def self.write(primary)
-      written = (1..100).find do |number| # a node of a cluster serves some of the keys
+      written = (1..100).find do |number| # a node of a cluster serves only some of the keys
         primary.call("INCR", "written:#{number}")
       rescue RedisClient::CommandError => e
         raise unless e.message.start_with?("MOVED", "ASK", "TRYAGAIN")

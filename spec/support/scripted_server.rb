@@ -4,8 +4,9 @@ require "socket"
 require_relative "port"
 
 module Support
-  # The part of a hostile server that runs in the supervisor: plays the same steps on each
-  # connection. HostileServer (hostile_server.rb) is its handle in the suite and has the scripts.
+  # The part of a hostile server that runs in the supervisor. It plays the same steps on each
+  # connection. The suite controls it through HostileServer (hostile_server.rb), which has the
+  # scripts.
   class ScriptedServer
     attr_reader :port
 
@@ -22,7 +23,7 @@ module Support
 
     def received = @mutex.synchronize { @received.dup }
 
-    # Connections that the client has not closed yet.
+    # The number of connections that the client has not closed yet.
     def open_connections = @mutex.synchronize { @sockets.size }
 
     def close
@@ -42,13 +43,13 @@ module Support
         Thread.new { play(socket) }
       end
     rescue IOError, SystemCallError
-      # Closed.
+      # The server was closed.
     end
 
     def play(socket)
       @steps.each { |step, *arguments| __send__(:"step_#{step}", socket, *arguments) }
     rescue IOError, SystemCallError
-      # The client has had enough.
+      # The client has closed the connection.
     ensure
       hang_up(socket)
     end
@@ -75,7 +76,7 @@ module Support
     # Writes for as long as the client reads.
     def step_flood(socket, bytes) = loop { socket.write(bytes) }
 
-    # Reads and says nothing for as long as the client stays.
+    # Reads for as long as the client stays, and never answers.
     def step_hang(socket) = loop { step_read(socket) }
 
     # Answers each request with the same bytes.

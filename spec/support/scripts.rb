@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 module Support
-  # The engine's scripts, for examples that act between two calls of them.
+  # The engine's Lua scripts, for examples that must act between two calls of a script.
   class Scripts
     FOLDER = File.expand_path("../../ext/plock/core/scripts", __dir__)
 
-    # The scripts that the engine embeds (scripts/embed.awk).
+    # The text of a script, with its parts, as the engine embeds it (scripts/embed.awk).
     def self.source(name)
       path = File.join(FOLDER, "#{name}.lua")
       File
@@ -28,7 +28,7 @@ module Support
 
     def self.queue(lock) = "#{beside(lock)}:queue"
 
-    # As scripts/parts/beside.lua.
+    # Names the keys beside a lock as scripts/parts/beside.lua does.
     def self.beside(lock) = "plock:1:#{lock.match?(/\A[^{]+\{[^}]+\}/) ? lock : "{#{lock}}"}"
 
     def companion = Scripts.companion(lock)
@@ -38,8 +38,8 @@ module Support
     def call(name, *arguments) = @client.call("EVAL", self.class.source(name), 1, lock, *arguments)
   end
 
-  # A client that the engine's scripts know by its record, as if it were a process of its own.
-  # Between #listen and #die its channel is listened to.
+  # A client of the engine's scripts. It acts as a process of its own, with its own record. It is
+  # subscribed to its channel from #listen to #die.
   class Scripted
     attr_reader :value
 
@@ -58,7 +58,8 @@ module Support
       self
     end
 
-    # The server knows of it when this returns, whatever it has told before.
+    # Ends the subscription. When this returns, the server knows that, and all earlier messages
+    # are read.
     def die
       @subscription.call("UNSUBSCRIBE", channel)
       event = @subscription.next_event(5) until event&.first == "unsubscribe"
@@ -67,8 +68,8 @@ module Support
 
     def close = @subscription.close
 
-    # Returns the next message, without its value and the lock: "+", "=", "~1000" …; nil: none came
-    # within that many seconds.
+    # Returns the next message, without its value and the lock: "+", "=", "~1000" … Returns nil if
+    # no message arrives within this many seconds.
     def hears(within: 5) =
       @subscription.next_event(within)&.last&.then { |message| message.split.first }
 
@@ -93,9 +94,10 @@ module Support
     end
   end
 
-  # One that wants a lock for itself.
+  # A client that wants a lock for itself alone.
   class Contender < Scripted
-    # Whether it got the lock; if not, after how many milliseconds it shall look again, 0: at once.
+    # @return [true, Integer] true if it got the lock; otherwise the milliseconds until it must
+    #   look again (0: at once)
     def ask = answered(@scripts.call("acquire", value, @ttl, signature, noted_for))
 
     def queue = answered(@scripts.call("acquire", value, @ttl, signature, noted_for, @ticket, "0"))
@@ -107,20 +109,21 @@ module Support
     def undo(signature = self.signature) = @scripts.call("undo", value, signature)
   end
 
-  # One that wants a share of a lock.
+  # A client that wants a share of a lock.
   class Sharer < Scripted
     def initialize(scripts, share, **options)
       super(scripts, **options)
       @share = share
     end
 
-    # Whether it was let in; if not, after how many milliseconds it shall look again, 0: at once.
+    # @return [true, Integer] true if it got a share; otherwise the milliseconds until it must
+    #   look again (0: at once)
     def ask = answered(@scripts.call("shared_acquire", value, @ttl, signature, FENCE_TTL, @share))
 
     def queue =
       answered(@scripts.call("shared_acquire", value, @ttl, signature, FENCE_TTL, @share, @ticket))
 
-    # keep: milliseconds, or "held" as a client says whose lease is valid.
+    # keep: milliseconds, or "held", which a client says if its lease is still valid.
     def release(keep: nil) = @scripts.call("shared_release", value, FENCE_TTL, *keep)
 
     def release_held = release(keep: "held")

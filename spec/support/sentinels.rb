@@ -8,16 +8,17 @@ module Support
   #
   #   group = Support::Sentinels.new
   #   Plock::Store.open(group.url)
-  #   group.fail_over            # asks a sentinel for it; returns when it is done
+  #   group.fail_over            # asks a sentinel for a failover, and waits until it is done
   #   group.primary.kill         # the sentinels notice it after DOWN_AFTER_MS
   #
-  #   group = Support::Sentinels.new(failover: false)   # they notice it later
+  #   group = Support::Sentinels.new(failover: false)   # they notice it only after 10 s
   class Sentinels
     NAME = "main"
     DOWN_AFTER_MS = 300
-    # Without failovers: a busy machine keeps no server from its sentinels for so long.
+    # For groups without failovers: even on a busy machine, a server answers its sentinels within
+    # this time.
     STEADY_DOWN_AFTER_MS = 10_000
-    HELLO_MS = 2_000 # the sentinels' own
+    HELLO_MS = 2_000 # the default of the sentinels
     QUORUM = 2
     DEADLINE = 30.0
 
@@ -25,7 +26,7 @@ module Support
 
     # @param server [Hash] settings of each server
     # @param sentinel [Hash] settings of each sentinel
-    # @param failover [Boolean] do the sentinels notice soon that a server is away?
+    # @param failover [Boolean] should the sentinels notice quickly that a server is down?
     # @param tls [Boolean] do all of them speak TLS?
     def initialize(server: {}, sentinel: {}, failover: true, tls: false)
       @down_after_ms = failover ? DOWN_AFTER_MS : STEADY_DOWN_AFTER_MS
@@ -42,7 +43,7 @@ module Support
       "redis#{"s" if @tls}+sentinel://#{"#{user}@" if user}#{places}/#{NAME}"
     end
 
-    # @return [RedisServer] the primary, as the first sentinel that runs sees it
+    # @return [RedisServer] the primary, according to the first running sentinel
     def primary
       port = sentinels.find(&:pid).call("SENTINEL", "get-master-addr-by-name", NAME)[1].to_i
       servers.find { |server| server.port == port }
@@ -54,9 +55,9 @@ module Support
       await_another(before)
     end
 
-    # Returns when the sentinels have replaced that primary.
+    # Waits until the sentinels have replaced that primary.
     #
-    # @return [RedisServer] the new one
+    # @return [RedisServer] the new primary
     def await_another(before)
       await { primary != before && primary.call("ROLE").first == "master" }
       primary
@@ -66,7 +67,8 @@ module Support
     def admit(server) =
       server.call("ACL", "SETUSER", "plock", "on", ">pw", "~*", "&*", "+@all")
 
-    # From now on the sentinels and the other servers do not reach it, but the user `plock` does.
+    # From now on, the sentinels and the other servers cannot log in on this server. Only the user
+    # `plock` can.
     def cut_off(server)
       admit(server)
       server.call("ACL", "SETUSER", "default", "resetpass", ">unknown to the others")
@@ -99,7 +101,7 @@ module Support
       )
     end
 
-    # The sentinels find each other by hellos, which Redis 6 cannot send faster.
+    # The sentinels find each other by hello messages. This setting does not exist in Redis 6.
     def hello_every(milliseconds)
       sentinels.each do |one|
         one.call("SENTINEL", "DEBUG", "publish-period", milliseconds.to_s)
@@ -108,7 +110,7 @@ module Support
       nil
     end
 
-    # It knows the two replicas and the two other sentinels, and they are in touch.
+    # Does this sentinel know the two replicas and the other two sentinels, and is the primary up?
     def whole?(sentinel)
       facts = sentinel.call("SENTINEL", "master", NAME)
       facts = Hash[*facts] if facts.is_a?(Array)
@@ -119,7 +121,7 @@ module Support
     def begin_failover
       sentinels.find(&:pid).call("SENTINEL", "FAILOVER", NAME)
     rescue RedisClient::CommandError
-      false # one is under way, or no replica is ready yet
+      false # a failover is under way, or no replica is ready yet
     end
   end
 end

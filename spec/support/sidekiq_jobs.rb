@@ -4,10 +4,11 @@ require "stringio"
 require "support/redis_server"
 
 module Support
-  # Sidekiq in the suite's own process, on a Redis of its own that holds its queues and the locks:
-  # jobs run one at a time, when an example says so, and nothing has to be waited for.
+  # Runs Sidekiq in the suite's own process. One Redis, which no other specs use, has its queues
+  # and the locks. Jobs run one at a time, when an example calls for it, so that no example has to
+  # wait.
   module SidekiqJobs
-    # Its processor, without a manager: does the work of a real process's thread for one job.
+    # Sidekiq's processor without a manager. It runs one job as a thread of a real process does.
     class Worker
       attr_reader :processor
 
@@ -15,17 +16,17 @@ module Support
         @processor = Sidekiq::Processor.new(capsule) { |*| nil }
       end
 
-      # Runs the next job; the exception that it ended with, or nil.
+      # Runs the next job. Returns the exception that the job ended with, or nil.
       def work
         @processor.__send__(:process_one)
         nil
-      rescue StandardError => e # whatever the job raised
+      rescue StandardError => e # any exception that the job raised
         e
       end
     end
 
     class << self
-      # Loaded by the first example that needs it.
+      # The Redis. The first example that needs it also loads Sidekiq.
       def server
         @server ||= RedisServer.start(:plain).tap do |server|
           require "sidekiq"
@@ -44,7 +45,8 @@ module Support
       SidekiqJobs.server
     end
 
-    # A class of jobs. The block is its perform; so is `done`, the list of what has run.
+    # Makes a class of jobs. The block becomes its perform method. Without a block, perform
+    # appends its arguments to `done`.
     def job_class(name = "SomeJob", sidekiq: {}, **guard, &perform)
       ran = done
       perform ||= ->(*arguments) { ran << [name, *arguments] }
@@ -59,7 +61,7 @@ module Support
 
     def done = @done ||= []
 
-    # Runs what is in the queue; the exceptions that the jobs ended with.
+    # Runs all jobs in the queue, and returns the exceptions that jobs ended with.
     def work_all
       errors = []
       errors << Worker.new(capsule).work until queue.size.zero?
@@ -86,14 +88,14 @@ module Support
       Sidekiq::Scheduled::Enq.new(Sidekiq.default_configuration).enqueue_jobs
     end
 
-    # In how many seconds the only job of a set is due.
+    # The number of seconds until the only job of a set is due.
     def due_in(set)
       expect(set.size).to eq(1)
       set.first.at.to_f - Time.now.to_f
     end
 
-    # A worker in a thread of its own, with the job that is next; it is in perform when this
-    # returns. The job must say so: see `rest`.
+    # Runs the next job in a thread. When this returns, the job is in its perform method. The job
+    # must report that by `rest`.
     def in_thread
       worker = Worker.new(capsule)
       thread = background { worker.processor.__send__(:process_one) }
@@ -101,13 +103,14 @@ module Support
       [worker.processor, thread]
     end
 
-    # For jobs: tells that they run, and stays until it is told to go on.
+    # A lambda for a job: it reports that the job runs, and then waits until the example pushes to
+    # `going`.
     def rest
       told, wait = resting, going
       -> { (told << true) && wait.pop }
     end
 
-    # The same, the first time that it is called.
+    # The same, but only the first call reports and waits.
     def rest_once
       runs, rest = [], self.rest
       -> { (runs << true).one? ? rest.call : nil }
@@ -117,10 +120,10 @@ module Support
 
     def going = @going ||= Queue.new
 
-    # The labels of all that is held.
+    # The labels of all holders.
     def held = Plock.each_lock.flat_map { |status| status.holders.map(&:label) }.sort
 
-    # A line for each entry: class=SomeJob jid=… WARN: plock: …
+    # The log as text, with a line for each entry: class=SomeJob jid=… WARN: plock: …
     def log
       @log.string.each_line.map do |line|
         entry = JSON.parse(line)
@@ -138,8 +141,9 @@ RSpec.shared_context "with Sidekiq" do
   include Support::SidekiqJobs
 
   before do
-    jobs_redis.call("FLUSHALL") # it is these specs' own
-    # of the chains as they are now
+    jobs_redis.call("FLUSHALL") # only these specs use this Redis
+    # Sidekiq keeps copies of its middleware chains. Without the copies, it uses the current
+    # chains.
     %i[@server_chain @client_chain].each { |copy| capsule.instance_variable_set(copy, nil) }
     @log = StringIO.new
     Sidekiq.default_configuration.logger =

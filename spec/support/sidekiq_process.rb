@@ -4,8 +4,9 @@ require "json"
 require "support/sidekiq_jobs"
 
 module Support
-  # A real `sidekiq`, with the jobs of a program. It polls often, and writes what its jobs do into a
-  # journal in Redis: a list of [what, jid, pid, more…], in the order in which it happened.
+  # A real `sidekiq` process that runs the jobs of a program. It polls often. It writes the events
+  # of its jobs into a list in Redis, the journal, in the order in which they happen: [event, jid,
+  # pid, more…].
   class SidekiqProcess
     START_DEADLINE = 30.0
     JOURNAL = "journal"
@@ -76,13 +77,13 @@ module Support
 
     def signal(name) = Process.kill(name, pid)
 
-    # Stands still, all of its threads.
+    # Stops all threads of the process.
     def stop
       signal(:STOP)
       Process.wait(pid, Process::WUNTRACED)
     end
 
-    # Its Process::Status at its end.
+    # Waits for the end of the process, and returns its Process::Status.
     def wait
       _, status = Process.wait2(pid)
       Supervisor.forget(pid)

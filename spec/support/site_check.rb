@@ -4,9 +4,9 @@ require "nokogiri"
 require "uri"
 
 module Support
-  # Whether a folder of pages can be served from any path, under a strict Content-Security-Policy:
-  # its HTML is valid to the parser of browsers, its links lead to files and anchors of the folder,
-  # and its pages need nothing else.
+  # Checks that a folder of pages can be served from any path, under a strict
+  # Content-Security-Policy. The HTML must be valid for a browser's parser. Links must lead to
+  # files and anchors of the folder. The pages must load no other files.
   class SiteCheck
     FORBIDDEN = {
       "an inline style" => "style, [style]", "an inline script" => "script:not([src])",
@@ -16,7 +16,7 @@ module Support
       "Markdown that was not translated" => "p:contains('```')"
     }.freeze
 
-    NEEDED = %w[link/href script/src img/src].freeze # elements that load what their attributes name
+    NEEDED = %w[link/href script/src img/src].freeze # the attributes that name a file to load
 
     # @param folder [String]
     def initialize(folder)
@@ -26,7 +26,7 @@ module Support
       @ids = @pages.transform_values { |page| page.css("[id]").map { |node| node["id"] } }
     end
 
-    # @return [Array<String>] what is wrong, with the page
+    # @return [Array<String>] the errors, each with its page
     def complaints
       reached = ["#{@folder}/index.html"]
       found = @pages.flat_map do |file, page|
@@ -54,7 +54,7 @@ module Support
       targets.grep(%r{//|\A/}).map { |target| "needs #{target}, which is not in this folder" }
     end
 
-    # @param reached [Array<String>] takes the page that the link leads to
+    # @param reached [Array<String>] receives the page to which the link leads
     def broken(file, link, reached)
       return if link.match?(%r{\A(?:https?://|mailto:)})
 

@@ -4,9 +4,9 @@ require "rbconfig"
 require_relative "supervisor"
 
 module Support
-  # Slow host names for a Ruby started with SlowResolver.environment. A library in front of
-  # getaddrinfo(3) resolves slow-N.test to 127.0.0.1 after N milliseconds. Each such lookup writes
-  # one line to the file LOG names when it starts and one when it ends.
+  # Slow host names for a Ruby that is started with SlowResolver.environment. A library that
+  # replaces getaddrinfo(3) resolves slow-N.test to 127.0.0.1 after N milliseconds. Each of these
+  # lookups writes one line to the log file when it starts, and one when it ends.
   module SlowResolver
     SOURCE = <<~C
       #define _GNU_SOURCE
@@ -43,7 +43,7 @@ module Support
     C
 
     class << self
-      # The environment for such a Ruby, or nil where the library cannot be built.
+      # The environment for such a Ruby, or nil if the library cannot be built.
       def environment(log)
         library && { "LD_PRELOAD" => library, "SLOW_RESOLVER_LOG" => log }
       end
@@ -52,7 +52,7 @@ module Support
 
       def library
         return @library if defined?(@library)
-        # elsewhere there is no LD_PRELOAD
+        # only Linux has LD_PRELOAD
         return @library = nil unless RUBY_PLATFORM.include?("linux")
 
         source = File.join(Supervisor.folder, "slow_resolver.c")

@@ -22,27 +22,28 @@ require "support/store_contract/several_keys"
 require "support/store_contract/telling"
 require "support/store_contract/unable"
 
-# What every store keeps to, seen from outside:
+# The contract that every store must fulfil, tested through its public methods:
 #
 #   RSpec.describe "A store on Redis" do
 #     let(:store) { open_store }
 #     it_behaves_like "a store"
 #   end
 #
-# What a store says of itself that it cannot do is left out, and shown to raise an UnsupportedError
-# where it can be asked for.
+# `unable` lists the abilities that the store says it lacks. Their examples are left out. If such
+# an ability can be asked for, an example expects an UnsupportedError.
 #
-# Time is real here, so it holds for stores whose clock cannot be moved.
+# The examples wait in real time, so they also suit stores whose clock tests cannot move.
 RSpec.shared_examples "a store" do |unable = []|
   include Support::StoreContract
 
   let(:key) { "contract:#{SecureRandom.hex(8)}" }
 
-  # Fibers would wait for one another to have it made, and one that is stopped there fails.
+  # Makes the store and the key before the fibers start. Otherwise the fibers would wait for each
+  # other in `let`, and a fiber that is stopped there would fail.
   before(:each, :fibers) { [store, key] }
 
-  # A waiter that times out asks a last time, leaves its place, and is told the holder, if the store
-  # answers in time; a busy machine gets enough time here.
+  # After a timeout, a waiter asks a last time, leaves its place, and asks who the holder is, if
+  # the store answers in time. On a busy machine the answers need more time than plock gives them.
   before do
     stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0)
     if defined?(Plock::Store::AcquireRequest)

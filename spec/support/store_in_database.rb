@@ -24,17 +24,18 @@ RSpec.shared_examples "a store that processes share" do
 end
 
 module Support
-  # The contract of a store for one that is made with a model of each of these databases. All of
-  # them run the same Ruby but for the connection, so they share its steps.
+  # Runs the store contract for one kind of store on several databases, each with a model of its
+  # own. The stores differ only in their connections and run the same Ruby code, so they share the
+  # steps of interrupted_everywhere.
   #
   #   Support::StoreInDatabase.describe(
   #     "A store in a database", Store::UNABLE, postgresql: [1, 4], sqlite: [2, 4]
   #   ) { |model, **options| Store.new(model, **options) }
   module StoreInDatabase
     # @param what [String]
-    # @param unable [Array<Symbol>] what it says that it cannot do
-    # @param shares [Hash{Symbol => Array(Integer, Integer)}] by names of databases: which part of
-    #   how many
+    # @param unable [Array<Symbol>] the abilities that the store says it lacks
+    # @param shares [Hash{Symbol => Array(Integer, Integer)}] for each database, its share of the
+    #   steps: the first step, and the distance to the next one
     # @yieldparam model [Class]
     # @yieldreturn [Plock::Locking]
     def self.describe(what, unable, **shares, &make)

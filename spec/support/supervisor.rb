@@ -4,32 +4,33 @@ require "socket"
 require "tmpdir"
 
 module Support
-  # The process beside the suite. Proxies and scripted servers live in it, so that they keep working
-  # while the suite holds its GVL, stands still in C, or forks; and when the suite dies, however it
-  # dies, the processes and folders it left are cleared away from there.
+  # A process beside the suite, in which proxies and scripted servers run. They keep working while
+  # the suite holds its GVL, stands still in C, or forks. However the suite ends, the supervisor
+  # then ends the processes and removes the folders that the suite has left.
   #
-  # A command is one short connection on a Unix socket, answered when it has taken effect: safe from
-  # any thread and from any child of the suite, and it leaves no descriptor behind.
+  # A command is one short connection on a Unix socket. It is answered after it has taken effect.
+  # So commands are safe from any thread and any child of the suite, and leave no descriptor open.
   module Supervisor
-    # A command failed over there; the message carries the error as it was raised.
+    # A command failed in the supervisor. The message contains the original error.
     class Failed < StandardError; end
 
-    # Seconds. It only ends what hangs: examples that walk through each step of an operation take
-    # minutes on a busy machine. Under valgrind it is longer.
+    # In seconds. Only an example that hangs should reach it: on a busy machine, examples that
+    # interrupt each step of an operation take minutes. Under valgrind it is longer.
     EXAMPLE_DEADLINE = Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 300))
 
-    START_DEADLINE = 30.0 # generous: under valgrind Ruby takes seconds to start
+    START_DEADLINE = 30.0 # long, because under valgrind Ruby takes seconds to start
 
     @mutex = Mutex.new
 
     class << self
-      # The suite's temporary folder, removed at the end. Short, because sockets live in it.
+      # The suite's temporary folder, which is removed at the end. Its path is short, because it
+      # contains sockets.
       def folder
         start
         @folder
       end
 
-      # Has `pid` killed when the suite ends without having said forget(pid).
+      # Has the process killed when the suite ends, unless forget(pid) is called before.
       def watch(pid) = call(nil, :watch, pid)
 
       def forget(pid) = call(nil, :forget, pid)
@@ -37,17 +38,19 @@ module Support
       # Has another folder removed at the end.
       def own(folder) = call(nil, :own, folder)
 
-      # Ends the suite, naming the example, if end_example is not called within the given seconds.
+      # If end_example is not called within these seconds, the supervisor ends the suite, and
+      # names the example.
       def begin_example(name, seconds) = call(nil, :begin_example, name, seconds)
 
       def end_example = call(nil, :end_example)
 
-      # Makes an object of a class that lives in the supervisor; returns its id for call.
+      # Makes an object in the supervisor. Returns its id, for #call.
       def host(kind, **options) = call(nil, :host, kind, **options)
 
       def drop(id) = call(nil, :drop, id)
 
-      # Calls a method of the hosted object `id` (nil: of the supervisor process itself).
+      # Calls a method of the object with this id. If id is nil, calls the supervisor process
+      # itself.
       def call(id, method, *arguments, **options)
         start
         verdict, value = UNIXSocket.open(File.join(@folder, "supervisor")) do |socket|
@@ -57,10 +60,10 @@ module Support
         verdict == :ok ? value : raise(Failed, value)
       end
 
-      # Runs the block before the end, if the suite ends in order.
+      # Runs the block before the suite ends, unless the suite is killed.
       def before_end(&block) = (@partings ||= []) << block
 
-      # Ends the process and with it everything it hosts and watches. Only the suite itself may.
+      # Ends the supervisor, and all that it hosts and watches. Only the suite itself may do that.
       def stop
         return unless @pid && @owner == Process.pid
 
@@ -82,7 +85,8 @@ module Support
         @owner = Process.pid
         @folder = Dir.mktmpdir("plock-")
         said, says = IO.pipe
-        # A group of its own: Ctrl-C must reach the suite, not what the suite still has to stop.
+        # The supervisor has its own process group: Ctrl-C must reach the suite, but not the
+        # supervisor, which the suite still needs.
         pid = Process.spawn({ "RUBYOPT" => nil, "RUBYLIB" => nil }, RbConfig.ruby, "--disable-gems",
                             File.join(__dir__, "supervisor_process.rb"), @folder, @owner.to_s,
                             out: says, in: File::NULL, pgroup: true)

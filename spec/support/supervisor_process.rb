@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The main program of Support::Supervisor: arguments are the folder and the suite's process id.
+# The main program of Support::Supervisor. Its arguments are the folder and the suite's process
+# id.
 
 require "fileutils"
 require "socket"
@@ -8,12 +9,12 @@ require_relative "relay"
 require_relative "scripted_server"
 
 module Support
-  # Answers the suite's commands, hosts its proxies and servers, and clears up after it.
+  # Executes the suite's commands, hosts its proxies and servers, and cleans up after it.
   class SupervisorProcess
     KINDS = { relay: Relay, scripted_server: ScriptedServer }.freeze
-    PULSE = 0.2 # how often the suite is looked for, in seconds
+    PULSE = 0.2 # seconds between two checks that the suite still runs
 
-    GRACE = 10 # seconds from asking a suite that hangs to end until it is made to
+    GRACE = 10 # seconds from SIGTERM to SIGKILL for a suite that hangs
 
     def initialize(folder, suite)
       @folder = folder
@@ -36,7 +37,7 @@ module Support
 
     private
 
-    # The parent changes when the suite dies, also when a child of the suite lives on.
+    # The parent process changes when the suite dies, even if a child of the suite still runs.
     def watch_suite
       while Process.ppid == @suite
         sleep PULSE
@@ -69,7 +70,7 @@ module Support
       socket.write(obey(id, method, arguments, options))
       exit!(0) if id.nil? && method == :clear
     rescue SystemCallError, EOFError
-      # The one who asked is gone: killed in mid-command, as some tests do.
+      # The process that sent the command is gone: some examples kill a process during a command.
     ensure
       socket.close
     end
@@ -103,7 +104,7 @@ module Support
         @watched.each_key do |pid|
           Process.kill(:KILL, pid)
         rescue Errno::ESRCH
-          # It ended by itself.
+          # The process has ended by itself.
         end
       end
       FileUtils.rm_rf(@owned)

@@ -3,13 +3,13 @@
 require "support/databases"
 
 module Support
-  # Databases with what the examples of with_transactional_lock need: counters, and the table of the
-  # locks as the generator makes it.
+  # Databases for the examples of with_transactional_lock. They have counters, and the table of
+  # locks that the generator makes.
   module TransactionalLocks
     DATABASES = (Databases::NAMES - %i[sqlite]).freeze
 
     class << self
-      # @param name [Symbol] of DATABASES
+      # @param name [Symbol] one of DATABASES
       # @return [Class]
       def model(name)
         @models ||= {}
@@ -22,7 +22,8 @@ module Support
           end
       end
 
-      # Adds to a counter, again where the database would have lost a change and says so.
+      # Increments a counter this many times. Repeats an attempt if the database refuses it to
+      # prevent a lost update.
       def count(model, lock, isolation, times)
         until times.zero?
           begin
@@ -45,7 +46,9 @@ module Support
         end
       end
 
-      # Runs the migration that a generator writes.
+      # Runs the generator.
+      #
+      # @return [Array<String>] the paths of the files that it writes
       def generate(model, generator, *arguments)
         folder = Dir.mktmpdir("generated", Supervisor.folder)
         system(
@@ -85,10 +88,10 @@ module Support
     RUBY
     private_constant :GENERATE
 
-    # In a process of its own; its value.
+    # Runs the block in another process, and returns its value.
     def in_another(_model, &block) = in_child(&block)
 
-    # A process that has the lock until it is told something.
+    # Another process that holds the lock until it receives a message.
     def hold_in_another(model, lock)
       holder =
         child { |parent| model.with_transactional_lock(lock) { parent.tell(:held) && parent.hear } }
@@ -96,8 +99,8 @@ module Support
       holder
     end
 
-    # Waits until a caller waits in the database. InnoDB refreshes its report only after a moment
-    # without a query for it.
+    # Waits until a caller waits in the database. The pause is for InnoDB, which updates its
+    # report only if no query has read the report for a moment.
     def await_lock_wait(model)
       sql = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
       if model.lease_connection.adapter_name == "PostgreSQL"
@@ -113,14 +116,14 @@ module Support
       false
     end
 
-    # Has them all, and then runs the block.
+    # Runs the block while it holds all of these locks.
     def nest(model, locks, &block)
       return block.call if locks.empty?
 
       model.with_transactional_lock(locks.shift) { nest(model, locks, &block) }
     end
 
-    # The statements sent to the database.
+    # The statements that are sent to the database while the block runs.
     def statements(_model, &block)
       sent = []
       hearing = ->(*, payload) do

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
 module Support
-  # Sets this process's wall clock, as Ruby code reads it, for the length of a block. A stub would
-  # be taken away while a background thread is inside it, which then fails in the next example.
+  # Changes the wall clock of this process, as Ruby code reads it, while a block runs. It is not a
+  # stub: RSpec would remove a stub while a background thread is inside it, and that thread would
+  # fail in the next example.
   module WallClock
     @jump = 0
 
     class << self
-      # @return [Numeric] seconds by which it is ahead
+      # @return [Numeric] the seconds by which the clock is ahead
       attr_reader :jump
 
       # @param seconds [Numeric]
@@ -21,7 +22,7 @@ module Support
       end
     end
 
-    # Process.clock_gettime, as everything reads it.
+    # Replaces Process.clock_gettime for all callers.
     module Reading
       def clock_gettime(clock, *unit)
         now = super

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 module Support
-  # A warning fails the example that causes it, unless it is expected:
+  # An example fails if it causes a warning that it does not expect:
   #
   #   expect(warnings { Parse::Lock.acquire("k") { } }).to contain_exactly(/process-local/)
   #   expect { ... }.to output(/process-local/).to_stderr
   #
-  # Warnings of other gems are not ours to fix and are passed over.
+  # Warnings of other gems are ignored, because plock cannot fix them.
   module Warnings
     class Unexpected < StandardError; end
 
@@ -18,7 +18,7 @@ module Support
     @left = []
 
     class << self
-      # The block's warnings, from every thread, one String per warning.
+      # @return [Array<String>] the warnings of all threads while the block runs
       def capture
         caught = []
         before, @caught = @caught, caught
@@ -37,14 +37,14 @@ module Support
         raise Unexpected, message
       end
 
-      # Those that were raised since the last call. An `ensure` or a rescue may have swallowed the
-      # exception.
+      # The exceptions raised for unexpected warnings since the last call. They are kept here
+      # because an `ensure` or a rescue may have swallowed them.
       def unexpected
         @mutex.synchronize { @unexpected.dup.tap { @unexpected.clear } }
       end
 
-      # An example that failed can leave a lease unreleased. The garbage collector finds it later:
-      # no example hears the warning about it.
+      # A failed example can leave a lease unreleased. When the garbage collector finds that lease
+      # during a later example, the warning about it does not fail that example.
       def pass_over_leases
         leases = ObjectSpace.each_object(Plock::Lease).select(&:hold)
         @left |= leases.map { |lease| "#{lease.store_key} (fence #{lease.fence})" }
@@ -60,10 +60,10 @@ module Support
       end
     end
 
-    # In front of Warning.warn, where Kernel#warn and Ruby's own warnings arrive.
+    # Runs before Warning.warn, which both Kernel#warn and Ruby itself call.
     module Hook
       def warn(message, category: nil)
-        return super unless $stderr.equal?(STDERR) # an example captures it, and judges it
+        return super unless $stderr.equal?(STDERR) # the example reads the warning itself
 
         Warnings.meet(message)
       end

@@ -3,8 +3,8 @@
 require_relative "failures"
 
 module Support
-  # Ways in which a call can wait. Each prepares an example (which has "a gate"), and returns a
-  # lambda that blocks until a later call has begun to wait.
+  # Ways in which a call can wait. Each value prepares an example that includes "with a gate". It
+  # returns a lambda that blocks until a later call has begun to wait.
   WAYS_TO_WAIT = {
     "for a lock that another caller holds" => ->(example) do
       example.shared_redis.call("SET", example.key, "somebody", "PX", 60_000)
@@ -22,7 +22,7 @@ module Support
   }.freeze
 end
 
-# A store behind a gate, with budgets so long that nothing but the example ends a call.
+# A store behind a proxy, the gate. Its timeouts are so long that only the example ends a call.
 RSpec.shared_context "with a gate" do
   include Support::Failures
 
@@ -38,7 +38,7 @@ RSpec.shared_context "with a gate" do
   let(:release_timeout) { 0.5 }
   let(:key) { unique_key }
 
-  # A thread that waits in a hold, in the given way.
+  # A thread whose hold waits in the given way.
   def waiting(way)
     store
     gate.forget
@@ -50,17 +50,17 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # The trouble is over, and the lock is free.
+  # Ends the trouble, and frees the lock.
   def calm
     gate.clear
     gate.forward
-    gate.disconnect # those that were accepted in silence lead nowhere
+    gate.disconnect # the silent mode accepted connections that lead to no server
     shared_redis
       .call("GET", key)
       .then { |owner| shared_redis.call("DEL", key) if owner == "somebody" }
   end
 
-  # A thread that is in the block of its hold, and stays there.
+  # A thread that stays in the block of its hold.
   def in_block
     inside = Queue.new
     thread = background do
@@ -73,8 +73,8 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # A thread whose release is under way: its request has left, and does not arrive, or (:reply) is
-  # not answered.
+  # A thread that waits during its release. The request has left, but does not arrive; or, with
+  # :reply, it arrives, but is not answered.
   def releasing(direction, **options)
     store
     leaving = Queue.new
@@ -92,7 +92,7 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # Waits for the end of a thread that the exception may have ended.
+  # Waits until the thread has ended, even if it ended with the exception.
   def end_of(thread)
     thread.join(5)
   rescue rescue_me

@@ -7,7 +7,7 @@ require "rack/test"
 require "support/written_locks"
 
 module Support
-  # The pages as a Rack application, seen through Rack::Lint.
+  # The pages as a Rack application, which Rack::Lint checks.
   #
   #   get "/locks"
   #   expect(page).to include "nightly import"
@@ -16,19 +16,19 @@ module Support
 
     def app = @app ||= Rack::Lint.new(pages)
 
-    # Other pages from here on, in another browser.
+    # From now on, the requests go to these other pages, from a new browser.
     def mount(pages)
       @app = Rack::Lint.new(pages)
       instance_variables.grep(/\A@_rack_test/).each { |name| remove_instance_variable(name) }
     end
 
-    # The text of the last answer as a viewer reads it.
+    # The text of the last answer, as a browser shows it.
     def page
       text = last_response.body[%r{<main.*</main>}m].gsub(/<[^>]*>/, " ")
       CGI.unescapeHTML(text.gsub(/\s+/, " "))
     end
 
-    # The labels in a list.
+    # The labels in the list of the last answer.
     def rows
       cells = last_response.body.scan(%r{<td role="cell"\s+data-label="Label".*?</td>}m)
       cells.map { |cell| CGI.unescapeHTML(cell.gsub(/<[^>]*>/, "")) }
@@ -36,7 +36,7 @@ module Support
 
     def code = last_response.status
 
-    # As the viewer who confirms it.
+    # Breaks a lease as a viewer does who confirms it.
     def post_break(lease)
       path = "/locks/#{Rack::Utils.escape_path(lease.store_key)}/break"
       get path

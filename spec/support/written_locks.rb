@@ -19,7 +19,8 @@ module Support
       @store = store
     end
 
-    # A plain lock, or one of `at most once`. Returns its store key.
+    # Writes the holder of a plain lock, or of a lock of the kind `once`. Returns the lock's store
+    # key.
     def hold(key, kind: Plock::Locking::Kind::LOCK, left_ms: LEFT_MS, **owner)
       name = @store.config.store_key(key, kind)
       value, note = note_of(**owner)
@@ -28,7 +29,7 @@ module Support
       name
     end
 
-    # One holder of a semaphore ("s"), or of a read-write lock ("r", "w").
+    # Writes one holder of a semaphore (mode "s") or of a read-write lock (mode "r" or "w").
     def share(key, mode, left_ms: LEFT_MS, **owner)
       name = @store.config.store_key(key, kind_of(mode))
       value, note = note_of(**owner)
@@ -37,7 +38,7 @@ module Support
       name
     end
 
-    # A waiter for any of them; share: as it asks, for example "s3".
+    # Writes a waiter for a lock of any kind. share: the kind of its request, for example "s3".
     def wait(key, share: nil, kind: Plock::Locking::Kind::LOCK, since: 0, **owner)
       name = @store.config.store_key(key, share ? kind_of(share) : kind)
       ticket = ((Time.now.to_f - since) * 1_000_000).to_i

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# The engine's own tests, without Ruby: with each compiler, plain, with sanitizers, and without
-# Linux-only calls.
+# The engine's own tests, without Ruby. They run as a plain build, without Linux-only calls, and
+# with sanitizers.
 
 require "etc"
 require "open3"
 require_relative "../../bin/support/toolchain"
 
-# Each variant with the compiler that runs it, so that the code of both compilers is tested; without
-# clang gcc runs all. The plain variant was compiled by lint:gcc.
+# Each variant has its own compiler, so that the code of both compilers is tested. Without clang,
+# gcc compiles all variants. The plain variant is what lint:gcc has compiled.
 CORE_VARIANTS = {
   plain: [:gcc, { WERROR: "1" }],
   portable: [:clang, { PORTABLE: "1" }],
@@ -16,7 +16,7 @@ CORE_VARIANTS = {
   thread: [:gcc, { SAN: "thread" }]
 }.freeze
 
-# Test programs wait more than they compute, though less under a sanitizer.
+# Test programs mostly wait, though less under a sanitizer. So several run on each processor.
 CORE_PROGRAMS_AT_ONCE = 3 * Etc.nprocessors
 
 FUZZ_SECONDS = 10
@@ -33,7 +33,7 @@ CORE_TESTS = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c"
 
 # Builds all test programs.
 #
-# @return [Array(String, Hash)] the compiler and the settings with which make runs them
+# @return [Array(String, Hash)] the compiler and the settings with which make must run them
 def build_core(variant)
   name, variables = CORE_VARIANTS.fetch(variant)
   compiler = Toolchain.compiler(name) || Toolchain.gcc or abort "there is no C compiler"
@@ -42,7 +42,7 @@ def build_core(variant)
   [compiler, { OUT: out, **variables }]
 end
 
-# Builds all test programs, and then runs several at once.
+# Builds all test programs, and then runs several at the same time.
 def check_core(variant)
   require "parallel"
   compiler, settings = build_core(variant)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Core, C tests and binding compile without a warning, with both compilers.
+# Compiles the engine, the C tests and the binding without a warning, with both compilers.
 
 require_relative "../../bin/support/toolchain"
 
@@ -10,17 +10,15 @@ task :lint
 %i[gcc clang].each do |name|
   task "lint:#{name}" do
     compiler = Toolchain.compiler(name) or abort "#{name} is not installed"
-    # the tests run what gcc has compiled here
+    # the tests run the output of gcc, so it needs the usual options
     quickly = name == :gcc ? {} : { OPTIMIZE: "-O0", OUT: "build/#{name}-lint" }
     make_core("compile", compiler, WERROR: "1", **quickly)
 
     folder = "tmp/lint/#{name}"
     mkdir_p folder
-    # the core is compiled above
-    binding = Dir["ext/plock/*.c"].map { |source| "#{File.basename(source, ".c")}.o" }
     chdir(folder) do
       sh({ "PLOCK_WERROR" => "1" }, RbConfig.ruby, "../../../ext/plock/extconf.rb")
-      sh "make", "CC=#{compiler}", *binding
+      sh "make", "CC=#{compiler}"
     end
   end
   task lint: "lint:#{name}" if Toolchain.compiler(name)
@@ -51,7 +49,7 @@ task "lint:ruby:changed" do
   names = Changed.names
   next if names.empty?
 
-  names = [] if names.include?(".rubocop.yml") # a change of the rules concerns all files
+  names = [] if names.include?(".rubocop.yml") # a change of the rules affects all files
   rubocop("--force-exclusion", "--only-recognized-file-types", *names)
 end
 
@@ -68,14 +66,14 @@ task "lint:format" do
 end
 task lint: "lint:format" if Toolchain.clang_format
 
-# The sources that clang-tidy has to look at.
+# The sources that clang-tidy must check.
 module Tidy
   SOURCES = FileList["ext/plock/{*,core/src/**/*}.c"]
   HEADERS = FileList["ext/plock/{*,core/{include,src}/**/*}.h"]
 
   module_function
 
-  # Those that have changed, or include a header that has.
+  # The sources that have changed, or that include a changed header.
   def changed
     names = Changed.names
     headers = (HEADERS.to_a & names).map { |header| File.basename(header) }
@@ -85,8 +83,8 @@ module Tidy
     end
   end
 
-  # Its warnings are errors (.clang-tidy). A source without warnings is looked at again when it, its
-  # rules or a header have changed.
+  # The sources that must be checked again: a source that passed is checked again only after a
+  # change to it, to the rules or to a header. Warnings of clang-tidy are errors (.clang-tidy).
   def stale(sources)
     shared = [".clang-tidy", *HEADERS]
     sources.reject do |source|

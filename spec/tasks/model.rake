@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The model of the waiting protocol (spec/model/README.md). It needs nothing that is built.
+# The model of the waiting protocol (spec/model/README.md). It needs no compiled code.
 
 module ModelChecker
   extend Rake::DSL
@@ -10,7 +10,7 @@ module ModelChecker
 
   module_function
 
-  # With YJIT, if this Ruby has it, in half the time.
+  # Uses YJIT if this Ruby has it. Then the model takes half the time.
   def run(*arguments, of: PROGRAM)
     ruby(*("--yjit" if yjit?), of, *arguments)
   end

@@ -2,36 +2,36 @@
 
 require "etc"
 
-# Runs spec files in several processes, each with servers of its own, and the examples that
-# measure time apart from them, one after the other.
+# Runs spec files in several processes, each with servers of its own. Examples that measure time
+# run separately, one after another.
 module ParallelSpecs
   extend Rake::DSL
 
-  # Most examples wait more than they compute: two processors are busy with this many. More would
-  # keep each other waiting for longer than the leases of the examples last.
+  # Most examples wait more than they compute, so there are a few more processes than processors.
+  # With still more processes, delays would exceed the leases of the examples.
   PROCESSES = Integer(ENV.fetch("PLOCK_SPEC_PROCESSES") { Etc.nprocessors + 2 })
 
-  # For each task, the seconds that each file took there once. Files are shared out by them, so that
-  # all processes end at about the same time.
+  # For each task, a file with the seconds that each spec file took. They are used to distribute
+  # the spec files, so that all processes end at about the same time.
   RUNTIMES = "spec/support/runtimes"
   FOLDER = "tmp/specs"
 
-  # Most of their examples are defined in spec/support, and logged under that file's name. So their
-  # times are estimates.
+  # The times of these files are estimates. Most of their examples are defined in spec/support,
+  # and their times are logged under those files' names.
   ESTIMATED = %r{store/(advisory|database)_contract}.freeze
 
-  # Tags of examples that measure time, or that need the machine for themselves.
+  # Tags of examples that measure time, or that must run alone on the machine.
   ALONE = %w[timing alone].freeze
-  # Tags of examples that bin/test leaves to bin/test --full, and of those among them that have a
-  # tag of ALONE, too.
+  # FULL has tags of examples that only `bin/test --full` runs. FULL_ALONE has the tag of those
+  # among them that also have a tag of ALONE.
   FULL = %w[slow databases].freeze
   FULL_ALONE = %w[full_alone].freeze
 
   module_function
 
-  # @param task [Symbol] names the run times
-  # @param with [Array<String>] tags of which an example must have one
-  # @param without [Array<String>] tags of which an example must have none
+  # @param task [Symbol] selects the file of run times
+  # @param with [Array<String>] tags; an example must have at least one of them
+  # @param without [Array<String>] tags; an example must have none of them
   def together(task, files, with: [], without: ALONE, environment: {}, processes: PROCESSES)
     mkdir_p FOLDER, verbose: false
     failed = File.join(FOLDER, "failed-#{Process.pid}.log")
@@ -62,10 +62,10 @@ module ParallelSpecs
     with.map { |tag| "--tag #{tag}" } + without.map { |tag| "--tag ~#{tag}" }
   end
 
-  # Takes what the last runs have logged into the files of run times. A file of which nothing ran
-  # takes no time.
+  # Updates the files of run times from the logs of the last runs. A spec file that no log names
+  # keeps its old time, or gets the time zero.
   #
-  # @param tasks [Hash{Symbol => Enumerable<String>}] the files of each task
+  # @param tasks [Hash{Symbol => Enumerable<String>}] the spec files of each task
   def note_runtimes(tasks)
     tasks.each do |task, files|
       noted = "#{RUNTIMES}/#{task}.log"

@@ -9,7 +9,7 @@ SITE_SOURCES = FileList["*.md", "{bench,spec}/**/README.md", "{docs,lib}/**/*.{j
                         "site/Rules", "site/**/*.{css,erb,js,rb,svg,yaml,yml}"]
 
 file "#{SITE}/index.html" => SITE_SOURCES do
-  rm_rf [SITE, "site/tmp", "tmp/yard-pages"], verbose: false # neither tool notices all changes
+  rm_rf [SITE, "site/tmp", "tmp/yard-pages"], verbose: false # neither tool notices every change
   sh RbConfig.ruby, Gem.bin_path("yard", "yard"), "doc", "--quiet",
      "--load", "site/yard/highlight.rb", "--template-path", "site/yard",
      "--output-dir", "tmp/yard-pages", verbose: false

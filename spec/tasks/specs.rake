@@ -1,39 +1,39 @@
 # frozen_string_literal: true
 
-# Which specs run together. `rake spec` runs the specs without a database; the other tasks are for
-# `bin/test --full`.
+# Groups the specs that run together. `rake spec` runs the specs that need no database. The other
+# tasks are for `bin/test --full`.
 
 require_relative "parallel_specs"
 
 ALL_SPECS = "spec/**/*_spec.rb"
 
-# Stores and drop-ins that need database servers or memcached, or their drivers. They run apart,
-# because the garbage collections of a process take longer the more it loads.
+# Specs of stores and drop-ins that need database servers, memcached or their drivers. They run
+# apart, because loading the drivers would make all garbage collections of the process slower.
 ON_DATABASES =
   "spec/{plock/{store,compat/{locker,with_transactional_lock}},torture/stores}/**/*_spec.rb"
 DROP_INS = "spec/plock/compat/{remote_lock,mongo_locking,stand_in}{/**/*,}_spec.rb"
 
-# Applications of Rails, and the gem whose lock Parse::Lock replaces
+# Specs that need Rails applications, or the gem whose lock Parse::Lock replaces.
 ON_RAILS = "spec/{rails,parse_stack}/**/*_spec.rb"
 
-# The documentation site (site.rake)
+# Specs of the documentation site (site.rake).
 ON_SITE = "spec/site/**/*_spec.rb"
 
-# The pages of plock/web in a browser
+# Specs of the pages of plock/web, in a browser.
 IN_BROWSER = "spec/web/**/*_spec.rb"
 
-# Of the library, without what needs a database
+# Specs of the library that need no database.
 LIBRARY = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
           .exclude(ON_DATABASES)
 
-# What these describe is written in Ruby. Below it, the specs of the engine and the binding try each
-# call of the system.
+# Specs of code in Ruby, which makes no system calls of its own. The specs of the engine and the
+# binding already test each system call.
 IN_RUBY =
   ["spec/plock/{active_job,client_address,compat,guard,metrics,sidekiq,survey,testing,traces,web}" \
    "{/**/*,}_spec.rb",
    "spec/plock/{configuration,logs,observability,status_table}_spec.rb",
    "spec/plock/{sentinel/doctor,cli/{doctor,list,secret,settings,status,top,web}*}_spec.rb"].freeze
-# They repeat the contract of the stores, and the server does what is different.
+# These specs repeat the contract of the stores. Only the server differs.
 ON_FUNCTIONS = "spec/plock/{,cluster/}functions_spec.rb"
 PORTABLE_SPECS = LIBRARY.dup.exclude(*IN_RUBY, ON_FUNCTIONS)
 
@@ -65,7 +65,7 @@ namespace :spec do
 
   desc "Specs on database servers and memcached, and of drop-ins, without those that measure time"
   task databases: :compile do
-    # their examples wait longer than others
+    # these examples wait longer than others
     ParallelSpecs.together(:databases, DATABASE_SPECS, processes: ParallelSpecs::PROCESSES + 1)
   end
 

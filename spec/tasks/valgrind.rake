@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# The binding's memory: its specs under valgrind. Examples that measure time have no meaning there,
-# and code in Ruby alone has no memory errors.
+# Runs the binding's specs under valgrind to find memory errors. Examples that measure time are
+# left out, because they mean nothing there. Specs of code in Ruby are left out, because it has no
+# memory errors.
 
-# A part runs on one processor only, so that as many run side by side as there are processors.
+# Valgrind runs each part on one processor, so as many parts run as there are processors.
 VALGRIND_PARTS = ENV["SPEC"] ? 1 : Etc.nprocessors.clamp(1, 4)
 
-# Each call of the binding, at least once, on Redis and on a local store, in the time that bin/test
-# --full has.
+# Specs that make each call of the binding at least once, on Redis and on a local store. They are
+# few enough for `bin/test --full`.
 VALGRIND_BASICS = "spec/plock/{direct,gc,hold,lease_threads,local_store,pool,ractor,semaphore," \
                   "read_write_lock,several_keys,store,wait_queue}_spec.rb"
 
@@ -33,10 +34,11 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
   require "ruby_memcheck/rspec/rake_task"
 
   options = RubyMemcheck::Configuration::DEFAULT_VALGRIND_OPTIONS - ["--trace-children=yes"]
-  # Does not follow the programs that specs start (servers, openssl). Forked children report
-  # nothing, because examples kill some of them in the middle of a report; the engine's own tests
-  # check memory after a fork under ASan. Without fair scheduling busy threads keep the others from
-  # running. Examples have up to 600 threads, and valgrind ends a process that exceeds the limit.
+  # Valgrind does not follow the programs that specs start (servers, openssl). Forked children
+  # report nothing, because examples kill some of them in the middle of a report. The engine's own
+  # tests check memory after a fork under ASan. Without fair scheduling, busy threads keep the
+  # others from running. Examples have up to 600 threads, and valgrind ends a process that exceeds
+  # the limit.
   options += %w[
     --trace-children=no
     --child-silent-after-fork=yes
@@ -67,14 +69,14 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
       active_job/**/*
       compat/**/*
     ]
-    files = FileList[arguments.pattern.tr(";", ",")] # commas separate the arguments of a task
+    files = FileList[arguments.pattern.tr(";", ",")] # commas separate a task's arguments
     files.exclude("spec/plock/{#{ruby_or_children.join(",")}}_spec.rb", ON_DATABASES)
     task.pattern =
       files.to_a.sort.select.with_index do |_, index|
         index % VALGRIND_PARTS == arguments.number.to_i
       end
-    # Valgrind does not see that fibers change the stack. A forked child needs seconds there instead
-    # of milliseconds.
+    # Valgrind does not notice when fibers switch the stack. Under valgrind, a forked child takes
+    # seconds instead of milliseconds.
     task.rspec_opts = "--tag ~timing --tag ~fibers --tag ~many_children"
   end
   ENV["PLOCK_VALGRIND"] = "1" # children of the suite end without a check of their heap

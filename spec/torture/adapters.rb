@@ -5,16 +5,16 @@ require "redis-client"
 require_relative "ways"
 
 module Torture
-  # The failures that a call may end with in a round without any violation.
-  class Refused < StandardError; end # another call held it until the patience was over
-  class Failed < StandardError; end  # the store gave no answer
+  # The failures with which a call may end even if plock breaks no promise.
+  class Refused < StandardError; end # another call held the lock until the patience ended
+  class Failed < StandardError; end  # the store did not answer
   class Lost < Failed; end           # the lease is lost
 
-  # How a worker reaches the server: the URL, the settings for redis-client, and the options of its
+  # How a worker reaches the server: the URL, the settings for redis-client, and the options for
   # Plock::Store.
   Address = Struct.new(:url, :settings, :options)
 
-  # Receives the warnings of plock, and passes each to the lane of its call.
+  # Receives plock's warnings, and passes them on to the lane whose call they concern.
   class Ear
     def warn(text)
       lane = Thread.current[:torture_lane]
@@ -27,17 +27,17 @@ module Torture
     end
   end
 
-  # A lock as workers know it. enter yields an Array of objects with key, fence, valid_until
-  # (nanoseconds of Clock), valid? and, if the way is :write, downgrade.
+  # A lock, with the methods that workers call. enter yields an Array of objects with key, fence,
+  # valid_until (nanoseconds of Clock) and valid?. For the way :write, they also have downgrade.
   class Product
     def self.ways = WAYS
 
-    # The key itself.
+    # The lock's main key on the server.
     def self.place(key) = "#{Plock.store_key(prefix, key.to_s)}#{SUFFIXES[key]}"
 
     def self.prefix = "plock:v1:"
 
-    # The beginning of the names beside the key.
+    # The names of the lock's other keys begin with this.
     def self.beside(key) = "plock:1:{#{place(key)}}"
 
     def self.queue(key) = "#{beside(key)}:queue"
@@ -46,13 +46,13 @@ module Torture
 
     SUFFIXES = { 3 => ":semaphore", 4 => ":rw", 5 => ":once", 6 => ":semaphore" }.freeze
 
-    # True for keys that may outlive the locks, until their time to live ends.
+    # Is this a key that may outlive its lock, until it expires?
     def self.lasting?(key) = key.match?(/\Aplock:1:\{.*\}:fence\z/)
 
-    # True for keys that a store keeps forever.
+    # Is this a key that a store keeps forever?
     def self.permanent?(key) = key == "plock:1:secret"
 
-    # Does it start threads and open descriptors, which must be gone in the end?
+    # Does this kind of lock start threads and open descriptors? They must be gone at the end.
     def self.native? = true
 
     def initialize(address)
@@ -85,7 +85,8 @@ module Torture
       def extend = lease.extend
     end
 
-    # No call learns its fence. Only the beginning of the block and its process count.
+    # Stands for the lease in a call of `once`, which has no fence. Only the beginning of the block
+    # and the process are judged.
     Turn = Struct.new(:key, :pid) do
       def fence = 0
       def valid? = Process.pid == pid
@@ -98,7 +99,7 @@ module Torture
       @store.acquire(key.to_s, **terms) { |lease| yield [Lease.new(key, lease)] }
     end
 
-    # Acquires them in another order than the store's.
+    # Names the keys in an order that may differ from the order in which the store acquires them.
     def acquire_all(key, terms)
       keys = WAYS.find { |way| way.name == :acquire_all }.keys_from(key)
       @store.acquire_all(keys.map(&:to_s), **terms) do |leases|
@@ -131,7 +132,8 @@ module Torture
       @store.read_write_lock(key.to_s).write(**terms) { |lease| yield [Lease.new(key, lease)] }
     end
 
-    # Adopts a lease that another lane has dumped. A lost lease counts as one that others hold.
+    # Adopts a dumped lease. If the lease is lost before the block begins, the call counts as
+    # refused.
     def adopt(key, terms)
       entered = false
       @store.adopt(terms[:dump], ttl: terms[:ttl], label: terms[:label]) do |lease|
@@ -153,7 +155,8 @@ module Torture
     end
   end
 
-  # A common polling lock. It has no queue: the call that asks at the right moment gets the lock.
+  # An ordinary polling lock. It has no queue, so the call that asks at the right moment gets the
+  # lock.
   class Polling
     TAKE = <<~LUA
       if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
@@ -200,7 +203,7 @@ module Torture
 
     private
 
-    # One for each thread and fiber.
+    # Each thread and each fiber has a client of its own.
     def client
       Thread.current[:torture_client] ||= RedisClient.config(
         **@address.settings, timeout: ATTEMPT_TIMEOUT, reconnect_attempts: 0
@@ -229,8 +232,7 @@ module Torture
       take_back(key, token) unless answered
     end
 
-    # A lease that the server grants to a call that no longer listens would keep the key from
-    # others.
+    # If the server grants a lease but the answer is lost, the lease would block all other calls.
     def take_back(key, token)
       Thread.new { release(key, token) }.report_on_exception = false
     end
@@ -246,7 +248,8 @@ module Torture
     end
   end
 
-  # Releases any lock, even one that another process has acquired after its own lease expired.
+  # Releases the lock without a check of its owner. If its lease has expired, it releases the lock
+  # of the next holder.
   class NoOwnerCheck < Polling
     private
 
@@ -257,8 +260,8 @@ module Torture
     end
   end
 
-  # Takes the fence from the clock of its machine, which is slightly wrong, for each worker
-  # differently.
+  # Takes the fence from the worker's clock. Each worker's clock is wrong by a different number of
+  # milliseconds.
   class ClockFence < Polling
     SKEW_MS = 5
 

@@ -6,8 +6,9 @@ require_relative "../support/proxy"
 require_relative "../support/redis_server"
 
 module Torture
-  # The server that the workers share. It keeps all acknowledged data, whatever happens to it. Each
-  # slot has its own user there, so that the driver knows whose connection it cuts.
+  # The server that the workers share. It never loses acknowledged data, except when the driver
+  # deletes data. Each slot has its own user on the server, so that the driver knows whose
+  # connection it cuts.
   class Arena
     PASSWORD = "torture"
     DURABLE = { "appendonly" => "yes", "appendfsync" => "always" }.freeze
@@ -23,8 +24,8 @@ module Torture
       @relays = slots.to_h { |slot| [slot, Support::Proxy.new(["127.0.0.1", port_behind(slot)])] }
     end
 
-    # The address of the server for the worker of this slot: by a Unix socket, by TCP, by TLS, or by
-    # one of the latter through a relay.
+    # The address of the server for the worker of this slot: a Unix socket, TCP or TLS, or TCP or
+    # TLS through a relay.
     def address(slot)
       return unix_address(slot) if @course.road(slot) == :unix
 
@@ -38,20 +39,21 @@ module Torture
       Address.new(url, settings, options)
     end
 
-    # The address without a relay, for the probes at the end.
+    # The address without a relay, which the probes at the end use.
     def unix_address(slot)
       url = @server.unix_url(user: user(slot), password: PASSWORD)
       settings = { path: @server.unix_path, **login(slot) }
       Address.new(url, settings, { pool_size: @course.pool(slot) })
     end
 
-    # From now on the worker receives nothing; with deaf, its own bytes still arrive.
+    # From now on, the worker receives nothing. With deaf, the server still receives the worker's
+    # bytes.
     def darken(slot, deaf:)
       @relays.fetch(slot).swallow_all(:request) unless deaf
       @relays.fetch(slot).swallow_all(:reply)
     end
 
-    # Connections that lost bytes cannot go on, so they end as the network would end them.
+    # Ends the darkness. It closes the worker's connections, because they have lost bytes.
     def lighten(slot)
       @relays.fetch(slot).disconnect
       @relays.fetch(slot).clear
@@ -59,8 +61,8 @@ module Torture
 
     def relayed = @relays.keys
 
-    # Cuts one connection of that kind ("normal", "pubsub"). Returns the slot of its user; nil:
-    # there is no such connection.
+    # Cuts one connection of this type ("normal" or "pubsub"). Returns the slot of its user, or
+    # nil if there is no such connection.
     def cut(type, roll)
       clients = @server.call("CLIENT", "LIST", "TYPE", type).lines.filter_map do |line|
         line.match(/\Aid=(?<id>\d+) .* user=w(?<slot>\d+)\b/)
@@ -76,21 +78,22 @@ module Torture
 
     def evict(keys) = @server.call("DEL", *keys)
 
-    # Kills the server, and returns when it has read its log again.
+    # Kills the server and starts it again. Returns when the server has read its log.
     def restart
       @server.restart
       sleep 0.002 until ready?
     end
 
-    # The number of open connections, except those of default, the user of the supervisor; and the
+    # The number of open connections, without those of the supervisor's user `default`; and the
     # number of channels.
     def connections = @server.call("CLIENT", "LIST").lines.grep_v(/ user=default\b/).size
     def channels = @server.call("PUBSUB", "CHANNELS").size
 
-    # The remaining keys, each with its time to live in seconds; negative: forever.
+    # The remaining keys, each with its time to live in seconds. A negative time means that the
+    # key never expires.
     def keys = @server.call("KEYS", "*").to_h { |key| [key, @server.call("PTTL", key) / 1000.0] }
 
-    # A connection for another thread that only looks.
+    # A connection for the onlooker's thread.
     def onlooker =
       RedisClient.config(path: @server.unix_path, timeout: 1, reconnect_attempts: 0).new_client
 
@@ -107,7 +110,7 @@ module Torture
 
     def port_behind(slot) = tls?(slot) ? @tls_port : @server.port
 
-    # No other process of the suite claims it as long as there is this arena.
+    # No other process of the suite claims this port while the arena exists.
     def free_port
       Support::Port.claim do |port, hold|
         @hold = hold&.dup
@@ -124,7 +127,7 @@ module Torture
 
     def ready?
       @server.call("PING")
-    rescue RedisClient::CommandError # loading
+    rescue RedisClient::CommandError # the server is still loading its data
       false
     end
 

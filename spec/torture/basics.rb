@@ -2,22 +2,23 @@
 
 require "zlib"
 
-# The torture test. Workers contend for a few keys, and a driver disturbs them as production does. A
-# witness, which does not ask the store, judges their journals. run.rb starts it; driver.rb has the
-# workers and the server.
+# The torture test. Workers contend for a few keys, and a driver disturbs them with failures that
+# happen in production. A witness judges the workers' journals without asking the store. run.rb
+# starts a run, and driver.rb starts the workers and the server.
 module Torture
   SECOND = 1_000_000_000
   MILLISECOND = 1_000_000
 
-  # The options of the stores, and so the promises of their calls.
+  # The timeouts of the stores, which limit how long their calls may take.
   ATTEMPT_TIMEOUT = 0.2
   RELEASE_TIMEOUT = 0.5
   COMMAND_TIMEOUT = 0.5
 
-  # The beginning of the name of a processor's journal; those of workers begin with a digit.
+  # The name of a processor's journal begins with this. The names of workers' journals begin with
+  # a digit.
   PROCESSOR = "processor"
 
-  # The clock of all processes, which goes on while they are stopped.
+  # The clock that all processes share. It does not stand still while a process is stopped.
   module Clock
     ID = defined?(Process::CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 
@@ -26,7 +27,7 @@ module Torture
 
   def self.ns(seconds) = (seconds * SECOND).round
 
-  # Each part draws its decisions from its own generator, so that one part's decisions do not shift
-  # those of others.
+  # A random generator for each part of the test, so that one part's decisions do not change those
+  # of the other parts.
   def self.random(*path) = Random.new(Zlib.crc32(path.join("/")))
 end

@@ -3,26 +3,27 @@
 require_relative "basics"
 
 module Torture
-  # A violation in words, with its calls.
+  # A violation: its kind, a sentence about it, and the calls that it concerns.
   Finding = Struct.new(:kind, :text, :calls)
 
-  # The deeds of the driver with their times. Each is dated from before it to after it.
+  # The actions of the driver, with their times. Each time is a span that begins before the action
+  # and ends after it.
   class Chronicle
-    # A worker: its birth, and when it was reaped. killed: when the driver killed it; hung: because
-    # it did not end by itself.
+    # A worker process, from its start until the driver has waited for it. killed: when the driver
+    # killed it. hung: was it killed because it did not end by itself?
     Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :hung, :stops, :cuts,
                       keyword_init: true)
 
-    # Between from and to the server forgot everything, or the keys of one lock beside the lock
-    # itself.
+    # Between from and to, the server forgot all keys; or, if there is a key, the keys beside this
+    # lock's main key.
     Oblivion = Struct.new(:from, :to, :key)
 
-    # Sentinels made another server the primary. It had all that happened before `from`. By `named`
-    # each running sentinel named it, and by `over` they have told all clients, as documented. told:
-    # were all sentinels well, so that none of them was silent?
+    # A failover: sentinels made another server the primary. The new primary has all that happened
+    # before `from`. By `named`, each running sentinel named it. By `over`, they have told all
+    # clients, as the documentation promises. told: did all sentinels run and answer?
     Failover = Struct.new(:from, :promoted, :named, :over, :port, :told, keyword_init: true)
 
-    # A look at a key found no holder, from the first to the last look of them on one server.
+    # A period in which each look at a key on this server found no holder.
     Free = Struct.new(:server, :from, :to)
 
     attr_reader :lives,
@@ -40,16 +41,16 @@ module Torture
 
     def initialize
       @lives = {}
-      @downs = []     # [from, to] without a server
-      @darks = Hash.new { |hash, slot| hash[slot] = [] } # slot => [[from, to]] of darkness
+      @downs = []     # [from, to] of each time without a server
+      @darks = Hash.new { |hash, slot| hash[slot] = [] } # slot => [[from, to]] in the dark
       @oblivions = []
-      @slow = []      # [from, to] of a look at the server that took too long on a busy machine
-      @queued = {}    # label => first known to be in the queue then
-      @waited = {}    # label => when it was last seen there
-      @held = {}      # label => when a look last found it as a holder
+      @slow = []      # [from, to] of each look that took too long on a busy machine
+      @queued = {}    # label => when the call was first seen in the queue
+      @waited = {}    # label => when the call was last seen in the queue
+      @held = {}      # label => when the call was last seen as a holder
       @failovers = []
-      @free = Hash.new { |hash, key| hash[key] = [] } # key => [Free]
-      @findings = []  # those of the driver itself
+      @free = Hash.new { |hash, key| hash[key] = [] } # key => periods without a holder, as [Free]
+      @findings = []  # violations that the driver itself found
       @counts = Hash.new(0)
     end
 
@@ -63,7 +64,7 @@ module Torture
 
     def count(what) = @counts[what] += 1
 
-    # Runs the block and adds [from, to] to the list.
+    # Runs the block, and adds the time that it took to the list, as [from, to].
     def span(list)
       from = Clock.now
       yield.tap { list << [from, Clock.now] }

@@ -3,23 +3,23 @@
 require_relative "ways"
 
 module Torture
-  # One kind of round: how workers reach the server, what their lanes do, and how they are
-  # disturbed. The seed of a round selects one of COURSES.
-  #   pack       { blow => number in a pack }; see plan.rb
+  # A kind of round. It says how workers reach the server, which calls their lanes make, and how
+  # they are disturbed. The seed of a round selects one of COURSES.
+  #   pack       { blow => how often it is in a pack }; see plan.rb
   #   pause      the longest time between two blows, in seconds
-  #   roads      how workers reach the server, in turn by slot; see arena.rb
-  #   pools      pool_size, in turn by slot
+  #   roads      how workers reach the server; the slots take turns; see arena.rb
+  #   pools      the workers' pool_size; the slots take turns
   #   weights    { name of a way => weight }
   #   ttls, waits, lengths, deeds    of a lane's calls, with weights
   #   rest       the longest pause of a lane between two calls, in seconds
   #   look       seconds between two looks at the server
-  #   files      open descriptors of a worker at most; nil: no limit
+  #   files      how many descriptors a worker may open; nil: no limit
   #   margin     how late a call may return, in nanoseconds
   Course = Struct.new(
     :name, :pack, :pause, :workers, :threads, :fibers, :roads, :pools, :weights, :ttls, :waits,
     :lengths, :deeds, :rest, :interrupted, :look, :files, :margin, keyword_init: true
   ) do
-    # Every other round is rough, the first course.
+    # The first course is rough. Every second seed selects it.
     def self.of(seed, courses = COURSES)
       rough, *others = courses.values
       seed.even? ? rough : others[(seed / 2) % others.size]
@@ -29,7 +29,7 @@ module Torture
     def pool(slot) = pools[slot % pools.size]
     def relayed?(slot) = road(slot).end_with?("relay")
 
-    # Seconds until the next moment at which all waiters give up together.
+    # The seconds until all waiters of the course :exodus give up together the next time.
     def to_exodus
       every = Torture.ns(EXODUS_EVERY)
       (every - (Clock.now % every)).fdiv(SECOND)
@@ -37,7 +37,8 @@ module Torture
 
     def exodus? = name == :exodus
 
-    # A lease may outlast the round: a key that is left behind stays until the end, and is found.
+    # Can a lease outlast the round? Then a key whose lease was not released stays taken until the
+    # end, when the driver finds it.
     def long_leases? = ttls.keys.min > LONG_LEASE
   end
 
@@ -62,8 +63,8 @@ module Torture
     rest: 0.12, interrupted: 0.03, look: 0.004, margin: 50 * MILLISECOND
   )
 
-  # Common to the courses that do not disturb the workers' processes. Leases are long, so that a key
-  # without its release stays taken.
+  # The common part of the courses that do not disturb the workers' processes. Leases are long, so
+  # that a key that is not released stays taken.
   QUIET = ROUGH.to_h.merge(
     pack: { calm: 1 }, ttls: LONG_TTLS, waits: PATIENT, lengths: SHORT,
     deeds: { nil => 96, oops: 2 }
@@ -71,25 +72,25 @@ module Torture
 
   COURSES = [
     ROUGH,
-    # Fewer connections than busy threads, on a server that is well.
+    # Each worker has more busy threads than connections. The server is not disturbed.
     Course.new(**QUIET, name: :pools, pools: [2, 16, 1], roads: %i[unix tcp tls], workers: 3,
                threads: 25, weights: { wide: 60, acquire: 6, read: 4, write: 1 },
                lengths: { none: 90, short: 10 }, rest: 0.0),
-    # Two threads on one lease, and two processes at one dump.
+    # Two threads use one lease, and two processes adopt one dump.
     Course.new(**QUIET, name: :pairs, deeds: { nil => 40, heartbeat: 25, pair: 25, handover: 10 }),
-    # Many readers are called at a time, most of them over TLS.
+    # Many readers are admitted at the same time, most of them over TLS.
     Course.new(**QUIET, name: :crowd, workers: 3, threads: 60, roads: %i[tls tls tcp],
                weights: { read: 60, write: 2 }, rest: 0.05, waits: { 3.0 => 1 },
                deeds: { nil => 90, downgrade: 5 }, lengths: { short: 30, medium: 10 }, look: 0.02),
-    # The server forgets, while many wait.
+    # The server forgets keys while many calls wait.
     Course.new(**QUIET, name: :oblivion, pack: { flushall: 3, evict: 4, calm: 4 },
                lengths: { short: 60, medium: 40 }, rest: 0.02, waits: { 1.5 => 1, 6.0 => 4 },
                roads: %i[unix tcp tls]),
-    # For whole seconds some workers reach no server.
+    # Some workers cannot reach the server for seconds.
     Course.new(**QUIET, name: :dark, pack: { dark: 5, calm: 1 }, pause: 0.6, rest: 0.05,
                roads: %i[relay tls_relay unix]),
-    # All waiters give up at the same moment, behind one holder; with few descriptors for each
-    # worker.
+    # All waiters behind one holder give up at the same moment. Each worker may open only few
+    # descriptors.
     Course.new(**QUIET, name: :exodus, workers: 3, threads: 400, fibers: 0,
                weights: { acquire: 1 }, deeds: { nil => 1 }, interrupted: 0.0, look: 0.25,
                files: 256, margin: SECOND)

@@ -3,8 +3,9 @@
 require_relative "basics"
 
 module Torture
-  # For how long workers were kept from running by other causes than the lock. A heart measures that
-  # of its worker, a pulse that of its processor. If both measure the same time, it counts once.
+  # How long workers could not run, for reasons other than the lock. The heart of a worker
+  # measures the worker's delays, and a pulse measures a processor's. If both measured the same
+  # time, it counts once.
   class Delays
     STALL = SECOND / 10
 
@@ -12,11 +13,11 @@ module Torture
       @spans = Hash.new { |hash, name| hash[name] = [] }
     end
 
-    # @param name [String] a worker; or PROCESSOR and its number
-    # @param credit [Integer] how much of from..to it was kept from running
+    # @param name [String] a worker's name, or PROCESSOR and a number
+    # @param credit [Integer] the part of from..to in which it could not run
     def add(name, from, to, credit) = @spans[name] << [from, to, credit]
 
-    # How much of from..to the worker was kept from running.
+    # How much of from..to the worker could not run.
     def of(worker, from, to)
       counted_to = 0
       spans(worker, from, to)
@@ -28,7 +29,7 @@ module Torture
         end
     end
 
-    # Was all of the worker kept from running for long at a stretch?
+    # Was there a long time without a break in which no thread of the worker could run?
     def stalled?(worker, from, to) = spans(worker, from, to).any? { |_, _, credit| credit > STALL }
 
     # Each processor's longest delay, in nanoseconds.

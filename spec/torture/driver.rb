@@ -8,15 +8,15 @@ require_relative "worker"
 require_relative "../support/supervisor"
 
 module Torture
-  # Starts the workers and disturbs them for the seconds of the round. Then it lets them end, and
-  # inspects the remaining keys. All its decisions come from the seed, in an order that does not
-  # depend on time.
+  # Starts the workers, and disturbs them for the seconds of the round. Then it lets the workers
+  # end, and inspects the keys that remain. All its decisions come from the seed, and their order
+  # does not depend on time.
   class Driver
-    OPENING = 1.5   # seconds without a blow at first
-    LAST_CALL = 4.0 # the longest call may take, and then a release
+    OPENING = 1.5   # seconds without a blow at the start
+    LAST_CALL = 4.0 # seconds for the longest call and its release
     ENDING = LAST_CALL + Worker::CLOSING_TIME + 4.0
     AFTERMATH = 2.0
-    PROBE_WAIT = Plan::LONGEST_TTL + 2.0 # after a crash: the lease, a baton, and a margin
+    PROBE_WAIT = Plan::LONGEST_TTL + 2.0 # a killed holder's lease, a baton, and a margin
 
     attr_reader :chronicle, :folder
 
@@ -30,8 +30,8 @@ module Torture
       @folder = File.join(Support::Supervisor.folder, "torture-#{seed}-#{Clock.now}")
       Dir.mkdir(@folder)
       @slots = Array.new(course.workers)
-      @thaws = {} # slot => [when, since]
-      @lights = {} # the same for workers without a connection
+      @thaws = {} # slot of a stopped worker => [when it must continue, since when it is stopped]
+      @lights = {} # slot of a worker in the dark => [when the darkness must end, when it began]
       @born = 0
     end
 
@@ -83,12 +83,12 @@ module Torture
     end
 
     def become(worker)
-      Process.setpgid(0, 0) # with its children, so that those it leaves are found
+      Process.setpgid(0, 0) # a group of its own, to find children that outlive the worker
       @ending.close
       %i[INT TERM].each { |signal| trap(signal, "DEFAULT") }
       worker.run
       Process.exit!(0)
-    rescue Exception => e # the child must not go on as a second driver
+    rescue Exception => e # otherwise, the child would continue as a second driver
       worker.note(e.full_message(highlight: false))
       Process.exit!(1)
     end
@@ -131,7 +131,8 @@ module Torture
       end
     end
 
-    # Thaws and reconnects the workers that are due.
+    # Waits until this moment. Meanwhile it continues stopped workers and ends darknesses that are
+    # due.
     def idle_until(moment)
       loop do
         due = @thaws.select { |_, (at, _)| at <= Clock.now }
@@ -181,10 +182,10 @@ module Torture
 
     def flush(_blow) = @arena.flush_scripts
 
-    # Deletes everything, as an operator does by mistake.
+    # Deletes all keys, as an operator may do by mistake.
     def flushall(_blow) = forget(nil) { @arena.flush_all }
 
-    # Deletes the queue of a key, or its companion, as a server without memory does.
+    # Deletes the queue or the companion of a lock, as a server does that runs out of memory.
     def evict(blow)
       roll = blow.roll * KEYS
       key = roll.floor
@@ -198,8 +199,8 @@ module Torture
       chronicle.oblivions << Chronicle::Oblivion.new(from, Clock.now, key)
     end
 
-    # For some time one worker reaches no server, or only receives nothing: then its requests are
-    # carried out.
+    # For some time, one worker cannot reach the server. Or the worker only receives nothing: then
+    # the server still executes its requests.
     def dark(blow)
       relayed = @arena.relayed - @lights.keys
       roll = blow.roll * relayed.size
@@ -233,7 +234,7 @@ module Torture
       end
     end
 
-    # Each key can be acquired again; then only lasting keys remain.
+    # Checks that each key can be acquired again, and that only lasting keys remain after that.
     def inspect_remains
       eventually("processes") do
         chronicle.lives.each_value.select { |life| group?(life.pid) }.map(&:name)
@@ -267,7 +268,7 @@ module Torture
 
     def probe(key)
       pid = Process.fork do
-        sleep WITHIN if Torture.way_to(key) == ONCE # no call waits for it
+        sleep WITHIN if Torture.way_to(key) == ONCE # a call of once waits for no window
         terms = { ttl: 1.0, wait: self.class::PROBE_WAIT, renew: false, label: "probe" }
         @adapter.new(@arena.unix_address(0)).enter(Torture.way_to(key), key, **terms) { nil }
         Process.exit!(0)

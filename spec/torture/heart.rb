@@ -3,13 +3,14 @@
 require_relative "journal"
 
 module Torture
-  # A thread that only wakes up often. If it could not, no other thread of the process could return
-  # from a call either. The time that the process worked, or waited for a processor, is not the
-  # lock's fault. The rest may be: a thread kept the others from running while it waited.
+  # A thread that does nothing but wake up often. If this thread cannot wake up, no other thread
+  # of the process could return from a call. That is not the lock's fault while the process works,
+  # or waits for a processor. Otherwise it may be: a thread may have kept the others from running
+  # while it waited.
   class Heart
     BEAT = 0.01
     LATE = 0.005
-    # beats between two readings of how long the threads have waited for a processor
+    # beats between two readings of the time that threads have waited for a processor
     DELAYS_EVERY = 10
 
     def initialize(journal)
@@ -37,7 +38,8 @@ module Torture
       @journal.write(:gap, from, @last, excused(cpu, gap)) if gap > Torture.ns(LATE)
     end
 
-    # Excuses all of it if the kernel does not tell for how long threads waited.
+    # How much of the gap is not the lock's fault. It is all of the gap if the kernel does not
+    # tell how long threads waited.
     def excused(cpu, gap)
       now = delays
       return gap unless @delays && now
@@ -53,7 +55,7 @@ module Torture
       Dir.children("/proc/self/task").sum do |task|
         File.read("/proc/self/task/#{task}/schedstat").split[1].to_i
       rescue SystemCallError
-        0 # it ended meanwhile
+        0 # this thread has just ended
       end
     end
   end

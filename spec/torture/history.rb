@@ -4,21 +4,22 @@ require_relative "chronicle"
 require_relative "delays"
 
 module Torture
-  # One call, from the journal of its lane; times on Clock, spans in nanoseconds. Nil: that did not
-  # happen.
+  # One call, from the journal of its lane. Times are of Clock, spans in nanoseconds. A field is
+  # nil if its event did not happen.
   #   asked          before the call
-  #   entered, left  first and last in the block; the release follows left
+  #   entered, left  the beginning and the end of the block; the release comes after left
   #   ended          after the call; outcome: its result
-  #   valid_until    of the lease, at the last look; at_first: on entry
-  #   queued         known to be in the queue from here on
+  #   valid_until    the lease's end as last reported; at_first: as reported on entry
+  #   queued         since when the call is certainly in the queue
   #   downgraded     when a writer asked to become a reader
   #   waited, held   when the call was last seen in the queue, or as the holder
-  #   seen           when it was first seen in the queue
-  #   unreleased     when it learnt that its release failed; unextended: that an extension did
-  #   lost           [when it learnt that the lease is lost, end of the lease as known then], ...
-  #   handed         did it dump its lease? adopts: the fence of the lease that it adopts
-  #   watched        is its lease renewed in the background, so that its loss is told?
-  # A request for several keys is as many calls.
+  #   seen           when the call was first seen in the queue
+  #   unreleased     when the call learnt that its release failed; unextended: an extension
+  #   lost           [when the call learnt of a loss, the lease's end as known then], ...
+  #   handed         did the call dump its lease?
+  #   adopts         the fence of the lease that the call adopts
+  #   watched        is its lease renewed in the background, so that a loss is reported?
+  # A request for several keys becomes one Call for each key.
   Call =
     Struct.new(
       :life, :lane, :number, :way, :key, :asked, :wait, :ttl, :interrupt, :entered, :fence,
@@ -30,27 +31,28 @@ module Torture
       def child? = life.include?("c")
     end
 
-  # Everything known about a run.
+  # All that is known about a round.
   History = Struct.new(:calls, :chronicle, :delays, :findings, :counts, keyword_init: true) do
     def life(call) = chronicle.lives[call.life]
 
-    # The part of from..to in which the worker could not run because of its own work or that of
-    # others on this machine.
+    # The part of from..to in which the worker could not run, because it was working itself, or
+    # because other processes used the machine.
     def excused(call, from, to)
       delays.of(call.life, from, to)
     end
 
-    # Was all of the worker kept from running for long at a stretch?
+    # Was there a long time without a break in which no thread of the worker could run?
     def stalled?(call, from, to)
       delays.stalled?(call.life, from, to)
     end
 
-    # How much of from..to the server, or this machine, was too busy to answer a look.
+    # How much of from..to the server, or this machine, was too busy to answer the onlooker.
     def slow(from, to)
       chronicle.slow.sum { |began, over| [[over, to].min - [began, from].max, 0].max }
     end
 
-    # The disturbances of this worker, its connections or the server in from..to: [kind, from, to].
+    # The disturbances of this call's worker, of its connections or of the server, in from..to.
+    # Each is [kind, from, to].
     def suffered(call, from, to)
       life = life(call) or return []
       { stopped: life.stops, cut: life.cuts, down: chronicle.downs,
@@ -61,13 +63,14 @@ module Torture
       end
     end
 
-    # Was this waiter undisturbed in from..to, and did it live to tell? (Of a forked child nothing
-    # is known.)
+    # Did this waiter end by itself, without a disturbance in from..to? The answer is no for a
+    # forked child, because its disturbances are not recorded.
     def undisturbed?(call, from, to)
       !call.child? && !call.ended.nil? && suffered(call, from, to).empty?
     end
 
-    # When the server forgot this key in from..to; all: only if it forgot the lock itself.
+    # When the server forgot keys of this lock in from..to. all: count only the times when it
+    # forgot all keys?
     def oblivions(key, from, to, all: false)
       chronicle.oblivions.select do |oblivion|
         concerns = oblivion.key.nil? || (!all && oblivion.key == key)
@@ -75,7 +78,7 @@ module Torture
       end
     end
 
-    # All disturbances of any worker or the server: [from, to].
+    # [from, to] of all disturbances of any worker or of the server.
     def disturbances
       @disturbances ||= [*chronicle.downs, *chronicle.darks.values.flatten(1),
                          *chronicle.lives.each_value.flat_map { |life| disturbances_of(life) }]
@@ -83,7 +86,7 @@ module Torture
 
     private
 
-    # The moment when connections have been made again.
+    # The moment by which the worker has connected again.
     def recovered(call, over) =
       over + History::RECOVERY + excused(call, over, over + History::RECOVERY)
 

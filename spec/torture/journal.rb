@@ -3,16 +3,18 @@
 require_relative "basics"
 
 module Torture
-  # The record of one lane, in memory shared with the file system. A killed process loses no written
-  # record. A write is no system call, and no thread or fiber switch. Each journal has one writer.
+  # The record of one lane, in memory that is mapped from a file, so that a killed process loses
+  # no written record. Writing makes no system call, and switches no thread or fiber. Each journal
+  # has one writer.
   class Journal
     KINDS = %i[hole ask enter check leave end inherited gap inventory child compact
                downgrade unreleased lost unextended handed adopts watched].freeze
     NUMBERS = KINDS.each_with_index.to_h.freeze
-    # bytes: kind, time and six more numbers; a power of two, so that none lies across two pages
+    # In bytes: the kind, the time and six more numbers. It is a power of two, so that no record
+    # spans two pages.
     RECORD = 64
     PAGE = 8_192 # records in a file
-    SMALL_PAGE = 256 # the same, with many lanes
+    SMALL_PAGE = 256 # records in a file of a worker with many lanes
 
     def initialize(folder, name, page: PAGE)
       @records = page
@@ -22,21 +24,22 @@ module Torture
       turn_page
     end
 
-    # Does nothing in a forked child: the lane is the parent's.
+    # Does nothing in a forked child, because the lane belongs to the parent.
     def write(kind, *numbers)
       return unless Process.pid == @pid
 
       at = Clock.now
       turn_page if @used == @records
       offset = @used * RECORD
-      # first: a write that an exception breaks off leaves a hole, which no later record fills
+      # Comes first. If an exception interrupts the rest, the record stays empty, and no later
+      # record takes its place.
       @used += 1
       @page.set_value(:S64, offset + 8, at)
       numbers.each_with_index { |number, i| @page.set_value(:S64, offset + 16 + (8 * i), number) }
-      @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: now it counts
+      @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: it makes the record count
     end
 
-    # Yields kind, time and numbers of each record, in the order written.
+    # Yields the kind, time and numbers of each record, in the order in which they were written.
     def self.read(path)
       words = RECORD / 8
       File.binread(path).unpack("q>*").each_slice(words) do |kind, at, *numbers|

@@ -6,21 +6,21 @@ require_relative "journal"
 require_relative "plan"
 
 module Torture
-  # One thread or fiber of a worker. It asks for one key after another, and writes down the answers
-  # and their times.
+  # One thread or fiber of a worker. It makes one call after another, and records their results
+  # and times.
   class Lane
     class Oops < StandardError; end # the error that a block raises
 
     OUTCOMES = %i[done refused failed interrupted oops unexpected].freeze
-    STEP = 0.02 # seconds between two looks at a lease that is held for longer
+    STEP = 0.02 # seconds between two looks at a lease that is held for long
     CHILD_WAIT = 0.05
-    HELPERS = 2 # threads that extend a lane's lease
-    EXTENSIONS = 5 # of each of two threads that extend together
+    HELPERS = 2 # threads that extend a lease together
+    EXTENSIONS = 5 # of each of these threads
     BEAT = 0.0005 # seconds between two extensions of a heartbeat
-    STAY = 0.3 # seconds that a holder stays longer than waiters that give up together
+    STAY = 0.3 # seconds for which a holder outlasts the waiters that give up together
     ADOPTED_TTL = 5.0
     ADOPTED_STAY = 0.03
-    MANY = 50 # lanes
+    MANY = 50 # so many lanes that their journals have small pages
 
     def initialize(worker, number)
       @worker = worker
@@ -43,9 +43,10 @@ module Torture
       end
     end
 
-    # plock warns of these at the end of a block, in the fiber that runs it.
+    # plock warns of a failed release or a loss at the end of the block, in the fiber that runs
+    # it.
     def unreleased = @journal.write(:unreleased, @count)
-    # key: nil if it is unknown.
+    # key: nil if the warning does not name it.
     def lost(key = nil) = @journal.write(:lost, @count, Clock.now, 0, key ? key + 1 : 0)
 
     private
@@ -56,7 +57,7 @@ module Torture
     end
 
     def attempt(plan)
-      Thread.current[:torture_lane] = self # for this fiber
+      Thread.current[:torture_lane] = self # is only visible in this fiber
       @count += 1
       @left = nil
       spans = [plan.wait, plan.ttl, plan.interrupt || 0].map { |seconds| Torture.ns(seconds) }
@@ -65,7 +66,7 @@ module Torture
       @journal.write(:watched, @count) if plan.renew && plan.way.leases?
       outcome = ask(plan)
     ensure
-      Process.exit!(0) unless @worker.here? # a forked child has left the block
+      Process.exit!(0) unless @worker.here? # this is a forked child that has left the block
       @journal.write(:end, @count, OUTCOMES.index(outcome || :unexpected))
       end_helpers
     end
@@ -87,15 +88,15 @@ module Torture
     rescue Failed then :failed
     rescue Oops then :oops
     rescue Timeout::Error then :interrupted
-    rescue Exception => e # a finding, whatever it is
+    rescue Exception => e # any other exception is a finding
       @worker.note("lane #{@number}, call #{@count}: #{e.full_message(highlight: false)}")
       :unexpected
     end
 
-    # Calls without options go through C.
+    # Does this call have no options, so that it takes the short way through C?
     def plain?(plan) = Torture.plain?(@number) && !plan.renew && plan.way.name != :once
 
-    # The queue identifies the call by this.
+    # In the queue, this label identifies the call.
     def label = "t#{@worker.life}x#{@number}x#{@count}"
 
     def interrupted_after(seconds, &block) = seconds ? Timeout.timeout(seconds, &block) : yield
@@ -119,7 +120,7 @@ module Torture
       end
     end
 
-    # The lease's own view of its state, between two looks at the clock.
+    # Records the state that the lease reports. It reads the clock before and after that.
     def look(lease)
       before = Clock.now
       says = lease.valid?
@@ -142,7 +143,8 @@ module Torture
       end
     end
 
-    # Extends as fast as it can, even while the block ends and releases the lease.
+    # Starts a thread that extends the lease as often as it can, even while the block ends and
+    # releases the lease.
     def start_heartbeat(lease)
       call = { over: false }
       thread = Thread.new { [lease, told_by { extend_until(lease, call) }] }
@@ -165,7 +167,8 @@ module Torture
       threads.each { |thread| note_extension(lease, thread.value) }
     end
 
-    # [notice, time]; nil: no loss reported.
+    # @return [Array, nil] the kind of the failure, and its time or message; nil if the block
+    #   succeeds
     def told_by
       yield
       nil
@@ -181,7 +184,8 @@ module Torture
       @helpers.clear
     end
 
-    # A lease that its own block has ended is gone, so a report after that is right.
+    # Ignores a report that comes after the lease's own block has ended, because the lease is gone
+    # then.
     def note_extension(lease, told)
       kind, detail = told
       return if kind.nil? || left_by?(kind == :lost ? detail : Clock.now)
@@ -193,14 +197,14 @@ module Torture
     def left_by?(moment) = @left && @left <= moment
 
     def hand_over(lease)
-      return if Fiber.current_scheduler # its child could do nothing except the part in fork_here
+      return if Fiber.current_scheduler # a child of a fiber cannot run calls as a lane does
 
       fence = lease.fence
       @dump = [fence, lease.dump, lease.key]
       @journal.write(:handed, @count, lease.key)
     end
 
-    # This process and a child of it adopt the same dump at the same time.
+    # Adopts the same dump in this process and in a child of it, at the same time.
     def adopt_twice
       fence, text, key = @dump
       @dump = nil
@@ -221,19 +225,20 @@ module Torture
       says.write(".")
       lane.__send__(:attempt, plan)
       Process.exit!(0)
-    rescue Exception => e # the child must not go on as a second parent
+    rescue Exception => e # otherwise, the child would continue as a second parent
       @worker.note("child of lane #{@number}: #{e.full_message(highlight: false)}")
       Process.exit!(1)
     end
 
-    # It counts as a reader from the moment of its request.
+    # The holder counts as a reader from the moment of its request.
     def downgrade(lease)
       @journal.write(:downgrade, @count, lease.key)
       lease.downgrade
     end
 
-    # The child of a fiber must not touch the scheduler, whose epoll descriptor is still the
-    # parent's: it does its part in a fiber without one, and does not leave the block.
+    # The child of a fiber must not touch the scheduler, because the scheduler's epoll descriptor
+    # still belongs to the parent. So the child runs in a fiber without a scheduler, and does not
+    # leave the block.
     def fork_here(lease, leaves:)
       pid = Process.fork
       if pid
@@ -247,11 +252,11 @@ module Torture
       end
     end
 
-    # Inherited leases are not the child's own. The child also acquires a lock itself, on the
-    # inherited store.
+    # Checks in a forked child that the inherited lease does not belong to the child. Then the
+    # child acquires locks of its own through the inherited store.
     def be_a_child(lease)
       child_lane.ask_as_child(lease)
-    rescue Exception => e # the parent learns it from the exit status, the report from the note
+    rescue Exception => e # the exit status tells the parent, and the note tells the report
       @worker.note("child of lane #{@number}, call #{@count}: #{e.full_message(highlight: false)}")
       Process.exit!(1)
     end

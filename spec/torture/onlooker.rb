@@ -3,9 +3,9 @@
 require_relative "arena"
 
 module Torture
-  # Looks at the server all the time. It notes when it first saw each call in a queue: the call was
-  # queued from then on, and calls that ask later come after it. It also notes when it last saw each
-  # call in a queue, or as a holder.
+  # Looks at the server all the time. It notes when it first saw each call in a queue: since that
+  # time, the call is certainly queued, so calls that ask later must come after it. It also notes
+  # when it last saw each call in a queue, or as a holder.
   class Onlooker
     SLOW = SECOND / 20
     LABEL = / (t[0-9c]+x\d+x\d+) /
@@ -36,7 +36,7 @@ module Torture
       answers.each_slice(ANSWERS).zip(@keys) { |answer, key| see(key, *answer, asked_at, now) }
       sleep @pause
     rescue RedisClient::Error
-      sleep @pause # it is being restarted
+      sleep @pause # the server is being restarted
     end
 
     ANSWERS = 3
@@ -64,7 +64,7 @@ module Torture
       @chronicle.waited[label] = asked_at
     end
 
-    # The labels of all holders of this key, as far as the companion tells.
+    # The labels of the holders of this key, as far as the companion has their records.
     def labels(key, holders, notes)
       records = notes.values_at(*holders) if shared?(key)
       records ||= holders && notes&.end_with?(holders) ? [notes] : []

@@ -3,25 +3,26 @@
 require_relative "courses"
 
 module Torture
-  # Picks from { choice => weight }.
+  # Picks a choice at random from { choice => weight }.
   def self.pick(random, weights)
     left = random.rand * weights.values.sum
     weights.each { |choice, weight| return choice if (left -= weight).negative? }
     weights.keys.last
   end
 
-  # The next call of a lane. All of it is drawn before any of it is done. Times in seconds.
-  #   way        how it asks, and for which key
+  # The next call of a lane. It is drawn completely before the lane begins to act. Times are in
+  # seconds.
+  #   way        the kind of the call, which also limits the keys
   #   pause      before the call
-  #   hold       how long it stays inside; longer than ttl: overruns its lease, or renews it
-  #   deed       an event inside: nil, :compact, :fork, :oops,
-  #              :leave (a fork whose child runs on, out of the block),
+  #   hold       the length of the block; longer than ttl: the lease expires, or is renewed
+  #   deed       an event in the block: nil, :compact, :fork, :oops,
+  #              :leave (the child of a fork leaves the block),
   #              :downgrade (a writer becomes a reader),
   #              :heartbeat (another thread extends the lease while the block ends),
-  #              :pair (two threads extend it at a time),
-  #              :handover (it is dumped, and two processes adopt it)
-  #   dump       of the lease that it adopts: [its fence, the dump]
-  #   interrupt  when a Timeout breaks the call off; nil: never
+  #              :pair (two threads extend the lease at the same time),
+  #              :handover (the lease is dumped, and two processes adopt the dump)
+  #   dump       the lease to adopt: [its fence, its dump]
+  #   interrupt  when a Timeout interrupts the call; nil: never
   Plan = Struct.new(:way, :pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt,
                     :dump, keyword_init: true) do
     def self.draw(random, ways = WAYS, course = ROUGH)
@@ -36,7 +37,7 @@ module Torture
           interrupt: (random.rand * 0.3 if deed.nil? && random.rand < course.interrupted))
     end
 
-    # Only the deeds that fit a lease of that kind.
+    # The deeds that suit a lease of this kind.
     def self.deeds(way, course)
       deeds = course.deeds
       deeds = deeds.reject { |deed,| Plan::TO_LEASES.include?(deed) } unless way.leases?
@@ -51,9 +52,9 @@ module Torture
       when :none then 0.0
       when :short then share * 0.006
       when :medium then 0.01 + (share * 0.03)
-      when :long then 0.5 + (share * Plan::LONGEST_HOLD) # renewed, and much shorter than its lease
+      when :long then 0.5 + (share * Plan::LONGEST_HOLD) # renewed; much shorter than a long lease
       when :edge then ttl * (0.985 + (share * 0.03)) # the release meets the end of the lease
-      else ttl * (1.1 + (share * 0.6)) # :overrun, :renewed
+      else ttl * (1.1 + (share * 0.6)) # for :overrun and :renewed
       end
     end
     private_class_method :hold
@@ -63,19 +64,19 @@ module Torture
   Plan::LONGEST_HOLD = 4.0
   Plan::TO_LEASES = %i[heartbeat pair handover].freeze
   Plan::DOWNGRADES = 30
-  Plan::LONGEST_TTL = ROUGH.ttls.keys.max # in rounds that kill processes
+  Plan::LONGEST_TTL = ROUGH.ttls.keys.max # of leases in rounds that kill processes
 
-  # The next blow of the driver, and its target.
-  #   pause     before it
-  #   slot      the worker that it hits
-  #   duration  how long a worker stands still, or a calm lasts
+  # The next disturbance by the driver, and its target.
+  #   pause     seconds before the blow
+  #   slot      the worker that the blow hits
+  #   duration  seconds for which a worker is stopped, or for which a calm lasts
   #   roll      0...1: selects the connection, the forgotten key, or the direction
   Blow = Struct.new(:kind, :pause, :slot, :duration, :roll, keyword_init: true)
 
-  # Endless blows, from a pack of cards that is shuffled again after all are played. So each kind
-  # comes up regularly.
+  # An endless series of blows, drawn from a pack of cards. The pack is shuffled again when it is
+  # used up, so that each kind of blow appears regularly.
   class Blows
-    CALM = 3.5 # long enough for the system to recover, and for the witness to watch it for a while
+    CALM = 3.5 # the system recovers, and the witness can judge it for a while
     LONGEST_STOP = 1.5
     DARKNESS = (1.0..3.0).freeze
 

@@ -4,15 +4,16 @@ require "io/wait"
 require_relative "journal"
 
 module Torture
-  # A process that stays on one processor and only wakes up often. If it could not, no process could
-  # run on that processor: the host of this machine was busy, or too much ran here. No thread of a
-  # worker can measure that itself, because the kernel counts such time neither as work nor as a
-  # wait.
+  # A process that runs on one processor and does nothing but wake up often. If it cannot wake up,
+  # no process could run on that processor: either this machine's host was busy, or too many
+  # processes ran here. A thread of a worker cannot measure that, because the kernel counts such
+  # time neither as work nor as waiting.
   class Pulse
     BEAT = 0.005
     LATE = 0.005
 
-    # The processors that this process may use. If the system does not tell: one, for any processor.
+    # The processors that this process may use. If the system does not list them, the result
+    # stands for one pulse on any processor.
     def self.processors
       list = File.read("/proc/self/status")[/^Cpus_allowed_list:\s*(\S+)/, 1]
       list.split(",").flat_map { |part| Range.new(*part.split("-").map(&:to_i).minmax).to_a }
@@ -20,7 +21,7 @@ module Torture
       [0]
     end
 
-    # ends: a pipe that is closed when it is time to end.
+    # ends: a pipe. The pulse ends when the pipe is closed.
     def initialize(processor, folder, ends)
       @processor = processor
       @journal = Journal.new(folder, "#{PROCESSOR}#{processor}.pulse")

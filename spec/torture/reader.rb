@@ -5,12 +5,12 @@ require_relative "journal"
 require_relative "lane"
 
 module Torture
-  # Puts a history together from the journals of the lanes and the driver's chronicle.
+  # Builds a history from the journals of the lanes and the driver's chronicle.
   class Reader
-    # an undisturbed waiter is certainly queued after this time
+    # After this time, an undisturbed waiter is certainly queued.
     QUEUED_BY = SECOND / 2
 
-    NOTE = 4_000 # characters of it that are shown
+    NOTE = 4_000 # characters of a note that are shown
 
     def initialize(folder, chronicle)
       @folder = folder
@@ -36,7 +36,7 @@ module Torture
     def look_up(call)
       label = "t#{call.life}x#{call.lane}x#{call.number}"
       call.waited = @chronicle.waited[label]
-      return unless call.way.at_once == 1 # with several keys the label does not tell which
+      return unless call.way.at_once == 1 # a label does not name the key
 
       call.held, call.seen = @chronicle.held[label], @chronicle.queued[label]
       call.queued = queued(call, call.seen)
@@ -60,7 +60,7 @@ module Torture
       end
     end
 
-    # calls: those of the last that was asked for, by key.
+    # calls: those of the lane's latest request, by key.
     def read(life, lane, calls, kind, at, numbers)
       case kind
       when :ask then return new_calls(life, lane, at, numbers)
@@ -106,7 +106,7 @@ module Torture
         valid_until
     end
 
-    # Looked at between `before` and `at`: the state that a lease reports must be true.
+    # The lease was asked between `before` and `at` whether it is valid. Its answer must be true.
     def check(call, at, valid_until, valid, before)
       @counts[:checks] += 1
       if valid == 1 && before > [valid_until, call.valid_until].max
@@ -116,7 +116,7 @@ module Torture
       call.valid_until = valid_until
     end
 
-    # place: the key plus one; zero if it is unknown.
+    # place: the key plus one, or zero if the key is unknown.
     def of_key(calls, place) = place.zero? ? calls.values : [calls.fetch(place - 1)]
 
     # valid_until: zero if it is unknown.
@@ -162,7 +162,8 @@ module Torture
       troubled.uniq.each { |life| read_errors(life) }
     end
 
-    # What ended a lane, if not an error that the lane could note.
+    # Reads the worker's standard error. It tells why a lane ended, if the lane could not note
+    # that itself.
     def read_errors(life)
       path = File.join(@folder, "#{life}.stderr")
       said = File.exist?(path) ? File.readlines(path).grep_v(/\A\[Plock\]/) : []

@@ -42,7 +42,7 @@ module Torture
        "  stood still: #{delays}"]
     end
 
-    # The longest delay of each processor.
+    # A line about the longest delay of each processor.
     def delays
       longest = @witness.history.delays.processors
       return "no processor" if longest.empty?
@@ -60,8 +60,7 @@ module Torture
       end
     end
 
-    # The events of the calls of the first finding of each kind, in milliseconds from the first
-    # event.
+    # The events of these calls, in milliseconds since the first event.
     def details(calls)
       start = calls.map(&:asked).min
       calls.map { |call| "      #{call}: #{moments(call, start)}#{suffered(call, start)}" }

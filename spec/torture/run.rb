@@ -3,21 +3,21 @@
 # ruby spec/torture/run.rb [--seconds S] [--seed N] [--course NAME]
 #                          [--topology sentinel|cluster | --adapter NAME | --store NAME]
 #
-# Without --store, workers contend on Redis. --store names a store in Ruby; stores/ has the code
-# that only those need. With --topology sentinel, Redis is a primary with two replicas and three
-# sentinels, and fails over; sentinel/ has the code for that. With --topology cluster, slots move
-# from primary to primary, and replicas take over; cluster/ has the code.
+# Without --store, the workers use Redis. --store names a store in Ruby, whose code is in stores/.
+# With --topology sentinel, Redis is a primary with two replicas and three sentinels, and it fails
+# over (sentinel/). With --topology cluster, Redis is a cluster in which slots move and replicas
+# take over (cluster/).
 #
-# A run consists of two or more rounds. Each has the next seed, which selects its course. So every
-# run has a rough round and a special course, and twelve rounds have all of them. A single round
-# with the same seed and course finds the same violations again.
+# A run has two or more rounds. Each round uses the next seed, which selects the round's course.
+# So every run has a rough round and a special course, and twelve rounds cover all courses. A
+# single round with the same seed and course makes the same decisions again.
 
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 shared = "/dev/shm"
-# writes there wait for no disk
+# writes there do not wait for a disk
 ENV["TMPDIR"] ||= shared if File.directory?(shared) && File.writable?(shared)
 %w[PLOCK_URL PLOCK_SECRET].each { |name| ENV.delete(name) }
-Warning[:experimental] = false # IO::Buffer
+Warning[:experimental] = false # IO::Buffer would cause warnings
 
 require "optparse"
 require_relative "driver"
@@ -37,7 +37,7 @@ module Torture
     FileUtils.rm_rf(driver.folder) if driver
   end
 
-  # The same for a store in Ruby.
+  # A round on a store in Ruby.
   def self.store_round(seed, seconds, kind, course)
     driver = Stores::Driver.new(seed: seed, seconds: seconds, kind: kind, course: course)
     driver.run
@@ -49,7 +49,7 @@ module Torture
     FileUtils.rm_rf(driver.folder) if driver
   end
 
-  # The same on servers that sentinels watch, or of a cluster.
+  # A round on servers with sentinels, or on a cluster.
   def self.topology_round(seed, seconds, topology, course)
     driver = topology::Driver.new(
       seed: seed, seconds: seconds, adapter: topology::Product, course: course
@@ -61,10 +61,10 @@ module Torture
     FileUtils.rm_rf(driver.folder) if driver
   end
 
-  # The rounds of a run, one after the other.
+  # Runs the rounds one after another.
   #
-  # @yieldparam seed [Integer] of a round
-  # @return [Boolean] did all of them find nothing?
+  # @yieldparam seed [Integer] the seed of a round
+  # @return [Boolean] did no round find a violation?
   def self.rounds(seed, count)
     count.times.map do |round|
       report = yield seed + round
@@ -132,7 +132,7 @@ seconds ||= (store && 30.0) || (topology && 20.0) || 16.0
 
 $stdout.sync = true
 begin
-  # a short round has no time for a failover
+  # with a topology, two short rounds would have no time for a failover
   least = course || topology ? 1 : Torture::LEAST_ROUNDS
   count = [(seconds / Torture::ROUND).ceil, least].max
   sound = Torture.rounds(seed, count) do |one|

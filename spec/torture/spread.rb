@@ -3,13 +3,13 @@
 require_relative "ways"
 
 module Torture
-  # The holders of a key that several may hold, with their times and modes. A writer that became a
-  # reader is two parts.
+  # The holders of a key that may have several, with their times and modes. A writer that became a
+  # reader has two parts.
   class Spread
-    # Of one call, from..to.
+    # The part of a call in which it holds the lock in this mode.
     Part = Struct.new(:call, :from, :to, :mode)
 
-    # ends: call => the moment from which it does not count any more
+    # ends: maps a call to the moment from which the call no longer counts as a holder.
     def initialize(calls, ends)
       @parts =
         calls
@@ -18,8 +18,8 @@ module Torture
           .sort_by(&:from)
     end
 
-    # Yields each call that entered, with a holder that should not have been inside then. apart: may
-    # these two calls be inside together?
+    # Yields each part that must not have entered, with a holder that was inside then. apart:
+    # tells whether two calls may be inside together for other reasons.
     def conflicts(apart = ->(_, _) { false })
       inside = []
       @parts.each do |part|

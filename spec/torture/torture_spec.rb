@@ -12,7 +12,7 @@ RSpec.describe Torture do
       Torture::Chronicle.new.tap { |c| %w[1 2].each { |name| c.born(name, 0, 0) } }
     end
 
-    # Times in milliseconds. A call that enters holds a lease of 500 ms, and leaves after 10.
+    # Times are in milliseconds. A call that enters has a lease of 500 ms, and leaves after 10 ms.
     def call(worker, way = :acquire, **facts)
       facts = {
         key: 0, asked: 0, wait: 1_000, ttl: 500, outcome: facts[:entered] ? :done : :refused
@@ -239,7 +239,8 @@ RSpec.describe Torture do
       ).to be_empty
     end
 
-    # Between these two milliseconds the server forgot this key; nil: all keys.
+    # The server forgot this key between from and to, in milliseconds. Without a key, it forgot
+    # all keys.
     def forgets(from, to, key = nil)
       span = [from, to].map { |at| at * Torture::MILLISECOND }
       chronicle.oblivions << Torture::Chronicle::Oblivion.new(*span, key)
@@ -284,7 +285,7 @@ RSpec.describe Torture do
         lost = call("1", entered: 10, lost: [[15 * ms, 510 * ms]])
         expect(finds(lost)).to eq [:lost]
         expect(finds(call("1", entered: 10, lost: [[511 * ms, 510 * ms]]))).to be_empty
-        # it has no lease
+        # a call of once has no lease
         expect(finds(call("1", :once, entered: 10, lost: [[15 * ms, 510 * ms]]))).to be_empty
         forgets(12, 13)
         expect(finds(lost)).to be_empty
@@ -451,8 +452,9 @@ RSpec.describe Torture do
       output.scan(/^  ([A-Z]+): \d+$/).flatten
     end
 
-    # A long waiter in this lock is never seen in a queue (UNHEARD), which says the same. It asks
-    # until its wait ends: what begins then, in the dark, ends too late (BUDGET).
+    # UNHEARD is left out, because it only repeats that this lock has no queue: a long waiter is
+    # never seen in one. BUDGET is left out, because a call asks until its wait ends: an attempt
+    # that begins at the end, in the dark, ends too late.
     it "sees that a lock without a queue serves in any order, and nothing else in it", :slow do
       expect(findings("polling") - %w[BUDGET UNHEARD]).to eq %w[ORDER]
     end

@@ -5,27 +5,28 @@ require_relative "plan"
 require_relative "spread"
 
 module Torture
-  # Judges a history by the promises of plock. Each check adds its findings, and counts its cases: a
-  # check without cases has shown nothing.
+  # Judges a history by the promises of plock. Each check adds its findings, and counts the cases
+  # that it has checked, because a check without any case shows nothing.
   class Witness
     MARGIN = 50 * MILLISECOND
     AT_LEAST = Torture.ns(ATTEMPT_TIMEOUT)
     RELEASE = Torture.ns(RELEASE_TIMEOUT)
-    COMMAND = Torture.ns(COMMAND_TIMEOUT) # an adoption does not wait for others
-    # Waiters that are called together may enter in any order within this time.
+    COMMAND = Torture.ns(COMMAND_TIMEOUT) # an adoption does not wait for other calls
+    # Waiters that are admitted together may enter in any order within this time.
     TOGETHER = SECOND / 4
-    # Without a disturbance, a call must not be queued for longer while no call is inside.
+    # If nothing was disturbed, a call must not stay queued for longer than this while the lock
+    # has no holder.
     IDLE = SECOND / 4
-    # After this time the effects of a disturbance are over: a lease and a baton.
+    # How long the effects of a disturbance last: a lease and a baton.
     AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5)
 
-    # Within this time a call's place in the queue and its lease must be gone, after it
-    # returned, or after its process could reach the server again.
+    # Within this time after a call returned, its place in the queue and its lease must be gone.
+    # If its process was disturbed, the time begins when the disturbance ends.
     SOON = SECOND * 3 / 2
-    # After the server forgot a key, each waiter has looked by itself within this time, and those
-    # whose turn it is are inside.
+    # Within this time after the server forgot a key, each waiter has asked again, and those whose
+    # turn it is have entered.
     REMEMBERED = SECOND * 5 / 4
-    UNHEARD = SECOND # a waiter is in the queue by then, unless it is kept from asking
+    UNHEARD = SECOND # a waiter that can ask is in the queue by then
 
     attr_reader :history, :findings, :counts
 
@@ -78,9 +79,10 @@ module Torture
 
     # --- no two valid leases of a key at the same time ---
 
-    # A lease counts from the moment when its holder knew it. It ends with its expiry, the release,
-    # the holder's death, or the report of its loss, whose truth another check judges. A call that
-    # was broken off before it could write down its end may have left at once.
+    # When a lease stops counting. It counts from the moment when its holder knew of it. It stops
+    # at its expiry, its release, the holder's death or the report of its loss. Another check
+    # judges whether that report is true. If a call ended before it could record that it left, it
+    # may have left at once.
     def end_of(call)
       over = call.left || (call.ended ? call.entered : history.life(call)&.died)
       [call.valid_until, over, call.lost&.map(&:first)&.min].compact.min
@@ -109,19 +111,21 @@ module Torture
       find(:overlap, "#{one} and #{other}: both valid for #{together}", one, other)
     end
 
-    # May the server have forgotten the first of them when it admitted the other?
+    # May the server have forgotten the first call's lease before it admitted the other call?
     def forgotten_between?(one, other)
       history.oblivions(one.key, one.asked, other.entered, all: true).any? do |oblivion|
         granted_by?(one, oblivion.to) && other.entered >= oblivion.from
       end
     end
 
-    # May it have been granted by then? A holder knows at once, unless it was kept from running.
+    # May the call have been granted its lock by this moment? A holder learns of the grant at
+    # once, unless its process could not run.
     def granted_by?(call, moment)
       call.asked < moment && late_by(call, moment, call.entered, 0) <= 0
     end
 
-    # Was one of them granted about when the server forgot? Then they may enter in any order.
+    # Was one of the calls granted its lock around the time when the server forgot the key? Then
+    # the two calls may have entered in any order.
     def about_oblivion?(one, other)
       [one, other].any? do |call|
         oblivions = history.oblivions(call.key, call.asked, call.entered, all: true)
@@ -131,9 +135,10 @@ module Torture
 
     # --- fences ---
 
-    # Calls that entered after their lease had expired may have been granted long before: no other
-    # call may have their fence. The block receives the pairs of calls that entered in time, the
-    # earlier one first.
+    # Checks the fences. No two calls may have the same fence. Calls that entered after their
+    # lease's end are not compared in order, because they may have been granted long before. The
+    # block receives the calls that entered in time, and returns pairs of them, with the earlier
+    # call first.
     def fences(entered)
       entered.group_by(&:fence).each do |fence, same|
         find(:fence, "the same fence #{fence}: #{same[0]} and #{same[1]}", *same) if same.size > 1
@@ -148,7 +153,7 @@ module Torture
       end
     end
 
-    # --- several at the same time, as far as they may ---
+    # --- no more holders at the same time than a key allows ---
 
     def shares(entered)
       spread = Spread.new(entered, method(:end_of))
@@ -160,7 +165,8 @@ module Torture
       fences(entered) { |timely| successors(timely) }
     end
 
-    # Each call, and the one with the highest fence of those that had left when it began to ask.
+    # Pairs each call with an earlier one: among those that had ended before the call asked, the
+    # one with the highest fence.
     def successors(timely)
       gone = timely.select(&:ended).sort_by(&:ended)
       highest = nil
@@ -171,9 +177,9 @@ module Torture
       end
     end
 
-    # --- once in so much time ---
+    # --- at most one run in each window ---
 
-    # A call that raised inside made room for another one.
+    # A call that raised in its block does not count, so another call may run.
     def once(entered)
       entered
         .reject { |call| %i[oops interrupted].include?(call.outcome) }
@@ -190,19 +196,21 @@ module Torture
 
     # --- budgets ---
 
-    # The patience and a margin, plus the time in which the worker was stopped or busy.
+    # How late the call is after its budget and the margin. The time in which the worker was
+    # stopped or busy does not count.
     def late_by(call, from, to, budget)
       due = [from + budget, *stops(call, from, to).map(&:last)].max
       to - due - @margin - history.excused(call, due, to)
     end
 
-    # Of a forked child nothing is known.
+    # When the call's process was stopped. Stops of forked children are not recorded.
     def stops(call, from, to)
       (history.life(call)&.stops || []).select { |began, over| began < to && from < over }
     end
 
-    # When the interrupt comes: a sleeping thread may sleep longer by the time in which its process
-    # was stopped (ppoll(2) starts again with the remaining time).
+    # When the interrupt arrives, in nanoseconds after the call. If the process is stopped, a
+    # sleeping thread sleeps longer by that time, because ppoll(2) then continues with the
+    # remaining time.
     def interrupted_after(call, came_back)
       call.interrupt +
         stops(call, call.asked, came_back).sum do |began, over|
@@ -212,7 +220,8 @@ module Torture
 
     def budget(call)
       came_back = call.entered || call.ended
-      # no heart beats in a child; a call that never ends keeps its worker from ending
+      # A child has no heart that measures its delays. A call that never ends is found otherwise:
+      # its worker hangs.
       return if call.child? || came_back.nil?
 
       counts[:budgets] += 1
@@ -238,15 +247,15 @@ module Torture
 
     # --- no call fails on a healthy server ---
 
-    # The caller was undisturbed, during and shortly before the call, and neither its process nor
-    # the server was kept from running.
+    # Was the caller undisturbed, during the call and shortly before it, and could both its
+    # process and the server run?
     def well?(call, from, to)
       since = from - LATELY
       history.undisturbed?(call, since, to) && !history.stalled?(call, since, to) &&
         history.slow(since, to).zero?
     end
 
-    LATELY = SECOND # all disconnected workers connect again, over TLS too
+    LATELY = SECOND # disconnected workers have connected again by then, even over TLS
 
     def failures(call)
       return unless call.ended
@@ -268,8 +277,8 @@ module Torture
       )
     end
 
-    # No break happens here: a lease is lost only at its expiry, or if the server forgets it. A once
-    # has no lease, so its end is not known.
+    # No lease is broken in this test, so a lease is lost only if it expires or if the server
+    # forgets it. A call of once has no lease, so its end is unknown.
     def losses(call)
       return if call.way == ONCE
 
@@ -281,7 +290,7 @@ module Torture
       end
     end
 
-    # --- a call that returned leaves nothing ---
+    # --- a call that returned leaves nothing behind ---
 
     def remains(call)
       return if call.ended.nil? || call.child? || call.way == ONCE || call.handed
@@ -300,7 +309,7 @@ module Torture
       end
     end
 
-    # By then it has had SOON without a blow.
+    # When the call must be gone from the server: after SOON without any blow.
     def gone_from_server(call, last)
       blows = history.suffered(call, call.asked, last).sort_by { |_, from, _| from }
       blows.reduce(call.ended + SOON) do |due, (_, from, to)|
@@ -310,7 +319,7 @@ module Torture
 
     WORDS = { ghost: "in the queue", held: "the holder" }.freeze
 
-    # --- a dump is good for one adoption ---
+    # --- a dump can be adopted once ---
 
     def handovers
       adoptions = history.calls.select(&:adopts).group_by { |call| [call.key, call.adopts] }
@@ -328,8 +337,8 @@ module Torture
 
     # --- each lane gets its share of the connections ---
 
-    # The key has room for all, so a lane waits only for its turn at a connection. The check
-    # compares the lanes of a worker with one another.
+    # This key has permits for all lanes, so a lane waits only for a connection. The check
+    # compares the lanes of each worker.
     def starvation
       wide = history.calls.select { |call| call.way == WIDE && !call.child? }
       wide.group_by { |call| [call.life, call.lane] }
@@ -355,7 +364,7 @@ module Torture
 
     # --- each waiter reaches the queue ---
 
-    # It could not acquire a key that others had, but never stood in the queue.
+    # The call waited for a key that other calls held, but was never seen in the queue.
     def unheard(call)
       return unless call.outcome == :refused && call.way.at_once == 1
       return if call.seen || call.wait < 2 * UNHEARD || Torture.plain?(call.lane)
@@ -368,7 +377,7 @@ module Torture
       find(:unheard, "#{call} waited #{ms(call.ended - call.asked)}, never in the queue", call)
     end
 
-    # No call gives up before its patience is over.
+    # A call must not give up before its patience ends.
     def patience(call)
       unless call.outcome == :refused && call.way != ONCE && call.ended - call.asked < call.wait
         return
@@ -379,7 +388,8 @@ module Torture
 
     # --- order ---
 
-    # An undisturbed waiter is served before all calls that began to ask when it was queued already.
+    # An undisturbed waiter must be served before all calls that asked when the waiter was already
+    # queued.
     def order(calls, entered)
       times = entered.map(&:entered)
       calls.each do |waiter|
@@ -402,7 +412,8 @@ module Torture
       end
     end
 
-    # A waiter that the server forgets is queued again soon.
+    # Since when the waiter is queued. If the server has forgotten the key, the waiter is queued
+    # again REMEMBERED later.
     def queued_since(waiter, served)
       return unless waiter.queued
 
@@ -418,7 +429,7 @@ module Torture
         served - other.entered - history.excused(waiter, other.entered, served) < TOGETHER
     end
 
-    # Until then no later call may have been served.
+    # Before this moment, no call that asked later may be served.
     def until_when(waiter)
       return waiter.entered if waiter.entered
       return unless %i[refused interrupted].include?(waiter.outcome)
@@ -431,7 +442,8 @@ module Torture
 
     # --- no lost turn ---
 
-    # A call is queued without a recent disturbance, and yet no call is inside.
+    # A call must not stay queued while the lock has no holder, unless there was a disturbance
+    # shortly before.
     def idleness(calls, entered)
       queued = calls.select { |call| call.queued && until_when(call) }
       taken_until = nil
@@ -443,8 +455,8 @@ module Torture
       end
     end
 
-    # A call for several keys holds one while it waits for the next. A dumped lease is held until it
-    # is adopted.
+    # May this call hold the lock without being inside? A call for several keys holds one key
+    # while it waits for the next. A dumped lease is held until it is adopted.
     def may_hold?(call, from, to)
       return call.asked < to && from < gone_by(call) if call.handed
 
@@ -453,15 +465,16 @@ module Torture
 
     FORGOTTEN_BEFORE = 2 * REMEMBERED
 
-    # When the store drops a lease of a dead holder: the holder counted less than its time to live.
+    # When the store drops the lease of a dead holder. The store counts the whole ttl, but the
+    # holder counted less.
     def gone_by(call) =
       (call.valid_until || call.asked + call.wait) + (call.ttl / 50) + (10 * MILLISECOND)
 
     def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
-      # A forked child is gone as soon as it gives up: a waiter that dies, maybe with the turn on
-      # its way to it.
+      # A forked child that gives up ends at once. So it may be a waiter that dies while its turn
+      # is on the way to it.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 

@@ -6,18 +6,18 @@ require_relative "lane"
 require_relative "../support/processes"
 
 module Torture
-  # A process that contends: lanes on threads, lanes on the fibers of one more thread, and a heart.
+  # A process that contends for the locks. Some of its lanes run on threads of their own, and the
+  # others on fibers of one more thread. It also has a heart.
   class Worker
-    RUBY_THREAD_END = 3.0 # seconds that Ruby keeps a finished native thread for the next one
-    LINGERING = 5.0 # seconds that a subscription outlives the last waiter
+    RUBY_THREAD_END = 3.0 # seconds for which Ruby keeps the native thread of an ended Thread
+    LINGERING = 5.0 # seconds for which a subscription outlives the last waiter
     CLOSING_TIME = RUBY_THREAD_END + LINGERING
-    # The engine keeps 16 unused wakers for the next wait, however many were once in use, and has
-    # three of its own.
+    # The engine keeps up to 16 unused wakers for later waits, and always has three of its own.
     KEPT = { "anon_inode:[eventfd]" => 16 + 3 }.freeze
 
     attr_reader :seed, :life, :folder, :lock, :course
 
-    # ends: a pipe that is closed at the end, even by the end of the driver.
+    # ends: a pipe that is closed at the end. If the driver dies, it is closed, too.
     def initialize(seed:, life:, folder:, adapter:, address:, ends:, course:)
       @course = course
       @seed = seed
@@ -42,14 +42,14 @@ module Torture
 
     def ending? = @ending
 
-    # Is this the process that was started, not a forked child?
+    # Is this the worker process itself, and not a forked child of it?
     def here? = Process.pid == @pid
 
-    # A sentence for the maintainer who investigates.
+    # Writes a sentence for the maintainer who investigates a finding.
     def note(text) =
       File.open(File.join(folder, "#{life}.note"), "a") { |file| file.syswrite("#{text}\n") }
 
-    # The worker as seen by a child that was forked inside a block.
+    # The parts of the worker that a child uses, which was forked in a block.
     class Child
       attr_reader :life
 
@@ -88,8 +88,8 @@ module Torture
       Sync { |task| numbers.each { |number| task.async { lane(number).run } } }
     end
 
-    # Descriptors that Ruby and its libraries open at first use are no leaks; nor is the thread that
-    # reports the notices of plock.
+    # Opens the descriptors that Ruby and its libraries open at first use, and starts the thread
+    # that reads plock's notices. None of them must count as leaks.
     def warm_up
       Plock::Dispatcher.start if @adapter.native?
       Thread.new { Sync { |task| task.async { Timeout.timeout(1) { sleep 0 } } } }.join
@@ -98,8 +98,8 @@ module Torture
 
     def inventory = [Support::Inventory.descriptors.tally, Support::Inventory.threads]
 
-    # After a while at the latest, all threads have ended and all descriptors opened since are
-    # closed.
+    # Records the threads and descriptors that are left. All that the worker has started or opened
+    # must be gone within CLOSING_TIME.
     def take_stock(before)
       deadline = Clock.now + Torture.ns(self.class::CLOSING_TIME)
       loop do

@@ -7,9 +7,9 @@ require "plock/web"
 require "support/browser"
 require "support/written_locks"
 
-# The pages as a viewer sees and uses them. The pictures are in tmp/screenshots.
+# The pages as a viewer sees and uses them. The screenshots are in tmp/screenshots.
 RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
-  # With `not_to`, RSpec's own have_css would wait for the element until its time is over.
+  # With `not_to`, RSpec's own have_css would wait for the element until the timeout.
   include Capybara::RSpecMatchers
 
   before { skip "chromium not installed" unless Support::Browser.path }
@@ -23,7 +23,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
   let(:refresh) { 3_600 }
   let(:app) { Plock::Web.new(store, refresh: refresh, authorize: ->(_, _) { "alice" }) }
 
-  # A shop at night.
+  # Makes the locks of an online shop at night.
   def fill
     locks.hold("nightly-import", host: "worker-3", pid: 812, label: "nightly import", since: 754)
     5.times do |number|
@@ -46,7 +46,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
     end
   end
 
-  # Two processes that wait for one another.
+  # Makes two processes wait for each other.
   def close_circle
     locks.hold("stock", host: "worker-1", pid: 31, label: "recount", since: 40)
     locks.hold("ledger", host: "worker-2", pid: 32, label: "close the books", since: 42)
@@ -54,7 +54,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
     locks.wait("stock", host: "worker-2", pid: 32, label: "close the books", since: 29)
   end
 
-  # As if a viewer had looked for the last nine minutes.
+  # Fills the history as if a viewer had looked for the last nine minutes.
   def look_back
     seen = Struct.new(:at, :held, :waiting)
     180.times do |number|
@@ -65,7 +65,8 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
     end
   end
 
-  # Each page in each look, and what axe-core has against it.
+  # Takes a screenshot of the page in each width and each color scheme, and checks it with
+  # axe-core.
   def looks(name, browser = self.browser)
     %i[desktop phone].product(%i[light dark]).each do |width, scheme|
       browser.public_send(width)
@@ -94,7 +95,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
     browser.visit("/locks")
     expect(browser).to have_css("table.locks tbody tr", count: 17)
     looks("list")
-    browser.press("/") # has the cursor in the search
+    browser.press("/") # puts the cursor into the search field
     browser.press("invoice:7", :enter)
     expect(browser).to have_css("table.locks tbody tr", count: 1)
     expect(browser).to have_css("td bdi", text: "invoice:7", exact_text: true)
@@ -122,7 +123,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
     expect(browser).to have_text("No key is held.")
     looks("empty")
     server.stop
-    Support::Browser.app = Plock::Web.new(store, refresh: refresh) # which has not seen the store
+    Support::Browser.app = Plock::Web.new(store, refresh: refresh) # never reached the store
     browser.visit("/")
     expect(browser).to have_text("This store does not answer.")
     looks("no-store")
@@ -230,7 +231,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
       expect(plain).to have_css("td.main", text: "first")
       expect(plain).to have_text("UTC")
       locks.hold("b", label: "second")
-      expect(plain).to have_css("td.main", text: "second") # by the meta element
+      expect(plain).to have_css("td.main", text: "second") # the meta element reloads the page
     end
   end
 end

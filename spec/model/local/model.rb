@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Checks how processes interact through the file of a local store. The store must keep its promises
-# in every scenario, whichever process dies at any step, and each rule must be necessary.
+# Checks how processes interact through the file of a local store. The store must keep its
+# promises in every scenario, whichever process dies at any step. Each rule must be necessary.
 #
 #   ruby spec/model/local/model.rb
-#   ruby spec/model/local/model.rb --without RULE   tells what happens without it (--rules: all)
+#   ruby spec/model/local/model.rb --without RULE   shows what happens without a rule
 
 require_relative "world"
 
@@ -28,7 +28,7 @@ module LocalModel
     Scenario.new(title: "three, two are stopped", processes: 3, stops: 2)
   ].freeze
 
-  # The violation that each rule prevents, and its scenario.
+  # For each rule, the violation that it prevents, and the number of the scenario that shows it.
   BROKEN = {
     ring_first: [:swallowed, 3],
     heed_section: [:swallowed, 3],
@@ -43,8 +43,8 @@ module LocalModel
     pass_over: [:kept_back, 6]
   }.freeze
 
-  # Visits every state that a scenario can reach, breadth first, so that it finds each violation
-  # with the fewest steps.
+  # Visits every state that a scenario can reach, breadth first. So it finds each violation with
+  # the fewest steps.
   class Search
     attr_reader :states
 
@@ -53,7 +53,7 @@ module LocalModel
       @rules = rules
     end
 
-    # @return [Array, nil] the first violation, and its steps
+    # @return [Array, nil] the first violation and its steps
     def run
       origin = World.new(@scenario, @rules)
       @came = { origin.key => nil }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module LocalModel
-  # The rules, each by the name under which it can be switched off.
+  # The rules. Each has a name by which it can be switched off.
   RULES = {
     ring_first: "a process that changes something for another one rings its bell first",
     heed_section: "a rung process looks when the section is free again, not before",
@@ -17,31 +17,39 @@ module LocalModel
     pass_over: "a waiter whose process has been stopped for a second is passed over"
   }.freeze
 
-  # The participants and the faults. breaks: how often an extra process breaks the lock from
-  # outside. rounds: how often each process takes the lock. stops: how often a waiter is stopped; it
-  # may go on at any time.
+  # The participants and the faults. rounds: how often each process takes the lock. breaks: how
+  # many extra processes break the lock. stops: how often a waiter is stopped; it may continue at
+  # any time.
   Scenario = Struct.new(:title, :processes, :rounds, :deaths, :moves, :quitters, :breaks, :stops,
                         keyword_init: true) do
     def initialize(title:, processes: 3, rounds: 1, deaths: 0, moves: 0, quitters: 0, breaks: 0,
                    stops: 0) = super
   end
 
-  # serial: its order of arrival. state: :waiting, :handed, :held, or :over (handed over and not
-  # taken within a second).
+  # A claim. serial: its number in the order of arrival. state: :waiting, :handed, :held, or :over
+  # if the process did not take a handed-over lock within a second.
   Claim = Struct.new(:process, :state, :serial)
 
-  # inside: the process in the section, dead or alive.
+  # A file. inside: the process in the critical section, dead or alive.
   Store = Struct.new(:claims, :inside)
 
-  # phase: :idle, :entering, :inside, :waiting, :holding, :gone, :dead. aim: the reason to enter,
-  # :ask, :look, :release, :quit, :break. plan: its remaining steps in the section; after: those
-  # outside. file: the number of its mapped file. rung: its bell. awake: it must look. watches: the
-  # processes whose death it notices. checked: it has looked at the file's place in this half
-  # second. rounds: how often it will still begin. stopped: nil, :lately, or :silent after a second.
+  # A process.
+  #   phase    :idle, :entering, :inside, :waiting, :holding, :gone or :dead
+  #   aim      the reason to enter the section: :ask, :look, :release, :quit or :break
+  #   plan     its remaining steps in the section
+  #   after    its remaining steps after the section
+  #   file     the number of its mapped file
+  #   rung     its bell has been rung
+  #   awake    it must look
+  #   watches  the processes whose death it notices
+  #   checked  it has looked at the file's place in this half second
+  #   rounds   how often it will still begin
+  #   stopped  nil, :lately, or :silent after a second
   Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked,
                        :rounds, :breaker, :stopped)
 
-  # One state of the whole system. `steps` names the possible next steps; a step is made on a copy.
+  # One state of the whole system. `steps` names the possible next steps. Each step is made on a
+  # copy of the state.
   class World
     attr_reader :violation
     attr_accessor :story
@@ -50,7 +58,7 @@ module LocalModel
       @scenario = scenario
       @rules = rules
       @files = [Store.new([], nil)]
-      @place = 0 # the file at the path; nil: none
+      @place = 0 # the number of the file at the path; nil: none
       count = scenario.processes + scenario.breaks
       @processes =
         Array.new(count) do |n|
@@ -59,12 +67,12 @@ module LocalModel
             n >= scenario.processes
           )
         end
-      @moved = false # in this half second
+      @moved = false # was the file moved in this half second?
       @deaths = scenario.deaths
       @moves = scenario.moves
       @quitters = scenario.quitters
       @stops = scenario.stops
-      @seconds = 0 # since a process was stopped while others waited and none had the lock
+      @seconds = 0 # how long others have waited for a stopped process
       @serial = 0
     end
 
@@ -103,7 +111,7 @@ module LocalModel
       look_at_place(process) or return
       process.file ||= @place || make_file
       file = @files[process.file]
-      return if file.inside && alive?(file.inside) # of another file than the one it came for
+      return if file.inside && alive?(file.inside) # it came for the section of another file
       dead = file.inside
       tell do
         found = ", in which #{name(dead)} has died" if dead
@@ -126,17 +134,18 @@ module LocalModel
       when :end
         tell { "#{name(n)} ends the claim of #{name(other)}" }
         file.claims.reject! { |claim| claim.process == other }
-        lose(other) if @processes[other].phase == :holding # it was broken
+        lose(other) if @processes[other].phase == :holding # the lock was broken
       end
       leave(n, file) if process.plan.empty?
     end
 
-    # The bells that a release rings after the section.
+    # Rings a bell after the section, as a release does.
     def call(n)
       ring(n, @processes[n].after.shift)
     end
 
-    # A ring, a death or a change of its word makes a process look.
+    # A process looks because its bell was rung, a process died, or it must look for another
+    # reason.
     def wake(n)
       process = @processes[n]
       heeded = @rules[:heed_section] || !process.rung
@@ -186,14 +195,15 @@ module LocalModel
       @processes[n].stopped = :lately
     end
 
-    # The worker thread looks at once.
+    # The process continues. Its worker thread looks at once.
     def go_on(n)
       tell { "--- #{name(n)} goes on" }
       @processes[n].stopped = nil
       @processes[n].awake = true
     end
 
-    # Handed-over locks that no process has taken are over, and all waiters look.
+    # A second passes. If a process has not taken a lock that was handed over to it, its claim is
+    # over. All waiters look.
     def second(_)
       tell { "--- a second passes" }
       claims = @files.flat_map(&:claims)
@@ -213,7 +223,8 @@ module LocalModel
       @moved = true
     end
 
-    # Half a second passes. By its end every waiter and holder has looked at the file's place.
+    # Half a second passes. By its end, every waiter and holder has checked that its file is still
+    # in its place.
     def tick(_)
       tell { "--- half a second passes" }
       @moved = false
@@ -254,13 +265,14 @@ module LocalModel
 
     def alive?(n) = @processes[n].phase != :dead
 
-    # It runs, or has been stopped only briefly.
+    # Does the process run, or has it been stopped only briefly?
     def living?(n) = alive?(n) && !(@rules[:pass_over] && @processes[n].stopped == :silent)
 
-    # Others have noticed its death.
+    # Does the process still count as a waiter? It does not if it has been stopped for a second. A
+    # dead process still counts, because its death is noticed later.
     def heard?(n) = living?(n) || !alive?(n)
 
-    # A process waits, and the one before it is stopped.
+    # Does a process wait without a holder, while another process is stopped?
     def kept_back?
       waiting.any? && @processes.any? { |process| stopped?(process) } &&
         @processes.none? { |process| process.phase == :holding }
@@ -313,7 +325,8 @@ module LocalModel
       steps
     end
 
-    # A process may enter the section of a file that is not in its place: it finds out there.
+    # May the process enter the section of its file? It may enter even if that file is no longer
+    # in its place, because it notices that there.
     def free?(process)
       file = process.file || @place
       return true if file.nil? || (@rules[:check_place] && !process.checked && file != @place)
@@ -327,7 +340,7 @@ module LocalModel
       process.aim = aim
     end
 
-    # Returns false if it does not enter.
+    # Returns false if the process does not enter.
     def look_at_place(process)
       looks = @rules[:check_place] && !process.checked && !process.file.nil?
       process.checked = true
@@ -374,10 +387,10 @@ module LocalModel
       end << [:leave, nil]
     end
 
-    # Or handed over to this process.
+    # The processes that hold the lock, or to which it has been handed over.
     def held(file) = file.claims.reject { |claim| claim.state == :waiting }.map(&:process)
 
-    # The processes whose claim is over.
+    # The processes whose claims on the lock are over, or that have died.
     def ended(file)
       over = file.claims.select { |claim| claim.state == :over }.map(&:process)
       held(file).select { |holder| over.include?(holder) || !alive?(holder) }
@@ -386,7 +399,7 @@ module LocalModel
     def line(file) =
       file.claims.select { |claim| claim.state == :waiting }.sort_by(&:serial).map(&:process)
 
-    # Dead holders are removed. If none is left, the first in line is let in.
+    # Removes dead holders. If no holder is left, the first waiter is admitted.
     def tidy(file, own)
       dead = ended(file)
       steps = dead.map { |holder| [:end, holder] }
@@ -415,8 +428,8 @@ module LocalModel
       (held(file) - dead).empty? ? steps << [:grant, n] : steps
     end
 
-    # The first waiter watches this process and would notice its end. So it is called afterwards, if
-    # that delays no other process.
+    # The first waiter watches this process and would notice its end. So its bell is rung only
+    # after the section, if that delays no other process.
     def release(n, file)
       return [] unless held(file).include?(n)
 
@@ -442,7 +455,7 @@ module LocalModel
       @rules[:ring_first] ? told + ends + grants(first, ends) : ends + grants(first, ends) + told
     end
 
-    # The next one to let in; if it has died, the one after it finds out.
+    # The next waiter to admit. If it has died, the waiter behind it notices that.
     def next_in(file, leaving = nil)
       line(file).find { |waiter| waiter != leaving && heard?(waiter) }
     end
@@ -489,7 +502,7 @@ module LocalModel
       end
     end
 
-    # The process holds or waits, and then watches the processes before it.
+    # After the section, the process holds the lock, or waits and watches the processes before it.
     def settle(n, file)
       process = @processes[n]
       state = claim_of(n)&.state
@@ -516,7 +529,7 @@ module LocalModel
       @processes[n].watches.clear
     end
 
-    # No step is possible unless time passes, or a process begins or ends a block.
+    # Runs when no step is possible unless time passes, or a process begins or ends a block.
     def check_quiet
       @seconds = 0 unless kept_back?
       return if waiting.empty?
@@ -526,13 +539,13 @@ module LocalModel
       end
       violate(:stuck, "#{name(stuck)} cannot enter the section") if stuck
       waiting.group_by { |n| @processes[n].file }.each do |file, waiters|
-        next if file != @place # they notice it in half a second
+        next if file != @place # these waiters notice it within half a second
         if @processes.each_index.any? { |n|
              @processes[n].phase == :holding && @processes[n].file == file
            }
           next
         end
-        next if @processes.any? { |other| stopped?(other) && other.file == file } # for a second
+        next if @processes.any? { |other| stopped?(other) && other.file == file } # allowed briefly
 
         names = waiters.map { |n| name(n) }.join(" and ")
         violate(:swallowed, "no process holds the lock, and #{names} wait")

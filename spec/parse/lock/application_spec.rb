@@ -2,7 +2,7 @@
 
 require "parse/lock"
 
-# Each example is an application of its own.
+# Each example runs an application in its own process.
 RSpec.describe "parse/lock/application" do
   def output_of(program) = ruby(program).first
 

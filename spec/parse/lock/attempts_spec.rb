@@ -6,8 +6,8 @@ require_relative "../parse_context"
 RSpec.describe Parse::Lock::Attempts do
   include_context "with Parse"
 
-  # A store of the application's that knows how to lock, and can be told to fail. It notes what it
-  # is asked.
+  # An application's store that has locks of its own, and that can be told to fail. It notes all
+  # requests.
   let(:native_class) do
     Class.new do
       attr_reader :owners, :asked
@@ -37,7 +37,7 @@ RSpec.describe Parse::Lock::Attempts do
   end
 
   let(:native) { native_class.new }
-  # The same with Moneta's methods.
+  # The same kind of store with the methods of Moneta.
   let(:moneta) do
     Class.new do
       attr_reader :values, :asked

@@ -59,7 +59,7 @@ RSpec.describe Parse::Lock::ClaimedMutex do
         await_sleep(first)
         second = await_sleep(background { mutex.take(other, 20) })
         mutex.give_back(claim)
-        first.kill # before or after it has taken its turn
+        first.kill # before or after it has used its turn
         expect(second.join(5)&.value).to be(true)
         mutex.give_back(other)
       end

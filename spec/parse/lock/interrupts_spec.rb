@@ -4,8 +4,8 @@ require "timeout"
 require_relative "../parse_context"
 require "support/fault_points"
 
-# Wherever on its way into a lock or out of it a thread is killed, or something is raised in it,
-# the lock is free afterwards.
+# A thread may be killed, or receive an exception, at any point of its way into a lock or out of
+# it. Afterwards the lock is free.
 RSpec.describe Parse::Lock, "interrupted" do
   include_context "with Parse"
 
@@ -13,7 +13,7 @@ RSpec.describe Parse::Lock, "interrupted" do
   let(:mutexes) { Parse::Lock::Degraded::MUTEXES }
   let(:interruption) { Class.new(Exception) } # rubocop:disable Lint/InheritException
 
-  # A store of the application's.
+  # A store of the application.
   let(:store) do
     Class.new do
       attr_reader :owners
@@ -25,7 +25,7 @@ RSpec.describe Parse::Lock, "interrupted" do
   end
 
   before do
-    Parse::LockBackend.reset! # loaded from here on: its autoload is another matter
+    Parse::LockBackend.reset! # loads it now, because an interrupt of its autoload is another matter
   end
 
   def within_process(wait: 0) = acquire(on_degraded: :proceed, wait: wait) { :inside }
@@ -43,8 +43,8 @@ RSpec.describe Parse::Lock, "interrupted" do
   }
   ways.each do |name, way|
     describe "by #{name}" do
-      # Interrupts the work at each of its points in turn, and looks after each whether all is
-      # free.
+      # Interrupts the work at one point after another. After each interrupt, the block checks
+      # that everything is free.
       def interrupt_everywhere(way, work, at_least: 10)
         held_after = []
         after = ->(_number, place) { yield || held_after << place }
@@ -68,7 +68,7 @@ RSpec.describe Parse::Lock, "interrupted" do
             Thread.new { mutexes.hold(store_key, 0, Object.new) { inside.push(true) && leave.pop } }
           inside.pop
           waiter = Thread.current
-          # it waits for the lock, or stands at the point
+          # the waiter sleeps: it waits for the lock, or has reached the point
           Thread.new { eventually { waiter.stop? } && leave.push(true) }
           within_process(wait: 20)
         end

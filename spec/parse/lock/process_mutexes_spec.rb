@@ -54,7 +54,7 @@ RSpec.describe Parse::Lock::ProcessMutexes do
     allow_any_instance_of(Parse::Lock::ClaimedMutex).to receive(
       :take
     ).and_wrap_original do |original, *arguments| # rubocop:disable RSpec/AnyInstance
-      %w[b c d e].each { |key| mutexes[key] } # what others do in that moment
+      %w[b c d e].each { |key| mutexes[key] } # other threads do this at that moment
       original.call(*arguments)
     end
     mutexes.hold("a", 0, Object.new) { expect(mutexes["a"]).to be(mutex) }

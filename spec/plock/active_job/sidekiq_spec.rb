@@ -8,7 +8,7 @@ RSpec.describe "Guarded ActiveJobs on Sidekiq" do
   include_context "with ActiveJob"
   include Support::SidekiqJobs
 
-  before { jobs_redis.call("FLUSHALL") } # it is these specs' own
+  before { jobs_redis.call("FLUSHALL") } # only these specs use this Redis
 
   setup = <<~'RUBY'
     require "sidekiq/api"

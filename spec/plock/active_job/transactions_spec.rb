@@ -14,7 +14,7 @@ RSpec.describe "A guarded ActiveJob that is enqueued in a transaction" do
     skip "#{e.name} not installed"
   end
 
-  # Without Rails, nothing makes ActiveJob wait for the commit.
+  # Without Rails, ActiveJob does not wait for the commit by itself.
   rows = <<~'RUBY'
     require "active_record"
     ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ":memory:")
@@ -106,7 +106,7 @@ RSpec.describe "A guarded ActiveJob that is enqueued in a transaction" do
   end
 
   it "gives its key back on Sidekiq, too, if that pushes after the commit" do
-    jobs_redis.call("FLUSHALL") # it is these specs' own
+    jobs_redis.call("FLUSHALL") # only these specs use this Redis
     run_jobs(:sidekiq, rows + <<~'RUBY', url: jobs_redis.unix_url)
       require "sidekiq/api"
       Sidekiq.default_configuration.redis = { url: ENV.fetch("PLOCK_URL") }

@@ -3,11 +3,12 @@
 require "spec_helper"
 require "plock/cli/doctor/cluster"
 
-# The answers of the nodes are written here. spec/plock/cluster/command_line_spec.rb has real ones.
+# The nodes' answers are written by hand here. spec/plock/cluster/command_line_spec.rb tests real
+# ones.
 RSpec.describe "The report of plock doctor on a cluster:" do
   a, b, c, d = [["a", "7000"], ["b", "7000"], ["10.0.0.3", "7000"], ["d.example", "7001"]]
 
-  # Each node's answers, by the command.
+  # Each node's answers, by command.
   let(:nodes) { { a => node("id-a"), b => node("id-b"), c => node("id-c"), d => node("id-d") } }
   let(:slots) do
     [[0, 8191, ["a", 7000, "id-a"], ["10.0.0.3", 7000, "id-c", []]],

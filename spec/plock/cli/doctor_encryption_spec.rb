@@ -4,9 +4,10 @@ require "spec_helper"
 require "plock/cli/doctor/connection"
 require "plock/cli/doctor/server"
 
-# The answers of the sentinels are written here.
+# The sentinels' answers are written by hand here.
 RSpec.describe "The report of plock doctor on encryption:" do
-  # @param primary [String, Error] where the sentinels say that it is, or why they do not
+  # @param primary [String, Error] the primary's address by the sentinels, or the error if they
+  #   name none
   def found(url, place: nil, primary: "127.0.0.1", **options)
     store = open_store(url, **options)
     sentinel = instance_double(Plock::Store::Conversation, close: nil)

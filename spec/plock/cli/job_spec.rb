@@ -4,7 +4,8 @@ require "spec_helper"
 require "plock/cli/job"
 require "support/command_line"
 
-# Signals and deaths of plock, its watchdog and its command, and the processes that remain.
+# Signals and deaths of plock, its watchdog and its command, and the processes that remain
+# afterwards.
 RSpec.describe "plock run and its processes", needs: "redis-server" do
   include Support::CommandLine
 
@@ -25,7 +26,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
   end
 
-  # The watchdog takes its name a moment after its start.
+  # Waits, because the watchdog takes its name a moment after its start.
   def watchdog_of(job) =
     eventually { children_of(job.pid).find { |pid| name_of(pid) == "lease-watchdog\n" } }
 
@@ -50,7 +51,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       end
     end
 
-    # It would stop plock, which could not renew the lease, but not the command.
+    # If TTIN stopped plock, plock could not renew the lease, but the command would still run.
     it "is not stopped by TTIN, which it passes on to the command" do
       job =
         start_plock(
@@ -63,7 +64,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       started = monotonic
       job.signal(:TTIN)
       expect(job.line).to eq "heard"
-      eventually { monotonic - started > 1 } # twice its ttl
+      eventually { monotonic - started > 1 } # twice the ttl
       expect(store.status(key)).to have_attributes(held?: true, fence: fence)
       job.tell
       expect(job.finish.exitstatus).to eq 3
@@ -116,7 +117,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       Process.kill(:STOP, pid)
       eventually { File.read("/proc/#{pid}/stat").include?(") T ") }
       store.break(key)
-      expect(job.finish(within: 5).exitstatus).to eq 76 # by TERM: KILL comes after 10 s
+      expect(job.finish(within: 5).exitstatus).to eq 76 # by TERM: KILL follows after 10 s
     end
 
     it "does not begin the command after it was itself stopped for too long before" do
@@ -165,7 +166,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       took = elapsed { expect_gone(*family) }
       expect(took).to be < 1
       expect_gone(dog)
-      expect(job.line).to be_nil # no process has it open any more
+      expect(job.line).to be_nil # no process has the descriptor open any more
     end
 
     it "kills them, too, when plock and the command are killed" do
@@ -209,7 +210,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       job.tell
       job.finish
       expect(running?(dog)).to be false
-      expect(File.exist?("/proc/#{dog}")).to be false # it was reaped
+      expect(File.exist?("/proc/#{dog}")).to be false # the watchdog was reaped
     end
 
     it "leaves nothing behind, at whatever moment of its start plock is killed", :slow do
@@ -218,7 +219,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
         eventually { children_of(job.pid).any? || job.told.wait_readable(0) }
         job.signal(:KILL)
         job.finish
-        said = job.told.read.lines(chomp: true) # to its end: all of them are gone
+        said = job.told.read.lines(chomp: true) # ends when all processes are gone
         expect_gone(said.last) if said.any?
         shared_redis.call("DEL", store.status(key).store_key)
       end

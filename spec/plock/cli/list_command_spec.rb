@@ -56,7 +56,7 @@ RSpec.describe "plock list", needs: "redis-server" do
     expect(listed("nightly*")).to eq [a]
     expect(listed("*port")).to contain_exactly(a, b)
     expect(listed("e?p[op]rt")).to eq [b]
-    expect(listed("import")).to be_empty # a pattern must match all of it
+    expect(listed("import")).to be_empty # a pattern must match the whole name
     expect(listed(Socket.gethostname)).to contain_exactly(a, b)
     expect(listed(a)).to eq [a]
     expect(listed("#{b[0, 20]}*")).to eq [b]
@@ -122,7 +122,7 @@ RSpec.describe "plock list", needs: "redis-server" do
   end
 
   it "ends quietly if the reader of its output has closed it" do
-    # This example is not about a busy machine.
+    # long, because a busy machine may answer slowly
     patient = { "PLOCK_URL" => server.unix_url("command_timeout=10") }
     600.times { |i| server.call("SET", "plock:v1:#{Plock.digest(i.to_s)}", "token", "PX", 60_000) }
     [[], ["--json"]].each do |options|

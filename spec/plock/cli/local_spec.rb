@@ -5,7 +5,7 @@ require "json"
 require "open3"
 require "support/command_line"
 
-# The command on a host without a server.
+# The command on a machine that has no server.
 RSpec.describe "plock without a server" do
   include Support::CommandLine
 
@@ -58,7 +58,7 @@ RSpec.describe "plock without a server" do
     eventually { store.status(key).waiters.any? }
     job.signal(:KILL)
     job.finish
-    expect(waiting.value).to eq [false, false] # an hour before its time
+    expect(waiting.value).to eq [false, false] # an hour before its lease expires
   end
 
   it "keeps the key as long as its process lives, even if it is stopped for longer than the ttl" do
@@ -124,7 +124,8 @@ RSpec.describe "plock without a server" do
     expect(job.finish.exitstatus).to eq 76
   end
 
-  # Root may write to any file system that is not read-only.
+  # Runs the command with a folder that it cannot write to. Root needs a read-only file system for
+  # that.
   def read_only(*command)
     if Process.uid.positive?
       File.chmod(0o500, folder)
@@ -170,7 +171,7 @@ RSpec.describe "plock without a server" do
     job = start_plock("run", key, "--wait", "20", "--", "true", env: { "PLOCK_URL" => url })
     eventually { open_store(url).status(key).waiters.any? }
     File.rename(deep, "#{deep}.away")
-    sleep(1.5) # the waiter finds out, and gives this try up
+    sleep(1.5) # the waiter notices it, and gives this attempt up
     lease.release
     File.rename("#{deep}.away", deep)
     expect([job.finish.exitstatus, job.said]).to match [0, ["", anything]]
@@ -249,7 +250,7 @@ RSpec.describe "plock without a server" do
     end
     expect(File.read(precious)).to eq "no one else has this\n"
     left = Dir.children(folder)
-    # If locks end with the process, plock locks the file before it reads it.
+    # If locks end with their process, plock locks the file before it reads the file.
     beside = store.liveness ? [] : %w[precious.lock]
     expect(left).to match_array ["precious", *beside]
   end

@@ -53,7 +53,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     expect(
       plock("run", "--wait", "1", key, "--ttl", "5", "echo", "--json", "-x").first
     ).to eq "--json -x\n"
-    expect(plock("run", key, "--", "echo $HOME").last.exitstatus).to eq 127 # no shell reads it
+    expect(plock("run", key, "--", "echo $HOME").last.exitstatus).to eq 127 # no shell runs it
   end
 
   it "passes on the descriptors that it was given" do
@@ -113,7 +113,7 @@ RSpec.describe "plock run", needs: "redis-server" do
   it "keeps no key with --at-least if it cannot run the command" do
     expect(run_plock("--at-least", "30", %w[no-such-command]).last.exitstatus).to eq 127
     expect(run_plock("--at-least", "30", [__FILE__]).last.exitstatus).to eq 126
-    # which has run
+    # this command has run, so the key stays taken
     expect(run_plock("--at-least", "30", shell("exit 127")).last.exitstatus).to eq 127
     expect(run_plock(%w[true]).last.exitstatus).to eq 75
   end
@@ -129,10 +129,10 @@ RSpec.describe "plock run", needs: "redis-server" do
     job.line
     started = monotonic
     fence = store.status(key).fence
-    eventually { monotonic - started > 1 } # more than three times its ttl
+    eventually { monotonic - started > 1 } # more than three times the ttl
     expect(store.status(key)).to have_attributes(held?: true, fence: fence)
     job.end_input
-    expect(job.finish.exitstatus).to eq 1 # of read
+    expect(job.finish.exitstatus).to eq 1 # the exit status of `read`
   end
 
   describe "when the lease is lost" do
@@ -149,7 +149,7 @@ RSpec.describe "plock run", needs: "redis-server" do
       ).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
     end
 
-    # A pipe without room, as one whose reader hangs. Its mode is that of the command as well.
+    # A full pipe, as if its reader hung. The command inherits its mode, so the pipe must block.
     def full_pipe
       reader, writer = IO.pipe
       [reader, writer].each { |stream| discard(stream, :close) }
@@ -199,7 +199,7 @@ RSpec.describe "plock run", needs: "redis-server" do
     it "also exits with 76 if it learns of the loss only after the command has ended" do
       job = start_plock("run", key, "--", *shell("echo >&3; read line"), input: true)
       job.line
-      # as after FLUSHALL or an eviction, which the server does not announce
+      # Like FLUSHALL or an eviction, which the server does not announce.
       shared_redis.call("DEL", store.status(key).store_key)
       job.tell
       expect(job.finish.exitstatus).to eq 76
@@ -322,7 +322,7 @@ RSpec.describe "plock run", needs: "redis-server" do
       expect(
         plock(*arguments, env: { "PLOCK_SECRET" => "sixteen bytes and more" }).last.exitstatus
       ).to eq 75
-      expect(plock(*arguments).last.exitstatus).to eq 64 # it would lock another key
+      expect(plock(*arguments).last.exitstatus).to eq 64 # otherwise, it would lock another key
     end
   end
 end

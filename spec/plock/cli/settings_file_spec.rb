@@ -5,7 +5,7 @@ require "plock/cli"
 require "plock/cli/settings_file"
 require "support/command_line"
 
-# How config/plock.yml is found and read.
+# How plock finds and reads config/plock.yml.
 RSpec.describe Plock::CLI::SettingsFile do
   include Support::CommandLine
 
@@ -16,7 +16,7 @@ RSpec.describe Plock::CLI::SettingsFile do
   end
   let(:file) { "#{app}/config/plock.yml" }
 
-  # Every user may enter the folders above.
+  # An application whose folder every user may enter.
   let(:open_app) do
     Dir.mktmpdir("plock").tap do |path|
       File.chmod(0o755, path)
@@ -27,7 +27,7 @@ RSpec.describe Plock::CLI::SettingsFile do
 
   def write(text) = File.write(file, text)
 
-  # The error of the block in a child, which is in the application's folder.
+  # The error that the block raises in a child, in the application's folder.
   def refusal
     in_child do
       Dir.chdir(app)

@@ -5,7 +5,7 @@ require "json"
 require "plock/cli"
 require "support/command_line"
 
-# The sources from which the command learns the store and the names of its keys.
+# The sources from which the command reads the store's address and the settings for key names.
 RSpec.describe "plock's settings", needs: "redis-server" do
   include Support::CommandLine
 
@@ -20,7 +20,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   let(:key) { lock_name }
   let(:server) { redis_server }
 
-  # As under cron: nothing but a path.
+  # An environment as under cron, with hardly more than PATH.
   def plock_environment(env) =
     ENV
       .keys
@@ -275,7 +275,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
     end
   end
 
-  # The command has no such options.
+  # The messages name the part of the URL, because the command has no options for these settings.
   {
     "redis://alice@127.0.0.1:1" => "username: given without password",
     "rediss://127.0.0.1:1?key=/us.key" => "key: given without cert",

@@ -70,7 +70,7 @@ RSpec.describe "plock status", needs: "redis-server" do
     told = JSON.parse(plock("status", "--kind", "semaphore", "--json", key).first)
     expect(told).to include("kind" => "semaphore", "key" => key)
     expect(told["holders"].map { |holder| holder["label"] }).to eq %w[import export]
-    expect(plock("status", key).last.exitstatus).to eq 0 # as a lock it is free
+    expect(plock("status", key).last.exitstatus).to eq 0 # a plain lock of this name is free
     store.read_write_lock(key).read(ttl: 30) do
       expect(
         JSON.parse(plock("status", "--kind", "read-write", "--json", key).first)["holders"]

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/command_line"
 
-# Job control, at a terminal of its own.
+# Job control. Each example has a terminal of its own.
 RSpec.describe "plock run at a terminal", needs: "redis-server" do
   include Support::CommandLine
 

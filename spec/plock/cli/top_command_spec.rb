@@ -39,7 +39,7 @@ RSpec.describe "plock top", needs: "redis-server" do
   it "names the gem if it is missing" do
     hidden = File.join(Support::Supervisor.folder, "hidden-#{SecureRandom.hex(4)}")
     Dir.mkdir(hidden)
-    # stands for a system without the gem
+    # acts as if the gem were not installed
     File.write("#{hidden}/curses.rb",
                %(raise LoadError.new("no").tap { |e| def e.path = "curses" }))
     view = type_plock("top", env: { "RUBYLIB" => hidden, "TERM" => "xterm" })
@@ -52,14 +52,14 @@ RSpec.describe "plock top", needs: "redis-server" do
       skip "curses not installed" if Gem::Specification.find_all_by_name("curses").empty?
     end
 
-    # With the gems of this process's bundle.
+    # Starts plock top with the gems of this process's bundle.
     def view(*options, **env)
       env = { "RUBYOPT" => ENV["RUBYOPT"], "BUNDLER_SETUP" => ENV["BUNDLER_SETUP"],
               "TERM" => "vt100", "LANG" => "C.UTF-8" }.merge(env.transform_keys(&:to_s))
       type_plock("top", "--interval", "0.2", "--store", server.unix_url, *options, env: env)
     end
 
-    # Draws the whole screen, so that all text is sent.
+    # Has the whole screen drawn again, so that all its text is sent.
     def see(view, *texts)
       eventually(20, "#{texts} not shown: #{view.shown[-2_000..]}") do
         view.type("\f")
@@ -226,14 +226,14 @@ RSpec.describe "plock top", needs: "redis-server" do
       expect(shell.await("invoice")).not_to include label
       2.times do
         shell.type("\C-z")
-        expect(shell.await("ready: ")).to include "\e[?1049l" # the screen from before
+        expect(shell.await("ready: ")).to include "\e[?1049l" # restores the earlier screen
         shell.type("stty -a\n")
         expect(shell.await("ready: ")).to match(/(?<![-\w])icanon/).and match(/(?<![-\w])echo\b/)
         shell.resize(30, 160)
         shell.type("fg\n")
         shell.await(label)
       end
-      shell.type("q") # without Enter: the keys are those of the view again
+      shell.type("q") # no Enter: the view reads single keys again
       shell.await("ready: ")
       shell.type("exit\n")
       expect(shell.finish.exitstatus).to eq 0
@@ -277,7 +277,7 @@ RSpec.describe "plock top", needs: "redis-server" do
         view.await("PDF")
         signal.call(view)
         expect(view.finish.exitstatus).to eq 0
-        expect(view.shown).to include "\e[?1049l" # the screen from before
+        expect(view.shown).to include "\e[?1049l" # restores the earlier screen
       end
       shell = screen("sh", "-c", "$PLOCK top --store #{server.unix_url}; stty -a; echo end",
                      env: { "TERM" => "vt100", "RUBYOPT" => ENV["RUBYOPT"],

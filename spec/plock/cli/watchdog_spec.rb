@@ -7,7 +7,7 @@ require "support/command_line"
 RSpec.describe Plock::CLI::Watchdog do
   include Support::CommandLine
 
-  # Starts a process group of one process, which the example does not reap until it says so.
+  # Starts a process in a group of its own. It is not reaped until the example does so.
   def sleeper
     pid = Process.spawn("sleep", "60", pgroup: true)
     Support::Supervisor.watch(pid)
@@ -19,10 +19,10 @@ RSpec.describe Plock::CLI::Watchdog do
     Process.kill(:KILL, pid)
     Process.wait(pid)
   rescue Errno::ESRCH
-    nil # it was killed and reaped
+    nil # the process was killed and reaped
   end
 
-  # A child of this process guards the group, and then ends as the block says.
+  # A child of this process guards the group with a watchdog, and then ends as the block says.
   def guarded(holding: nil)
     group = sleeper
     guard = child do |parent|
@@ -44,7 +44,8 @@ RSpec.describe Plock::CLI::Watchdog do
     expect_gone(dog)
   end
 
-  # This happens to a watchdog that replaces another: its process may be killed before it writes.
+  # A watchdog that replaces another one may be in this state, because its process may be killed
+  # before it writes.
   it "kills the group that it was started with, even if it was told nothing" do
     group = sleeper
     ears, mouth = IO.pipe
@@ -70,7 +71,7 @@ RSpec.describe Plock::CLI::Watchdog do
     group, dog, guard = guarded do |watchdog, _|
       %w[HUP INT QUIT TERM USR1 TSTP].each { |name| Process.kill(name, watchdog.pid) }
       watchdog.release
-      watchdog.finish # waits for it to end by itself
+      watchdog.finish # waits until it ends by itself
       $?.exitstatus
     end
     expect(guard.result).to eq 0
@@ -93,7 +94,7 @@ RSpec.describe Plock::CLI::Watchdog do
 
     def locked? = !File.open(path, "a") { |file| file.flock(File::LOCK_EX | File::LOCK_NB) }
 
-    # The guarding process is killed while it holds the lock.
+    # The process that guards the group is killed while it holds the lock.
     def guarded_with_lock
       file = File.open(path, "w")
       group, dog, guard = guarded(holding: file) do
@@ -137,7 +138,7 @@ RSpec.describe Plock::CLI::Watchdog do
       expect_gone(dog)
     end
 
-    # At least two, because it sleeps in between.
+    # Waits until the watchdog has gone to sleep twice. It has looked between these sleeps.
     def await_looks(dog)
       2.times do
         slept = File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1]

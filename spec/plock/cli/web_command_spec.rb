@@ -9,13 +9,13 @@ RSpec.describe "plock web", needs: "redis-server" do
 
   let(:store) { open_store }
 
-  # With the gems of this process's bundle, which hold those of the pages.
+  # Starts plock web with the gems of this process's bundle, which include those for the pages.
   def start(*options, env: {})
     env = { "RUBYOPT" => ENV["RUBYOPT"], "BUNDLER_SETUP" => ENV["BUNDLER_SETUP"] }.merge(env)
     start_plock("web", *options, env: env)
   end
 
-  # The URL that it prints, once it serves.
+  # The URL that the command prints when it serves.
   def url_of(running) = URI(running.line(running.out) || raise(running.err.read))
 
   def get(url, path, **headers)
@@ -45,7 +45,7 @@ RSpec.describe "plock web", needs: "redis-server" do
       ["/", "/locks", "/?token=wrong", "/assets/plock.css"].each do |path|
         expect(get(url, path).code).to eq "403"
       end
-      if RUBY_PLATFORM.include?("linux") # elsewhere, a host has one loopback address only
+      if RUBY_PLATFORM.include?("linux") # other systems have only one loopback address
         expect { TCPSocket.new("127.0.0.2", url.port) }.to raise_error(Errno::ECONNREFUSED)
       end
       place, cookie = enter(url)
@@ -91,7 +91,8 @@ RSpec.describe "plock web", needs: "redis-server" do
       expect(running.line(running.err)).to include "other hosts reach the pages too"
     end
 
-    # A site whose name resolves to 127.0.0.1 would have the pages as its own.
+    # If a foreign site's name resolved to 127.0.0.1, its scripts could read the pages as their
+    # own.
     it "answers under its own names only" do
       url = url_of(start)
       place, cookie = enter(url)
@@ -132,7 +133,7 @@ RSpec.describe "plock web", needs: "redis-server" do
   it "names a gem that is missing" do
     hidden = File.join(Support::Supervisor.folder, "hidden-#{SecureRandom.hex(4)}")
     Dir.mkdir(hidden)
-    # stands for a system without the gem
+    # acts as if the gem were not installed
     File.write("#{hidden}/erubi.rb", %(raise LoadError.new("no").tap { |e| def e.path = "erubi" }))
     running = start(env: { "RUBYLIB" => hidden })
     expect(running.finish.exitstatus).to eq 69

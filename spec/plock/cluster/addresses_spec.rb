@@ -19,10 +19,10 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
 
   let(:key) { "cluster:#{SecureRandom.hex(8)}" }
 
-  # Accepts connections, and never answers.
+  # The port of a server that accepts connections, but never answers.
   def silent = discard(TCPServer.new("127.0.0.1", 0), :close).local_address.ip_port
 
-  # Refuses connections.
+  # A port that refuses connections.
   def closed
     discard(Support::Port.claim { |port| Support::Port.bound(port) }, :close).local_address.ip_port
   end
@@ -68,7 +68,7 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
       .to raise_error(Plock::ConfigurationError, %r{127\.0\.0\.1:#{server.port}.*redis://})
   end
 
-  # With `wait: 0` the caller's time ends before the search for a node does.
+  # With `wait: 0`, the call ends before the search for a node.
   it "is refused if half of the nodes refuse it, even if the others are silent" do
     alone, other = redis_server, redis_server
     [0, 0.5, 3].each do |wait|
@@ -124,7 +124,7 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
     expect([lease.release, waiter.value]).to eq([true, :entered])
   end
 
-  # The note about the secret may be at another node than the key. No other key has been used.
+  # The note about the secret may be on another node than the key. No other key has been used.
   it "keeps one connection to the key's node, and at most one to the others" do
     store = open_store("redis+cluster://127.0.0.1:#{cluster.servers.first.port}")
     owner = cluster.owner(store.status(key).store_key)

@@ -182,7 +182,8 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
         announce("127.0.0.1")
       end
 
-      # Of the names, those of other nodes come with their messages.
+      # Has each node announce a name or an address. Nodes learn the names of others from messages,
+      # so this waits until all nodes know them.
       def announce(host)
         kind = host == "localhost" ? "hostname" : "ip"
         each_node("cluster-announce-hostname", "localhost")
@@ -209,7 +210,8 @@ RSpec.describe "The command line with a Redis Cluster", :slow,
       end
     end
 
-    # But for the name of the connection. Redis 6 names the command only.
+    # The denied commands, without the one that names the connection. Redis 6 reports only the
+    # command's name.
     def denied
       entries = cluster.servers.flat_map { |one| one.call("ACL", "LOG") }
       entries.map { |entry| entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h }

@@ -5,7 +5,7 @@ require "support/cluster"
 require "support/scripts"
 require "support/store_contract"
 
-# Each example begins with three primaries, each with a replica.
+# Each example begins with three primaries. Each primary has a replica.
 RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
@@ -63,7 +63,7 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
     replica.continue_process
   end
 
-  # The first call after the end of the old primary may fail when it has waited for that.
+  # The first call after the old primary's end may fail, because it has waited for that primary.
   def extends?(lease)
     lease.extend
   rescue Plock::UnavailableError
@@ -87,7 +87,8 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
 
   def count(server) = server.call("ZCARD", Support::Scripts.queue(lock))
 
-  # As soon as the channel is open at the new primary, each waiter asks there for its place.
+  # How many scripts the server has run. When the channel is open on the new primary, each waiter
+  # asks there for its place.
   def requests(server)
     stats = server.call("INFO", "commandstats")[/cmdstat_evalsha:(.*)/, 1].to_s
     stats[/\bcalls=(\d+)/, 1].to_i - stats[/failed_calls=(\d+)/, 1].to_i

@@ -4,7 +4,8 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# An address may get another server: one that was emptied and reset, and is a cluster of its own.
+# Later, another server may have the node's address: one that was emptied and reset, and that is
+# now a cluster of its own.
 RSpec.describe "A node that has left a Redis Cluster", :slow,
                needs: Support::RedisServer::PROGRAM, redis_version: "7" do
   include Support::StoreContract
@@ -20,7 +21,8 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
 
   def slot(key) = cluster.slot(store.status(key).store_key)
 
-  # The store meets it as long as it serves the slot.
+  # Adds a node and removes it again. The store connects to the node while the node serves the
+  # slot.
   def add_and_remove(key)
     node = discard(cluster.add, :stop)
     from = cluster.move(slot(key), node)
@@ -48,7 +50,7 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     node = add_and_remove(held)
     found_another_cluster(node)
     lease = store.acquire(held, ttl: 60, wait: 2)
-    keys.drop(1).each do |key| # each makes the store load the map, and begin with another node
+    keys.drop(1).each do |key| # each makes the store load the map, first from another node
       owner = cluster.settled_owner(slot(key))
       cluster.move(slot(key), (cluster.primaries - [owner]).first)
       store.acquire(key, wait: 2) { sleep 0.15 }
@@ -58,7 +60,7 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     expect(lease.release).to be(true)
   end
 
-  # Unless the process has just loaded the map again, as it does after each move that it meets.
+  # It is refused only if it has just loaded the map again, as after each move that it meets.
   it "may grant a key to a process that has not seen it leave" do
     held = keys.first
     idle = used(open_store(cluster.url))

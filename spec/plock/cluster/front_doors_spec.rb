@@ -7,7 +7,7 @@ require "support/sidekiq_jobs"
 require "support/web_pages"
 require "parse/lock"
 
-# The interfaces above a store, on a Redis Cluster.
+# Tests the interfaces above a store on a Redis Cluster.
 RSpec.describe "On a Redis Cluster", :slow, needs: Support::RedisServer::PROGRAM do
   before(:all) { @cluster = Support::Cluster.new(replicas: 0) }
 

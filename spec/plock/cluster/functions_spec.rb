@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# A user who may not call scripts, but functions. Each node loads the library for itself.
+# The user may call functions, but not scripts. The store loads its library on each node.
 RSpec.describe "A store on a Redis Cluster whose user may call functions only", :slow,
                needs: Support::RedisServer::PROGRAM, redis_version: "7" do
   before(:all) do

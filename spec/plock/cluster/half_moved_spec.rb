@@ -5,7 +5,7 @@ require "support/cluster"
 require "support/scripts"
 require "support/store_contract"
 
-# The lock is at one node, and the note about its holder at another one.
+# The lock is on one node, and the note about its holder on another.
 RSpec.describe "A break on a Redis Cluster while only a part of the lock has moved", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
@@ -22,7 +22,7 @@ RSpec.describe "A break on a Redis Cluster while only a part of the lock has mov
   let(:told) { Queue.new }
   let(:watched) { { ttl: 30, wait: 5, renew: true, on_lost: ->(_) { told << monotonic } } }
 
-  # How many requests were asked to try again.
+  # How many requests the nodes have answered with TRYAGAIN.
   def refused
     cluster.servers.sum do |one|
       one.call("INFO", "errorstats")[/errorstat_TRYAGAIN:count=(\d+)/, 1].to_i
@@ -37,7 +37,7 @@ RSpec.describe "A break on a Redis Cluster while only a part of the lock has mov
                  &meanwhile)
   end
 
-  # Breaks while the move is half done, and returns when the break did.
+  # Breaks the lock while half of its keys have moved. Returns when the break has ended.
   def break_meanwhile(lease, part, &breaks)
     thread = nil
     move_half(lease, part) do
@@ -104,7 +104,7 @@ RSpec.describe "A break on a Redis Cluster while only a part of the lock has mov
         expect(patient.status(key)).not_to be_held
       end
 
-      # The holder is not told, and learns of it from its renewal.
+      # The holder receives no message, but its next renewal finds the loss.
       it "frees the lock in time, though the move stays half done" do
         lease = store.acquire(key, **watched, ttl: 3)
         shares = store.semaphore("#{key}:shares", permits: 1)

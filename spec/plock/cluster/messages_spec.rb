@@ -4,7 +4,8 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# PUBLISH goes to all nodes of a cluster, and SPUBLISH to those that serve one slot.
+# PUBLISH sends a message to all nodes of a cluster. SPUBLISH sends it only to the nodes that
+# serve one slot.
 RSpec.describe "Messages to waiters on a Redis Cluster", :slow,
                needs: Support::RedisServer::PROGRAM, redis_version: "7" do
   include Support::StoreContract
@@ -37,7 +38,7 @@ RSpec.describe "Messages to waiters on a Redis Cluster", :slow,
   def store_for(user) =
     stores[user] ||= used(open_store(cluster.url(user: "#{user}:pw"), **Support::Examples::PATIENT))
 
-  # Three hand-offs.
+  # Hands the lock over three times.
   def hand_over(user)
     lease = store_for(user).acquire(key, ttl: 60, wait: 5)
     waiters = Array.new(3) do |number|
@@ -53,7 +54,7 @@ RSpec.describe "Messages to waiters on a Redis Cluster", :slow,
 
   def channels(server) = server.call("PUBSUB", "SHARDCHANNELS", "plock:1:wake:*")
 
-  # The store's status looks at the queue.
+  # wait_in_line asks this store for the queue.
   def store = store_for("all")
 
   %w[all functions].each do |user|

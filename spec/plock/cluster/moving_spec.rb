@@ -6,8 +6,8 @@ require "support/scripts"
 require "support/moving_slots"
 require "support/store_contract"
 
-# Slots move while their locks are held and waited for. The window between the first and the last
-# key of a slot is held open where an example says so.
+# Slots move while their locks are held and awaited. Some examples keep the time between the first
+# and the last key of a slot open.
 RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::MovingSlots
@@ -139,14 +139,15 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
       end
     end
 
-    # A command for several keys, some of which exist, fails in another way than one for others.
+    # If a command names several keys and only some of them exist on the node, it fails in another
+    # way than if none does.
     it "takes and releases permits beside others that are held" do
       semaphore = store.semaphore(key, permits: 3)
       leases = Array.new(2) { semaphore.acquire(ttl: 60, wait: 5) }
       slot = cluster.slot(leases.first.store_key)
       cluster.move(slot, (cluster.primaries - [cluster.owner_of(slot)]).first) do
         leases << semaphore.acquire(ttl: 60, wait: 5)
-        # there is no free one, and no caller can queue at the moment
+        # no permit is free, and no caller can queue now
         expect { open_store(cluster.url).semaphore(key, permits: 3).acquire(wait: 0.2) }
           .to raise_error(Plock::Error)
         expect(leases.map(&:release)).to eq([true, true, true])

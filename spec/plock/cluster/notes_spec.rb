@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# A lock that is acquired while its slot moves has its note at the new node. The companion of an
-# earlier lease then comes from the old node, and replaces the note.
+# If a lock is acquired while its slot moves, its note is on the new node. Then the companion of
+# an earlier lease arrives from the old node, and replaces that note.
 RSpec.describe "A store on a Redis Cluster where a move has replaced the note of a holder", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

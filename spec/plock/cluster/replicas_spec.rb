@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# Each primary has one replica. A replica that is stopped confirms nothing.
+# Each primary has one replica. A stopped replica confirms nothing.
 RSpec.describe "A lease on a Redis Cluster that replicas confirm", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

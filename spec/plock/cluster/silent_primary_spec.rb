@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# Nothing closes the connections to a primary that is stopped, so only a call can tell of the
-# failover. The lease would be renewed 20 s after its grant.
+# If a primary is stopped, nothing closes its connections, so only a call can notice the failover.
+# The lease itself is not renewed until 20 s after its grant.
 RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alone,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
@@ -14,13 +14,14 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
   let(:store) { used(open_store(cluster.url, unavailable_timeout: 30)) }
   let(:names) { cluster.spread("silent:#{SecureRandom.hex(8)}", each: 2) }
   let(:key) { names[0] }
-  let(:other) { names[3] } # of the same primary, in another slot
+  let(:other) { names[3] } # on the same primary, in another slot
   let(:lock) { store.status(key).store_key }
   let(:slot) { cluster.slot(lock) }
   let(:primary) { cluster.owner_of(slot) }
   let(:lost) { Queue.new }
 
-  # When the channel opens, each lease is renewed at once. Until then it is not silent, but late.
+  # Waits for the first renewal, which comes at once when the channel opens. The next one is not due
+  # for seconds.
   def hold
     renewed = Queue.new
     subscription = Plock.subscribe(:renew) { renewed << true }
@@ -30,7 +31,7 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
     Plock.unsubscribe(subscription)
   end
 
-  # The new primary does not know the lease. Returns when all nodes know that it is the primary.
+  # Returns when all nodes know the new primary, which does not know the lease.
   def hold_and_fail_over
     store.acquire(other) { nil }
     lease = hold
@@ -40,7 +41,7 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
     lease
   end
 
-  # Another key's call finds out.
+  # The call for another key notices the failover.
   def expect_loss_within_a_second(lease)
     expect(store.acquire(other, wait: 20) { :entered }).to eq(:entered)
     known_at = monotonic

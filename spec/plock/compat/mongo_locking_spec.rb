@@ -22,7 +22,7 @@ RSpec.describe Mongo::Locking do
     described_class.instance_variable_set(:@options, {})
   end
 
-  # A class that is locked as the block says.
+  # A class whose instances are locked as the block says.
   def lockable(&block)
     Class.new do
       include Mongo::Locking
@@ -327,7 +327,7 @@ RSpec.describe Mongo::Locking do
       said = warnings do
         order.lock do
           child = Process.fork
-          next unless child # it leaves the block, too
+          next unless child # the child leaves the block, too
 
           ended = Process.wait2(child).last
           kept = order.have_lock?
@@ -421,7 +421,7 @@ RSpec.describe Mongo::Locking do
           nodes.each { |node| expect(MongoModels::Order.locker.root_for(node)).to be order }
         end / nodes.size
       end
-      # the one that is farthest away
+      # the node that is farthest from its root
       at_most(0.001) { elapsed { MongoModels::Order.locker.root_for(nodes.last) } }
     end
   end
@@ -510,8 +510,8 @@ RSpec.describe Mongo::Locking do
     expect(Mongo::Locking::Exceptions::LockTimeout.new).to be_a(Mongo::Locking::Exceptions::Error)
   end
 
-  # Mongo::ConditionVariable and Mongo::Logger are those of the driver, and it may have others
-  # tomorrow.
+  # Mongo::ConditionVariable and Mongo::Logger belong to the driver, and later versions may define
+  # more such names.
   it "names no constant of Ruby's without ::" do
     folder = File.join(Support::Examples::LIB, "plock/compat")
     files =

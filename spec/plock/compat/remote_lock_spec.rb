@@ -9,7 +9,7 @@ RSpec.describe RemoteLock do
     expect(RemoteLock::Error.superclass).to be RuntimeError
   end
 
-  # A Hash has all three methods.
+  # The adapter may be a Hash, which has all three methods.
   describe "with the application's own adapter" do
     let(:adapter) { {} }
     let(:lock) { RemoteLock.new(adapter, "p") }
@@ -108,7 +108,7 @@ RSpec.describe RemoteLock do
       expect(tries).to be 3_001
     end
 
-    # Which deletes without a look at the owner, as the original's do.
+    # This adapter deletes a lock without checking its owner, as the original's adapters do.
     it "leaves the holder's lock alone if a waiter is interrupted" do
       owner = -> { Thread.current.object_id }
       held = {}
@@ -144,7 +144,7 @@ RSpec.describe RemoteLock do
   describe "wrap_in_transaction" do
     let(:lock) { RemoteLock.new(RemoteLock::Adapters::Store.new("memory:")) }
 
-    # The calls of an ActiveRecord class around a block.
+    # A class that records the calls of ActiveRecord around a block.
     def recording(deeds)
       Class.new do
         define_singleton_method(:transaction) do |&block|

@@ -4,13 +4,12 @@ require "spec_helper"
 require "fileutils"
 require "tmpdir"
 
-# As an application has it that changes one line of its Gemfile, and goes on requiring the gem by
-# its name.
+# An application changes one line of its Gemfile, and still requires the gem by its old name.
 RSpec.describe "A drop-in in the place of its gem" do
   let(:folder) { Dir.mktmpdir.tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) } }
 
-  # Without this project's bundle: gems that are installed can be loaded, and only plock is in the
-  # load path.
+  # An environment without this project's bundle. Installed gems can be loaded, but only plock is
+  # in the load path.
   let(:unbundled) { { "RUBYOPT" => "-W1", "BUNDLE_GEMFILE" => nil, "RUBYGEMS_GEMDEPS" => nil } }
 
   def said(program, env: unbundled)
@@ -18,7 +17,7 @@ RSpec.describe "A drop-in in the place of its gem" do
     [output.lines(chomp: true), status.success?]
   end
 
-  # A gem's folder, with a file of that path.
+  # The folder of a gem that contains a file with this path.
   def gem_with(path, content)
     file = File.join(folder, "gem/lib", "#{path}.rb")
     FileUtils.mkdir_p(File.dirname(file))

@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# Each example runs a process of its own, because ActiveSupport changes much.
+# Each example runs in its own process, because ActiveSupport changes many classes.
 RSpec.describe "ActiveSupport::Notifications" do
   before do
     Gem::Specification.find_by_name("activesupport")

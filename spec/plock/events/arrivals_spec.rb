@@ -4,13 +4,13 @@ require "spec_helper"
 require "async"
 require "timeout"
 
-# Errors that another thread, or a timeout, raises in the caller while a subscriber runs.
+# Another thread, or a timeout, raises an error in the caller while a subscriber runs.
 RSpec.describe Plock::Events do
   let(:key) { "arrivals:#{SecureRandom.hex(8)}" }
   let(:running) { Queue.new }
   let(:go) { Queue.new }
 
-  # A subscriber that waits until it is told to go on.
+  # Adds a subscriber that waits until it is told to continue.
   def slow(store: open_store("memory:"))
     subscription = Plock.subscribe(:acquire) do
       running << true

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "tmpdir"
 
-# The events that metrics, traces and logs need beyond those of the store contract.
+# Events that metrics, traces and logs need, and that the store contract does not test.
 RSpec.describe Plock::Events do
   folder = nil
   before(:context) { folder = Dir.mktmpdir("plock-outcomes-") }
@@ -13,7 +13,7 @@ RSpec.describe Plock::Events do
     heard = Queue.new
     patterns.each do |pattern|
       subscription = Plock.subscribe(pattern) do |event|
-        heard << event unless event.details[:expired] # a lease of an earlier example
+        heard << event unless event.details[:expired] # leases of earlier examples
       end
       discard(-> { Plock.unsubscribe(subscription) }, :call)
     end
@@ -196,7 +196,7 @@ RSpec.describe Plock::Events do
     let(:store) { used(open_store(gate.url)) }
     let(:keys) { [key, "#{key}+"] }
 
-    # They call what they are given when their release is next.
+    # Each way acquires a lease, and calls its argument just before the release.
     let(:ways) do
       {
         "of a block" => ->(leaving) { store.acquire(key, label: "x") { leaving.call } },
@@ -214,7 +214,7 @@ RSpec.describe Plock::Events do
       gate.hold(:request)
     end
 
-    # Whatever was acquired has ended, and was told of once.
+    # Expects that each acquired lease has ended, and that its end was reported once.
     def expect_ends(heard, error)
       told = all_of(heard).group_by(&:name)
       expect(told.keys).to eq(%i[acquire release_failed])
@@ -223,7 +223,8 @@ RSpec.describe Plock::Events do
       eventually { keys.none? { |name| store.status(name).held? } }
     end
 
-    # async's hooks for plain sockets need a later Ruby than 3.1.
+    # On Ruby 3.1, async has no hooks for plain sockets, so other code than plock's runs on its
+    # own thread.
     def aside(&block) = Thread.new(&block).value
 
     ["of a block", "of several keys", "of a lease"].each do |way|
@@ -337,7 +338,7 @@ RSpec.describe Plock::Events do
       store
       heard = hear(:renew)
       store.acquire(key, ttl: 3, renew: true) do |lease|
-        heard.pop # the first one also names the channel of this process
+        heard.pop # the first renewal also names this process's channel
         gate.refuse
         gate.disconnect
         eventually { lease.remaining < 0.9 }
@@ -363,11 +364,11 @@ RSpec.describe Plock::Events do
     it "tell of the loss that it finds" do
       store = used(open_store(shared_redis.unix_url, release: :background))
       other = used(open_store)
-      store.acquire("#{key}+") { nil } # the first release of a process is waited for
+      store.acquire("#{key}+") { nil } # a process waits for its first release
       heard = hear(/release|lost/)
       warnings do
         store.acquire(key, ttl: 30, label: "one") { other.break(key) }
-        store.acquire(key, ttl: 30) { nil } # its answer comes after the other one
+        store.acquire(key, ttl: 30) { nil } # the answer to its release comes after the first one's
         eventually { heard.size == 3 }
       end
       expect(all_of(heard)).to contain_exactly(

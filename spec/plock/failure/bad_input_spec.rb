@@ -6,7 +6,7 @@ require "support/failures"
 RSpec.describe "Bad input" do
   include Support::Failures
 
-  # The class of the error, or the returned value if there is none.
+  # The class of the error that the block raises, or the block's value.
   def outcome
     yield
   rescue ArgumentError, TypeError, RangeError => e

@@ -8,15 +8,16 @@ RSpec.describe "A process at its limits" do
 
   let(:address) { shared_redis.url }
 
-  # The outcome in words that a pipe can carry.
+  # The outcome of the block as a text, for a pipe.
   def outcome
     yield
   rescue Plock::Error => e
     [e.class.name, e.code]
   end
 
-  # At the start of each second a waiter asks for the lock, even without a place in the queue. If
-  # that is answered just before its time ends, the lock was held, and that is what it says.
+  # Waits for the middle of a second. At the start of each second, a waiter asks for the lock,
+  # even without a place in the queue. If the answer came just before its patience ended, the call
+  # would report a held lock instead of the failure.
   def between_seconds
     sleep(0.1) until (Time.now.to_f % 1).between?(0.2, 0.7)
   end
@@ -116,8 +117,8 @@ RSpec.describe "A process at its limits" do
     end
     descriptors, threads, resident = measured.transpose
     expect([descriptors.uniq.size, threads.uniq.size]).to eq([1, 1])
-    # A leak grows in every round, Ruby's own heap in the first ones only: 64 bytes a call are 250
-    # KiB in each.
+    # A leak grows in every round, but Ruby's own heap grows only in the first rounds. A leak of
+    # 64 bytes a call would be 250 KiB in each round.
     expect(resident.each_cons(2).map { |before, after| after - before }.min).to be < 250
   end
 
@@ -128,7 +129,7 @@ RSpec.describe "A process at its limits" do
     url = gate.url
     grown = in_child do
       store = open_store(url)
-      # Released resources may stay for a moment.
+      # Measures several times, because released resources may stay for a moment.
       measure = -> do
         Array
           .new(20) do
@@ -142,6 +143,6 @@ RSpec.describe "A process at its limits" do
       500.times { attempt_failure(store) }
       measure.call.zip(before).map { |after, first| after - first }
     end
-    expect(grown).to all(be <= 0) # older resources may go meanwhile
+    expect(grown).to all(be <= 0) # may be negative if older resources are freed meanwhile
   end
 end

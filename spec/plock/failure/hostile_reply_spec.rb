@@ -9,12 +9,12 @@ RSpec.describe "A hostile reply" do
   let(:gate) { proxy }
   let(:store) { warm(open_store(gate.url)) }
 
-  # The peaks of the process's reserved and resident memory, in KiB.
+  # The highest reserved and resident memory of this process, in KiB.
   def peaks
     File.read("/proc/self/status").scan(/^(?:VmPeak|VmHWM):\s+(\d+)/).flatten.map(&:to_i)
   end
 
-  # In a process of its own: peaks never fall again.
+  # Measures in a process of its own, because the highest values never fall again.
   def growth
     in_child do
       before = peaks
@@ -36,14 +36,14 @@ RSpec.describe "A hostile reply" do
         skip "/proc not mounted" unless Support::Inventory.available?
         store
         reserved, touched = growth { attempt_failure(store) }
-        # A thread's arena reserves 64 MiB of addresses and touches none.
+        # The memory arena of a thread reserves 64 MiB of addresses, but uses none of them.
         expect(reserved).to be < 512
         expect(touched).to be < 16
       end
     end
   end
 
-  # Replaces the reply to one acquire, which names the key.
+  # Replaces the reply to one acquire of this key, and expects the call to fail.
   def expect_refusal(reply, key = unique_key)
     store
     gate.replace(reply, after: key, connections: 1)
@@ -70,7 +70,7 @@ RSpec.describe "A hostile reply" do
   it "releases the lock that the server may have granted behind it" do
     key = unique_key
     expect_refusal("nonsense\r\n", key)
-    gate.await(:request, key, times: 2) # the release that follows the acquire
+    gate.await(:request, key, times: 2) # the acquire, and then a release
     expect_no_orphan(key)
   end
 end

@@ -17,7 +17,8 @@ RSpec.describe "A reply that never comes" do
     "is swallowed" => ->(gate) { gate.swallow(:reply, connections: 1) },
     "is held back" => ->(gate) { gate.hold(:reply, connections: 1) }
   }
-  # A kept connection that closes is not a failure: the call goes on with another connection.
+  # If an idle connection from the pool is closed, the call does not fail. It uses another
+  # connection.
   closing = {
     "is cut off before its first byte" => ->(gate) { gate.cut(:reply, connections: 1) },
     "is cut off after three bytes" => ->(gate) { gate.cut(:reply, after_bytes: 3, connections: 1) },
@@ -66,7 +67,8 @@ RSpec.describe "A reply that never comes" do
     end
   end
 
-  # Without this, the server would reply that it does not know the script, and would do nothing.
+  # First makes the server load the script. Otherwise, it would only reply that it does not know
+  # the script.
   def acquire_for_adoption
     store.adopt(store.acquire(unique_key).dump).release
     store.acquire(key, ttl: 30)
@@ -88,7 +90,7 @@ RSpec.describe "A reply that never comes" do
   silent.each do |what, trouble|
     it "makes a writer a reader when the reply to downgrade #{what}, and it can ask again" do
       lock = store.read_write_lock("downgrade:#{key}")
-      lock.write(&:downgrade) # the server knows the script
+      lock.write(&:downgrade) # loads the script on the server
       lease = lock.write(ttl: 30)
       trouble.call(gate)
       expect { lease.downgrade }.to raise_error(Plock::UnavailableError)
@@ -118,7 +120,7 @@ RSpec.describe "A reply that never comes" do
     gate.cut(:reply, after: "EVALSHA")
     expect(attempt_failure(store, key).code).to eq(:disconnected)
     gate.clear
-    # two acquires, on the kept connection and on a new one, and a release at least
+    # At least two acquires, on the old connection and on a new one, and a release.
     gate.await(:request, key, times: 3)
     expect_no_orphan(key)
     expect_service(store)
@@ -164,7 +166,7 @@ RSpec.describe "A reply that never comes" do
   it "of a late answer does not reach the next call on the connection" do
     gate.hold(:reply, connections: 1)
     attempt_failure(store, key)
-    gate.clear # the late reply may come now
+    gate.clear # now the late reply may arrive
     100.times { expect_service(store) }
   end
 end

@@ -8,10 +8,11 @@ RSpec.describe "Hundreds of threads that wait" do
 
   def waiters = 600
   def most_descriptors = 1_024
-  def kept_at_most = 60 # connections of a pool, the channel's, a few eventfds or pipes
+  def kept_at_most = 60 # a pool's connections, the channel's, and a few eventfds or pipes
 
-  # In a child: all wait for one key that another lease holds; then each is served. Descriptors
-  # before, while they wait, and after.
+  # In a child, all threads wait for one key that another lease holds. Then each thread acquires
+  # the key. Returns how many did, and how many descriptors were added while they waited and
+  # afterwards.
   def wait_and_be_served(store, key)
     Process.setrlimit(:NOFILE, most_descriptors, Process.getrlimit(:NOFILE).last)
     before = Support::Inventory.descriptors.size
@@ -21,7 +22,7 @@ RSpec.describe "Hundreds of threads that wait" do
     threads = Array.new(waiters) { Thread.new(&enter) }
     Thread.pass until store.status(key).waiters.size == waiters
     waiting = Support::Inventory.descriptors.size
-    file = File.open(File::NULL, &:stat) # there is still room for others
+    file = File.open(File::NULL, &:stat) # the process can still open other files
     holder.release
     threads.each(&:join)
     [served.size, waiting - before, Support::Inventory.descriptors.size - before, file.chardev?]

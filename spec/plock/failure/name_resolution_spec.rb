@@ -9,7 +9,7 @@ RSpec.describe "A host name" do
 
   let(:log) { File.join(Support::Supervisor.folder, "lookups-#{SecureRandom.hex(4)}") }
 
-  # Returns the output of the program, which has a store at that host.
+  # Runs the program with a store on this host, and returns its output.
   def with_slow_names(host, program, query: nil)
     environment = Support::SlowResolver.environment(log) or skip "needs Linux, and a C compiler"
     url = shared_redis.url(query, host: host)
@@ -35,7 +35,7 @@ RSpec.describe "A host name" do
   end
 
   it "is resolved, and every address of it is tried" do
-    # localhost is ::1 first on most machines, and only 127.0.0.1 listens.
+    # On most machines, localhost resolves to ::1 first, but the server listens only on 127.0.0.1.
     expect_service(open_store(shared_redis.url(host: "localhost")))
   end
 

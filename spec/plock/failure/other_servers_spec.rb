@@ -8,7 +8,7 @@ RSpec.describe "A server that cannot keep locks" do
   include Support::Failures
   include Support::CommandLine
 
-  # One node that has every slot, and so answers everything.
+  # A cluster of one node. It has every slot, so it serves all keys.
   def cluster
     redis_server(:cluster).tap do |server|
       server.call("CLUSTER", "ADDSLOTS", *0..16_383)
@@ -60,7 +60,7 @@ RSpec.describe "A server that cannot keep locks" do
     gate.hold(:reply)
     store = open_store(gate.url, connect_timeout: 20, command_timeout: 20, attempt_timeout: 20)
     call = background { store.status(lock_name) }
-    gate.await(:request, /HELLO.*SETNAME/m) # both have left before any answer
+    gate.await(:request, /HELLO.*SETNAME/m) # both commands are sent before any answer arrives
     gate.clear
     expect(call.value).not_to be_held
   end

@@ -54,7 +54,7 @@ RSpec.describe "A server that refuses" do
     let(:address) { server.url }
 
     it "raises an error with its own code, and serves when there is room again" do
-      server.call("PING") # which keeps the one connection
+      server.call("PING") # uses the only connection
       expect(hold_failure(store)).to be_a(Plock::UnavailableError).and have_attributes(code: :full)
       server.call("CONFIG", "SET", "maxclients", 10)
       expect_service(store, server)
@@ -172,7 +172,7 @@ RSpec.describe "A server that refuses" do
   end
 
   context "when it is loading its data" do
-    # Values of some size: between two of them the server looks at its clients.
+    # The values are large, because the server serves its clients between two values.
     let(:server) do
       redis_server(config: { "rdbcompression" => "no" }).tap do |server|
         400.times { |n| server.call("SET", "ballast:#{n}", SecureRandom.bytes(4_096)) }

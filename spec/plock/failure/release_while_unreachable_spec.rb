@@ -3,7 +3,8 @@
 require "spec_helper"
 require "support/failures"
 
-# A release or an undo that meets a server out of reach is made good as soon as the server is back.
+# If a release or an undo does not reach the server, plock repeats it as soon as the server is
+# back.
 RSpec.describe "A release while the server is out of reach" do
   include Support::Failures
 
@@ -12,17 +13,17 @@ RSpec.describe "A release while the server is out of reach" do
   let(:spans) { %i[connect attempt command release].to_h { |what| [:"#{what}_timeout", 0.05] } }
   let(:store) { warm(open_store(gate.url, **spans)) }
 
-  long = 3_600 # seconds: nothing here ends with its time
+  long = 3_600 # seconds, so that no lease expires during an example
 
   before { store }
 
-  # New connections are accepted and never answered; those that are open end.
+  # Accepts new connections but never answers them, and closes all open connections.
   def go_dark
     gate.silent
     gate.disconnect
   end
 
-  # The native thread has tried for longer than release_timeout.
+  # Waits until the worker thread has tried for longer than release_timeout.
   def stay_dark(tries: 4)
     seen = gate.accepted
     eventually(20) { gate.accepted >= seen + tries }
@@ -44,7 +45,8 @@ RSpec.describe "A release while the server is out of reach" do
     eventually(5, "a key stays on the server") { keys.none? { |key| held?(key) } }
   end
 
-  # The lease's own release fails in the dark, and is made good when there is light.
+  # Expects that the leases are still held in the dark, and are released when the server can be
+  # reached.
   def expect_released_later(*leases)
     keys = leases.map(&:store_key)
     expect(keys.map { |key| held?(key) }).to all(be(true))
@@ -86,7 +88,7 @@ RSpec.describe "A release while the server is out of reach" do
     expect_released_later(*store.acquire_all(Array.new(3) { unique_key }, ttl: long))
   end
 
-  # How each kind is held for the length of a block.
+  # How each kind of lock is held while a block runs.
   blocks = {
     "a lock" => ->(store, key, block) { store.acquire(key, ttl: long, &block) },
     "a semaphore" => ->(store, key, block) {

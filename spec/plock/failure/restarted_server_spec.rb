@@ -10,7 +10,7 @@ RSpec.describe "A server that comes back as another" do
   let(:server) { redis_server }
   let(:store) { warm(open_store(server.url)) }
 
-  # No call may fail: neither a single attempt nor a hold.
+  # Expects that neither a single attempt nor a hold fails.
   def expect_nothing_noticed
     key = unique_key
     owner = Plock.token
@@ -110,7 +110,7 @@ RSpec.describe "A server that comes back as another" do
 
     def channel(server) = server.call("CLIENT", "LIST", "TYPE", "pubsub")[/^id=\d+/]
 
-    # They wait in this order, and leave their numbers there when they enter.
+    # Threads that wait in this order. Each adds its number to a queue when it enters.
     def waiters_for(lease, server, count)
       entered = Queue.new
       queue = Support::Scripts.queue(lease.store_key)
@@ -136,12 +136,12 @@ RSpec.describe "A server that comes back as another" do
       expect_waiters_at(master)
     end
 
-    # Neither its idle connections nor a renewal tell later that it is the old one.
+    # Nothing else reveals the old server later: neither idle connections nor a renewal do.
     it "and the address leads to the new master later: the channel that came back is left, too" do
       lease = store.acquire(unique_key, ttl: 60, renew: true)
       before = await_watch(lease)
       demote
-      eventually { !held?(lease.store_key, server) } # it has the data of the new master
+      eventually { !held?(lease.store_key, server) } # the server has the data of the new master
       expect(attempt_failure(store).code).to eq(:readonly)
       eventually { ![nil, before].include?(channel(server)) }
       gate.upstream = master
@@ -150,7 +150,8 @@ RSpec.describe "A server that comes back as another" do
       expect(lease.release).to be(false)
     end
 
-    # Returns when the lease names the channel: then it is not renewed for a while.
+    # Returns when the server's record of the lease names the channel. After that, the lease is
+    # not renewed for a while.
     def await_watch(lease)
       listener = eventually { channel(server) }
       name = server.call("PUBSUB", "CHANNELS").first[/\h+\z/]

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/failures"
 
-# SIGSTOP stops the server: the kernel still accepts connections and bytes, and no reply comes.
+# SIGSTOP stops the server. The kernel still accepts connections and bytes, but no reply arrives.
 RSpec.describe "A server that stands still" do
   include Support::Failures
 
@@ -36,7 +36,7 @@ RSpec.describe "A server that stands still" do
     warm(store)
     before = calls("evalsha", server)
     stopped { attempt_failure(store, key) }
-    # the acquire that its caller has abandoned, and its undo
+    # the acquire that its caller has given up, and its undo
     eventually { calls("evalsha", server) >= before + 2 }
     expect(held?(key, server)).to be(false)
     expect_service(store, server)
@@ -132,8 +132,8 @@ RSpec.describe "A server that stands still" do
     expect_no_orphan(key, server)
   end
 
-  # A first hold loads the release script. Without it, the server would only reply that it does not
-  # know the script.
+  # Makes a first hold, which loads the release script. Without the script, the server would only
+  # reply that it does not know it.
   def stopped_by_the_block(reports)
     warm(store).hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
       server.stop_process

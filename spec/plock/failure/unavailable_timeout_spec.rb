@@ -8,7 +8,8 @@ RSpec.describe "A call with a long wait and a server that is away" do
   include Support::Failures
   include Support::CommandLine
 
-  # Seconds: the default, and the time that scheduling and the last attempt may add.
+  # In seconds: the default of unavailable_timeout, and the time that scheduling and the last
+  # attempt may add.
   def gives_up = 1.0
   def grace = 0.6
   def long = 60

@@ -15,7 +15,7 @@ RSpec.describe "Interrupts around a hold's block" do
       end
     end
 
-    # Whatever the server does with the request, nothing stays.
+    # Expects that no lock stays, whatever the server has done with the request.
     def expect_nothing_left
       gate.clear
       expect_no_orphan(key)
@@ -66,7 +66,7 @@ RSpec.describe "Interrupts around a hold's block" do
         thread.kill.join
         gate.await(:request, key, times: 2) # the release
         gate.clear
-        gate.await_open(1) # the first connection has sent everything
+        gate.await_open(1) # the first connection has sent all its requests
         eventually { server.connections == 1 }
         expect(held?(key, server)).to be(false)
       end

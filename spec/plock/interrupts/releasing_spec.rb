@@ -116,7 +116,7 @@ RSpec.describe "Interrupts during release" do
   context "with a server that does not answer" do
     let(:release_timeout) { 0.2 }
 
-    # A pending kill in the VM must not reach code that rescues.
+    # If a kill is pending in Ruby, it must not reach code with a rescue.
     it "a kill survives a report that rescues something, or raises" do
       [->(*) { raise KeyError rescue 0 }, ->(*) { raise rescue_me }].each do |report|
         leaving = Queue.new
@@ -149,7 +149,7 @@ RSpec.describe "Interrupts during release" do
     end
   end
 
-  # Masks do not defer the handlers of signals, which run on the main thread.
+  # Signal handlers run on the main thread, and masks do not defer them.
   it "leaves no lock if a signal handler raises, at any moment", :slow do
     program = <<~'RUBY'
       require "plock"

@@ -6,10 +6,10 @@ require "support/ways_to_wait"
 RSpec.describe "Interrupts while a call waits" do
   include_context "with a gate"
 
-  # The promise, while no other thread holds the GVL.
+  # The promised time, if no other thread holds the GVL.
   let(:promptly) { 0.010 }
 
-  # Seconds from the interrupt to the thread's end.
+  # Seconds from the interrupt to the end of the thread.
   def time_to_end(way)
     thread = waiting(way)
     elapsed do
@@ -53,7 +53,7 @@ RSpec.describe "Interrupts while a call waits" do
         begun = way.call(self)
         gate.forget
         url = gate.url("attempt_timeout=20&command_timeout=20&connect_timeout=20")
-        waiter = child do |parent| # whose main thread, the one that runs handlers, waits
+        waiter = child do |parent| # its main thread waits, and also runs signal handlers
           trap(:USR1) { parent.tell(monotonic) }
           open_store(url).hold(key, Support::Failures::TTL_MS, 30, nil) { :entered }
         end

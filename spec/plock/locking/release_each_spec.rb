@@ -33,7 +33,7 @@ RSpec.describe Plock::Locking::ReleaseEach do
     )
   end
 
-  # A fiber is stopped, or a signal handler raises.
+  # The interrupt may be a fiber that is stopped, or a signal handler that raises.
   it "tries the others if it is interrupted, and drops their failures" do
     expect {
       release(%i[a b c]) { |hold| raise hold == :a ? Interrupt : failure }

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "tmpdir"
 
-# Each example runs a process of its own, because these gems keep global state.
+# Each example runs in its own process, because these gems keep global state.
 RSpec.describe "The adapters of Plock::Metrics" do
   scenes = <<~'RUBY'
     require "plock/metrics"

@@ -65,7 +65,7 @@ RSpec.describe "docs/grafana.json" do
   end
 
   describe "to Prometheus", needs: "promtool" do
-    # The words that Grafana replaces.
+    # Replaces the variables that Grafana would replace.
     queried = ->(text) { text.gsub("$__rate_interval", "5m").gsub(/\$\w+/, ".+") }
     alerts =
       File.read(File.expand_path("../../../docs/observability.md", __dir__))
@@ -73,13 +73,13 @@ RSpec.describe "docs/grafana.json" do
 
     def promtool(*command, files)
       Dir.mktmpdir("plock-promtool-") do |folder|
-        # JSON is YAML, too
+        # JSON is also valid YAML
         files.each { |name, data| File.write(File.join(folder, name), JSON.generate(data)) }
         Open3.capture2e("promtool", *command, files.keys.first, chdir: folder)
       end
     end
 
-    # Samples of each metric, with the labels that it has; counters grow by one each minute.
+    # Samples of each metric, with all its labels. The counters grow by one each minute.
     def samples(instruments)
       instruments.flat_map do |name, instrument|
         labels = instrument.labels.map { |label| "#{label}=\"one\"" }

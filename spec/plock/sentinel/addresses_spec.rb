@@ -3,14 +3,14 @@
 require "spec_helper"
 require "support/sentinels"
 
-# The errors that a wrong address of sentinels raises, and clients that go through sentinels.
+# Errors about wrong addresses of sentinels, and the addresses of clients that use sentinels.
 RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM do
   let(:sentinel) do
     redis_server(:sentinel, monitor: ["main", "127.0.0.1", shared_redis.port.to_s, "1"])
   end
   let(:place) { "127.0.0.1:#{sentinel.port}" }
 
-  # Accepts connections, and never answers.
+  # The address of a server that accepts connections, but never answers.
   def silent = "127.0.0.1:#{discard(TCPServer.new("127.0.0.1", 0), :close).local_address.ip_port}"
 
   def failure(url, wait: 0.5, **options)
@@ -46,7 +46,7 @@ RSpec.describe "The address of sentinels", needs: Support::RedisServer::PROGRAM 
     )
   end
 
-  # Such a call ends before the search for the primary does.
+  # With `wait: 0`, the call ends before the search for the primary.
   it "with a name that most of them do not know is a mistake, even if another is silent" do
     other = redis_server(:sentinel, monitor: ["main", "127.0.0.1", shared_redis.port.to_s, "1"])
     url = "redis+sentinel://#{silent},#{place},127.0.0.1:#{other.port}/other"

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/store_contract"
 
-# Two sentinels watch the primary. The third one names something else.
+# Two sentinels watch the primary. The third sentinel gives another answer.
 RSpec.describe "A store of which a sentinel names something else", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
@@ -21,7 +21,7 @@ RSpec.describe "A store of which a sentinel names something else", :slow,
 
   def listens?(to) = to.call("CLIENT", "LIST").match?(/name=plock-.* sub=1 /)
 
-  # The store listens to each for at most two seconds.
+  # The store listens to each sentinel for at most two seconds.
   def expect_channel_to_stay(odd)
     places = [sentinel("127.0.0.1", primary), odd, sentinel("127.0.0.1", primary)]
     url = "redis+sentinel://#{places.map { |one| "127.0.0.1:#{one.port}" }.join(",")}/main?" \

@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/sentinels"
 require "support/store_contract"
 
-# Three sentinels watch a primary and two replicas. Each example begins with all of them whole.
+# Three sentinels watch a primary and two replicas. All of them run when an example begins.
 RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract
 
@@ -12,10 +12,11 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
   let(:store) { used(open_store(group.url, unavailable_timeout: 30)) }
   let!(:key) { "failover:#{SecureRandom.hex(8)}" }
 
-  # Both replicas have what the primary has.
+  # Waits until both replicas have all data of the primary.
   def replicate = Support::Replication.await(group.primary, 2)
 
-  # The sentinels tell their clients last of all: until then the old primary serves them.
+  # Waits until the store uses this server. Clients are the last to learn of a failover. Until
+  # then, the old primary serves them.
   def await_move_to(server)
     eventually(15.0, "the store did not move") do
       server.call("CLIENT", "LIST").include?("name=plock-")
@@ -56,13 +57,13 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
       patient = { attempt_timeout: 20, command_timeout: 20, connect_timeout: 20 }
       slow = used(open_store(group.url, **patient))
       slow.acquire(key) { nil } if open
-      store.acquire(key) { nil } # its first look has no patience with a failover
+      store.acquire(key) { nil } # makes its first call, which would not wait for a failover
       (before = group.primary).stop_process
       late = background { slow.acquire(key, wait: 0) }
       eventually { slow.pool_status.used == 1 }
       group.await_another(before)
       held = store.acquire(key, ttl: 60, wait: 5)
-      slow.acquire("#{key}:other") { nil } # on a connection to the new primary
+      slow.acquire("#{key}:other") { nil } # uses a connection to the new primary
       before.continue_process
       expect { late.value }.to raise_error(Plock::TimeoutError)
       expect([held.valid?, held.release]).to eq([true, true])
@@ -108,7 +109,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     expect(fences).to eq(fences.sort.uniq)
   end
 
-  # Nothing closes the connections to a primary that is stopped: the sentinels tell of the failover.
+  # If a primary is stopped, nothing closes its connections. The sentinels tell the store of the
+  # failover.
   it "leaves a primary that is stopped, and finds the one that comes after it" do
     told = Queue.new
     lease = store.acquire(key, ttl: 60, wait: 5, renew: true, on_lost: ->(_) { told << :lost })
@@ -142,7 +144,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     expect(entered.first.last - served_from).to be < 1.0
   end
 
-  # Every server takes the user that the store has, also the one that the sentinels have lost.
+  # A store that logs in as a user whom all servers know, even the server that the sentinels can
+  # no longer reach.
   def store_of_a_user
     group.servers.each { |one| group.admit(one) }
     used(open_store(group.url(user: "plock:pw"), unavailable_timeout: 30))
@@ -158,7 +161,7 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     group.await { seen.call != before.port }
     after = group.servers.find { |server| server.port == seen.call }
     named_at = monotonic
-    # a lease that is held during the move is lost, and warned of
+    # if a lease is held during the move, it is lost, which causes a warning
     warnings { store.acquire(key, ttl: 0.2, wait: 5) { nil } until served_by?(after) }
     expect(monotonic - named_at).to be < 6.0
     expect(before.call("ROLE").first).to eq("master")
@@ -168,7 +171,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
 
   def served_by?(server) = server.call("CLIENT", "LIST").include?("name=plock-")
 
-  # Before the sentinels tell of the new primary, and so before the lease is checked there.
+  # Deletes the key on the new primary before the sentinels name that primary, and so before the
+  # store checks its lease there.
   def forget_at_promotion(store_key, replicas)
     group.await do
       after = replicas.find { |server| server.call("ROLE").first == "master" }
@@ -176,7 +180,7 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     end
   end
 
-  # Another call of the process has found the new primary before the sentinel tells of it.
+  # Another call of the process finds the new primary before a sentinel names it.
   it "checks its leases at the primary that another call has found" do
     store = store_of_a_user
     told = Queue.new
@@ -198,16 +202,16 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
   def channels(server) =
     server.call("CLIENT", "LIST").lines.grep(/name=plock-.* sub=1 /).map { |line| line[/\Aid=\d+/] }
 
-  # While a channel is opened again, a waiter cannot be called, and may lose its turn.
+  # Reopening a channel has a cost: meanwhile, a waiter cannot be called, and may lose its turn.
   it "keeps its channel if a call falls silent, but no sentinel names another primary" do
     lease = store.acquire(key, ttl: 60, renew: true)
     eventually { channels(group.primary).size == 1 }
     before = channels(group.primary)
-    store.try_acquire("#{key}:other", ttl: 5).release # leaves a connection for the next call
+    store.try_acquire("#{key}:other", ttl: 5).release # leaves an idle connection for the next call
     group.primary.stop_process
     expect { store.try_acquire("#{key}:other", ttl: 5) }.to raise_error(Plock::UnavailableError)
     group.primary.continue_process
-    expect(store.try_acquire(key, wait: 1)).to be_nil # its coordinator looks for it
+    expect(store.try_acquire(key, wait: 1)).to be_nil # has the coordinator check the channel
     expect(channels(group.primary)).to eq(before)
     expect(lease.release).to be(true)
   end
@@ -230,7 +234,7 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     group.sentinels[1].continue_process
   end
 
-  # Leaves no connection to a sentinel behind.
+  # No connection to a sentinel may stay open.
   it "closes its connections to the sentinels when nothing is held or awaited" do
     store.acquire(key, ttl: 3, renew: true) { |lease| lease.extend }
     store.close

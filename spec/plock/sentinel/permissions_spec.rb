@@ -6,7 +6,7 @@ require "support/command_line"
 require "support/documents"
 require "support/sentinels"
 
-# The rights that docs/operations.md lists for the users of the servers and of their sentinels.
+# Tests the permissions that docs/operations.md lists for the users of servers and sentinels.
 RSpec.describe "Users with few rights at sentinels and their servers", :slow, :alone,
                needs: Support::RedisServer::PROGRAM do
   include Support::CommandLine
@@ -38,14 +38,15 @@ RSpec.describe "Users with few rights at sentinels and their servers", :slow, :a
     servers.each { |one| one.call("ACL", "SETUSER", name, "reset", "on", ">pw", *rules) }
   end
 
-  # But for the name of the connection. Redis 6 names the command only.
+  # The denied commands, without the one that names the connection. Redis 6 reports only the
+  # command's name.
   def denied
     entries = [*group.servers, *group.sentinels].flat_map { |one| one.call("ACL", "LOG") }
     entries.map { |entry| entry.is_a?(Hash) ? entry : entry.each_slice(2).to_h }
            .map { |entry| entry.fetch("object") } - %w[client|setname client]
   end
 
-  # It is acquired, waited for, handed over, and released.
+  # The lock is acquired, awaited, handed over and released.
   def use(key)
     lease = store.acquire(key, ttl: 60, wait: 20)
     waiting = background { store.acquire(key, ttl: 60, wait: 20, renew: true) }

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_jobs"
 
-# Jobs that will not be run give back what they hold.
+# Jobs that will never run must release their leases.
 RSpec.describe "A queued Sidekiq job that is not run" do
   include_context "with Sidekiq"
 
@@ -12,7 +12,7 @@ RSpec.describe "A queued Sidekiq job that is not run" do
     SomeJob.perform_async(1)
   end
 
-  # No class is needed any more.
+  # Removes the job's class, because the release must not need it.
   def forget_class = hide_const("SomeJob")
 
   describe "that dies" do

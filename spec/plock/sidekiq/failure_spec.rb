@@ -7,7 +7,7 @@ require "tempfile"
 RSpec.describe "A guarded Sidekiq job when something fails" do
   include_context "with Sidekiq"
 
-  # The locks are where the queues are not.
+  # Makes the server of the locks unreachable, but not the server of the queues.
   def away(&block)
     Plock.reset!
     Plock.configure do |c|
@@ -196,7 +196,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
   end
 
   describe "when clocks jump" do
-    # The wall clock only: leases are dated on one that cannot be set.
+    # Sets only the wall clock. Leases use a clock that cannot be set.
     def jump(seconds)
       allow(Process).to receive(:clock_gettime).and_wrap_original do |original, clock, *unit|
         if clock == Process::CLOCK_REALTIME && unit.empty?
@@ -267,7 +267,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     end
   end
 
-  # The poller takes a job out of its set before it pushes the job.
+  # The poller removes a job from its set before it pushes the job.
   describe "when Sidekiq's poller brings it back" do
     def put_off = Plock.acquire("k") { SomeJob.perform_async }
 
@@ -332,7 +332,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     end
   end
 
-  # Sidekiq's own error handler logs all that it gets.
+  # Sidekiq's own error handler logs all that it receives.
   describe "of which Sidekiq gives the text to its error handlers, too" do
     let(:told) { [] }
 

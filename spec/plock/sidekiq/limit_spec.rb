@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_jobs"
 
-# At most N at a time.
+# At most N jobs run at the same time.
 RSpec.describe "A Sidekiq job whose guard has a limit" do
   include_context "with Sidekiq"
 
@@ -44,10 +44,10 @@ RSpec.describe "A Sidekiq job whose guard has a limit" do
     job_class(key: "k", limit: 3, on_conflict: :retry) { |_| rest.call }
     3.times { |n| SomeJob.perform_async(n) }
     threads = running(3)
-    job_class(key: "k", limit: 2, on_conflict: :retry) # the class as the next deploy has it
+    job_class(key: "k", limit: 2, on_conflict: :retry) # the class after the next deploy
     SomeJob.perform_async(3)
     expect(work_all.size).to eq(1)
-    going << true # which of them ends is not said
+    going << true # any of the jobs may end now
     eventually { held.size == 2 }
     poll
     expect(work_all.size).to eq(1)

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_process"
 
-# Real Sidekiq processes, that are killed and ended.
+# Real Sidekiq processes that are killed or ended.
 RSpec.describe "Sidekiq processes with guarded jobs" do
   include_context "with Sidekiq"
 
@@ -18,10 +18,10 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
 
   def note(*entry) = jobs_redis.call("RPUSH", "journal", JSON.generate(entry))
 
-  # The jobs are pushed from here; they run over there.
+  # This process pushes the jobs, and the Sidekiq processes run them.
   def guarded(name, **guard) = job_class(name, **guard)
 
-  # Jobs that a process has fetched and that it is not done with.
+  # The jobs that a process has fetched and not finished.
   def unsettled(pid)
     journal.each_with_object({}) do |(what, jid, where), jobs|
       next unless where == pid
@@ -31,7 +31,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     end.keys
   end
 
-  # Whether a job of a key began while another one had neither ended nor died with its process.
+  # The cases in which a job began while another job of the same key ran: it had not ended, and
+  # its process had not died.
   def overlaps
     inside = Hash.new { |all, key| all[key] = {} }
     journal.each_with_object([]) do |(what, jid, pid, key), found|
@@ -45,7 +46,7 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     end
   end
 
-  # Like eventually, but a failure shows the output of the processes.
+  # Like eventually, but if it fails, it shows the output of the processes.
   def explained(seconds, *processes, &block)
     eventually(seconds, &block)
   rescue RSpec::Expectations::ExpectationNotMetError => e
@@ -87,8 +88,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
       Whole.perform_bulk(Array.new(20) { |n| ["whole #{n}", n] })
     expect(jids.uniq.size).to eq(220)
 
-    # In mid-work: every one of its threads has a job, so that no one is just fetching one, which
-    # Sidekiq would lose unseen.
+    # Stops the process at a moment when each of its threads has a job. If a thread were just
+    # fetching a job, Sidekiq would lose that job without a trace.
     eventually(20, "its threads are never busy all at once") do
       killed.stop
       break true if unsettled(killed.pid).size == 5
@@ -141,7 +142,7 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     RUBY
     guarded("Work", on_conflict: :discard)
     guarded("Whole", during: :queued_and_running, on_conflict: :discard)
-    # with a third thread, Sidekiq could fetch what it has just pushed back, and lose it
+    # A third thread could fetch the job that Sidekiq has just pushed back, and lose it.
     old = start(program, concurrency: 2)
     await_start(old)
     jids = [Work.perform_async("a"), Whole.perform_async("b")]

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_jobs"
 
-# Jobs that have their key from the push on.
+# Jobs that hold their key from the push on.
 RSpec.describe "A Sidekiq job that is guarded in its queue" do
   include_context "with Sidekiq"
 
@@ -62,12 +62,13 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     end
     expect(work_all).to contain_exactly(have_attributes(message: "oops"))
     expect(status.remaining).to be_between(20, 30.1)
-    poll # the retry does not wait for it
+    poll # the retry does not wait for the lease's end
     expect(work_all).to contain_exactly(have_attributes(message: "oops"))
   end
 
   describe "with during: :queued_and_running" do
-    # Each hand-over raises the fence; a lease that was lost would have been asked for again.
+    # Each hand-over raises the fence. If a lease had been lost, the job would have asked for it
+    # again, which the log would show.
     def expect_handed_over(*fences)
       expect(fences).to eq(fences.sort.uniq)
       expect(log).not_to match(/had lost its lease/)
@@ -111,10 +112,10 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       fences = [status.fence]
       2.times do |n|
         expect(work_all.size).to eq(1)
-        # and Sidekiq's own delay
+        # the rest above 1,000 is Sidekiq's own delay
         expect(status).to have_attributes(remaining: be_between(1_000, 1_060))
         fences.push(done.last, status.fence)
-        expect(SomeJob.set(queue: "other").perform_async).to be_a(String) # put off
+        expect(SomeJob.set(queue: "other").perform_async).to be_a(String) # is put off
         expect(retries.size).to eq(1), "in round #{n}"
         scheduled.clear
         poll
@@ -211,7 +212,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     end
 
     it "runs again, with its key, if its old run has ended well after all" do
-      # Sidekiq promises at least once.
+      # Sidekiq promises to run each job at least once.
       rest, ran = rest_once, done
       job_class(key: "k", during: :queued_and_running) { rest.call || ran << :again }
       SomeJob.perform_async

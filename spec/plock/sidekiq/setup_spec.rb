@@ -109,7 +109,7 @@ RSpec.describe "require \"plock/sidekiq\"" do
     it "says nothing of a class that includes Plock::Guard and has no guard_with" do
       expect(Idle.plock_guard).to be_nil
       Idle.perform_async
-      expect(work_all).to contain_exactly(an_instance_of(NoMethodError)) # it has no perform
+      expect(work_all).to contain_exactly(an_instance_of(NoMethodError)) # the class has no perform
     end
   end
 

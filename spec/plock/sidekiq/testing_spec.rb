@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# In processes of their own: Sidekiq::Testing changes Sidekiq for good.
+# Each example runs in its own process, because Sidekiq::Testing changes Sidekiq for good.
 RSpec.describe "Guarded jobs under Sidekiq::Testing" do
   before do
     Gem::Specification.find_by_name("sidekiq")

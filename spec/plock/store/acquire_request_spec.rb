@@ -3,7 +3,7 @@
 require "spec_helper"
 require "plock/store/support/acquire_request"
 
-# Moments that the contract of the stores cannot bring about.
+# Tests moments that the contract of the stores cannot produce.
 RSpec.describe Plock::Store::AcquireRequest do
   let(:lease) { Struct.new(:ttl, :token).new }
   let(:place) { described_class::Place.new }
@@ -14,7 +14,8 @@ RSpec.describe Plock::Store::AcquireRequest do
     )
   end
 
-  # Each look at the clock takes 10 ms. No pause lasts.
+  # Runs the block once for each step at which the wait may end. Each look at the clock takes 10
+  # ms. Pauses take no time.
   def each_end_of_the_wait(request, place)
     [request, place].each do |one|
       allow(one).to receive(:sleep) { |seconds| expect(seconds).not_to be_negative }

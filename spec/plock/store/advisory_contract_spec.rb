@@ -5,7 +5,7 @@ require "plock/store/advisory"
 require "support/pgbouncer"
 require "support/store_in_database"
 
-# Each scope has its share of the steps, as have MySQL's drivers
+# Each scope takes a share of the steps. MySQL's drivers take the other shares
 # (advisory_contract_on_*_spec.rb).
 {
   connection: [[], [1, 4]], transaction: [%i[downgrade], [2, 4]]
@@ -29,7 +29,7 @@ RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGR
   end
   let(:key) { "advisory:#{SecureRandom.hex(8)}" }
 
-  # Has these called before and after the database says who holds the key.
+  # Calls `before` and `after` around the moment when the database names the key's holders.
   def around_the_look(before, after)
     allow(store.locks).to receive(:holders).and_wrap_original do |original, *arguments|
       before.call
@@ -58,7 +58,8 @@ RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROG
     )
   end
 
-  # Readers that are let in may look before the thread that downgrades has read the answer.
+  # An admitted reader may ask for the status before the thread that downgrades has read its
+  # answer.
   it "knows from the database that a writer reads now" do
     lock = store.read_write_lock("downgraded")
     lock.write(ttl: 60) do |lease|

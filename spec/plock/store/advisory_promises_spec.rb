@@ -5,7 +5,7 @@ require "plock/store/advisory"
 require "support/advisory_server"
 require "support/store_contract"
 
-# What this store promises about its connections and does not keep yet.
+# Promises of this store about its connections that it does not keep yet.
 Support::AdvisoryServer::NAMES.each do |name|
   RSpec.describe Plock::Store::Advisory, "on #{name}",
                  needs: Support::Databases::PROGRAMS[name] do
@@ -18,7 +18,7 @@ Support::AdvisoryServer::NAMES.each do |name|
 
     def advisory(model, **options) = discard(described_class.new(model, **options), :close)
 
-    # The server has closed all connections of the store when this returns.
+    # Returns when the server has closed all connections of the store.
     def cut
       server.cut
       eventually { server.connections.empty? }
@@ -78,7 +78,7 @@ Support::AdvisoryServer::NAMES.each do |name|
         Thread.new { lose_leases(20) }.join
         eventually(10.0, "connections of lost leases are kept") { count_alive(kind) <= before + 4 }
       ensure
-        # A thread that has nothing to do ends after a second.
+        # A background thread ends after a second without work.
         sleep 1.2
         tracing.disable
         expect(Array.new(errors.size) { errors.pop.full_message(highlight: false) }).to be_empty
@@ -106,7 +106,7 @@ Support::AdvisoryServer::NAMES.each do |name|
       warnings do
         slow.acquire(key, ttl: 0.2, wait: 0) { |lease| begun << (lease.valid? ? :valid : :over) }
       rescue Plock::Error
-        nil # refusing is right, too
+        nil # an error is right, too
       end
       expect(begun).not_to include(:over)
       line.clear
@@ -152,20 +152,21 @@ Support::AdvisoryServer::NAMES.each do |name|
     it "a break while the answer is under way ends in a lease or in an error of plock's" do
       line = proxy(server.address)
       breaker = child { |parent| break_while_asking(parent, server.model_through(line)) }
-      breaker.hear # connected
+      breaker.hear # the child is connected
       line.hold(:reply, after: server.lock_word, connections: 1)
       breaker.tell(:ask)
       eventually { direct.status(key).held? }
       breaker.tell(:break)
       breaker.hear
       line.clear
-      # The end of the connection may come just as the block begins: then the lease says so.
+      # The connection may end just as the block begins. Then the lease must report that it is
+      # lost.
       expect(breaker.result).to match(/\Aentered with a (?:valid|lost) lease\z/).or(
         start_with("Plock::")
       )
     end
 
-    # In a process of its own: the driver may take it down.
+    # Runs in a child, because the driver may crash the process.
     def break_while_asking(parent, model)
       $stderr.reopen(File::NULL)
       store = described_class.new(model, attempt_timeout: 5)
@@ -208,11 +209,11 @@ Support::AdvisoryServer::NAMES.each do |name|
     describe "with interrupts" do
       let(:share_of_steps) { [1, 5] }
 
-      # Those that only the garbage collector closes are open too long.
+      # If only the garbage collector closes a connection, the connection counts as left open.
       before { GC.disable }
       after { GC.enable }
 
-      unless name == :trilogy # which lets nothing interrupt it there
+      unless name == :trilogy # trilogy cannot be interrupted while it connects
         it "an acquire that is killed while it connects leaves no connection open" do
           line = proxy(server.address)
           slow = advisory(server.model_through(line))

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "plock/store/database"
 
-# The time passes only here, and the calls of the scheduler are made by `pass_until`.
+# Here, time passes only in `pass_until`, which makes the calls of the scheduler.
 RSpec.describe Plock::Store::Database::Aftermath do
   let(:scheduler) do
     Class.new {
@@ -71,8 +71,8 @@ RSpec.describe Plock::Store::Database::Aftermath do
     expect(scheduler.at).to be_nil
   end
 
-  # The statement of a closed connection may arrive long after new connections can be made: the
-  # operating system repeats it with pauses that double.
+  # The statement of a closed connection may arrive long after new connections are possible. The
+  # operating system repeats it, each time after twice the pause.
   it "looks, after an outage, for twice as long as that lasted" do
     away = true
     allow(settled).to receive(:<<).and_wrap_original do |note, *arguments|
@@ -81,12 +81,12 @@ RSpec.describe Plock::Store::Database::Aftermath do
     aftermath.doubt("key", "token", false, 60.0)
     pass_until(60.0) do
       away = false if @now > 3.0
-      # after the last look but one
+      # the statement arrives after the last look but one
       present << "token" if settled.any? && @now > settled.first.first * 2.5
     end
     back_at, late_at = settled.map(&:first)
     expect(back_at).to be_between(3.0, 6.0)
-    expect(late_at).to be_within(0.01).of(back_at * 3) # both are rounded
+    expect(late_at).to be_within(0.01).of(back_at * 3) # both values are rounded
   end
 
   it "keeps the pauses between its looks after an outage that begins later" do

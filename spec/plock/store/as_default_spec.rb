@@ -21,7 +21,7 @@ class AsDefaultJob
   def perform(name) = Plock.status(name).held?
 end
 
-# Whatever uses the default store, with each store that can be it.
+# Runs the code that uses the default store, with each kind of store.
 RSpec.describe "The default store" do
   patient = Support::Databases::PATIENT
   stores = {

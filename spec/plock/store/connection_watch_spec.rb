@@ -6,7 +6,7 @@ require "plock/store/support/in_ruby"
 require "plock/store/support/connection_watch"
 
 RSpec.describe Plock::Store::ConnectionWatch do
-  # A connection that notes each check, and answers what it is told to.
+  # A connection that notes each check, and returns the given answers.
   let(:kind) do
     Class.new do
       attr_reader :watched_io, :server, :checks
@@ -23,7 +23,7 @@ RSpec.describe Plock::Store::ConnectionWatch do
         answer.tap { @checks << answer }
       end
 
-      # As a server that ends the connection.
+      # Wakes the watch, as a server does that ends the connection.
       def end_it = @server.write("E")
     end
   end
@@ -32,20 +32,21 @@ RSpec.describe Plock::Store::ConnectionWatch do
 
   let(:thread) { -> { subject.instance_variable_get(:@thread) } }
 
-  # A process that answers, as a database does. While a thread waits for it, others can run.
+  # A process that answers, as a database does. While a thread waits for the answer, other threads
+  # can run.
   let(:echo) { discard(IO.popen("cat", "r+"), :close) }
 
   def threads_begun
     begun = 0
     allow(Plock::Background).to receive(:launch).and_wrap_original do |launch, *names, &run|
-      begun += 1 if names.include?("plock watch") # and no thread that another example needs
+      begun += 1 if names.include?("plock watch") # other examples may need other threads
       launch.call(*names, &run)
     end
     yield
     begun
   end
 
-  # A lock that is held for one question to the server.
+  # Holds a lock during one request to the server.
   def pair
     subject.add(one = kind.new(:ended))
     echo.puts("held?")
@@ -77,7 +78,7 @@ RSpec.describe Plock::Store::ConnectionWatch do
     seconds = nil
     begun = threads_begun { seconds = elapsed { 20.times { pair } } }
     rests = seconds / (described_class::LOOKS * described_class::LOOK_S)
-    expect(begun).to be_between(1, 1 + rests) # a rest follows that many looks without a lock
+    expect(begun).to be_between(1, 1 + rests) # it rests after so many idle looks
   end
 
   it "is not woken by the locks that come and go" do

@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/database_examples"
 require "support/store_contract"
 
-# A step of the database's clock is brought about by moving the moments in the rows the other way.
+# Sets the database's clock by moving the times in the rows in the other direction.
 RSpec.describe Plock::Store::Database, "whose clock is set" do
   include Support::DatabaseExamples
   include Support::StoreContract
@@ -34,7 +34,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
 
       def set_forward(seconds) = set_back(-seconds)
 
-      # A holder that is gone did not release it.
+      # Leaves a lease behind, as if its holder had ended without a release.
       def leave_behind(ttl) = kept(store.acquire(key, ttl: ttl))
 
       def enter(wait) = other.acquire(key, ttl: 5, wait: wait) { :entered }
@@ -173,7 +173,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
         set_forward(hour)
         later = kept(other.acquire(key, ttl: 30))
         expect(later.fence).to be > lease.fence
-        warnings { eventually(8) { lease.lost? } } # its time would be over after 12
+        warnings { eventually(8) { lease.lost? } } # the lease would expire after 12
       end
     end
   end

@@ -14,7 +14,7 @@ RSpec.describe "Failures of a store in a database" do
   def database_store(model, **options) =
     discard(Plock::Store::Database.new(model, **options), :close)
 
-  # A model of this example's own, connected to somewhere else.
+  # A new model that is connected to another place.
   def model_of(config) = Support::Databases.connect("Model#{SecureRandom.hex(4)}", config)
 
   {
@@ -32,8 +32,8 @@ RSpec.describe "Failures of a store in a database" do
         )
       end
       let(:line) { proxy(["127.0.0.1", kind.shared.port]) }
-      # Short where it is measured what a silent server costs: elsewhere a busy machine must not
-      # look like one.
+      # Examples with :timing measure what a silent server costs, so their timeouts are short. In
+      # other examples, a busy machine must not count as a silent server.
       let!(:budgets) do |example|
         next { attempt_timeout: 0.3, release_timeout: 0.5 } if example.metadata[:timing]
 
@@ -84,7 +84,7 @@ RSpec.describe "Failures of a store in a database" do
             Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) },
             "go"
           )
-        store.acquire(key) { nil } # the tables are there
+        store.acquire(key) { nil } # makes the tables
         ended = background do
           place = Marshal.dump(config.call(kind.shared, line.port)).unpack1("H*")
           ruby(<<~RUBY, place, key, go, within: 20)
@@ -292,7 +292,7 @@ RSpec.describe "Failures of a store in a database" do
           "SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'"
         )
       end
-      others = left.call # of other examples
+      others = left.call # locks of other examples
       store = discard(Plock::Store::Advisory.new(model, attempt_timeout: 3), :close)
       expect { store.acquire(key, wait: 0) { raise "entered" } }.to raise_error(
         Plock::UnsupportedError, /scope: :transaction/
@@ -346,13 +346,13 @@ RSpec.describe "Failures of a store in a database" do
       holders = -> do
         model.lease_connection.select_values("SELECT pid FROM pg_locks WHERE locktype = 'advisory'")
       end
-      others = holders.call # of other examples
+      others = holders.call # locks of other examples
       lease = store.acquire(key, ttl: 60, renew: true, on_lost: ->(_) { told << true })
       lease.check!
       (holders.call - others).each do |pid|
         model.lease_connection.execute("SELECT pg_terminate_backend(#{pid})")
       end
-      eventually(15) { !told.empty? } # before its first renewal
+      eventually(15) { !told.empty? } # before the first renewal
       expect([lease.lost?, lease.release]).to eq([true, false])
     end
 

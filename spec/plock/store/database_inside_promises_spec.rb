@@ -13,7 +13,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
       let!(:tables) { Support::Databases.model(database) }
       let(:other) { database_store(tables, **Support::Databases::PATIENT) }
 
-      # A model that has a role for reading, at the same database.
+      # A model that also has a role for reading, on the same database.
       let(:model) do
         config = Support::Databases.config(database)
         made = Class.new(Support::Databases::Model)
@@ -26,7 +26,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
 
       let(:store) { database_store(model, inside: true, **Support::Databases::PATIENT) }
 
-      # Leases that are rolled back are collected without having been released.
+      # A lease that is rolled back is never released. Its collection causes a warning.
       around { |example| warnings { example.run } }
 
       it "takes the lease in the open transaction, though the caller is in a block that reads" do
@@ -138,7 +138,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
         expect([lease.valid?, lease.lost?]).to eq([false, true])
       end
 
-      # As a test case does that rolls back what it has written.
+      # Some test cases run in a transaction that is rolled back.
       describe "in a test whose transaction is rolled back" do
         around do |example|
           pool = model.connection_pool

@@ -63,7 +63,7 @@ Support::Databases::NAMES.each do |name|
       expect(model.transaction { store.acquire(key, wait: 0) { :entered } }).to be(:entered)
     end
 
-    # Active Record connects again, and commits a transaction that has nothing.
+    # Active Record connects again, and commits an empty transaction.
     it "takes nothing where the connection was lost, and the caller has not minded" do
       next if name == :sqlite # a file has no connection
 
@@ -79,7 +79,7 @@ Support::Databases::NAMES.each do |name|
           2.times { query(own) }
         end
       rescue ActiveRecord::ActiveRecordError
-        nil # it may also find out
+        nil # the caller may also notice the lost connection
       end
       expect(other.try_acquire(key) { :entered }).to be(:entered)
       expect([lease.valid?, lease.lost?]).to eq([false, true])
@@ -109,7 +109,7 @@ Support::Databases::NAMES.each do |name|
         commit.call
         raise IOError, "late"
       end
-      allow(connection).to receive(:rollback_db_transaction) # it is no error to the server
+      allow(connection).to receive(:rollback_db_transaction) # no error to the server
       lease = nil
       expect do
         model.transaction { lease = store.acquire(key, ttl: 30, wait: 0) }
@@ -118,7 +118,7 @@ Support::Databases::NAMES.each do |name|
       expect(other.try_acquire(key, wait: 5) { :entered }).to be(:entered)
     end
 
-    # Active Record does not say how a transaction has ended whose COMMIT had no answer.
+    # If a COMMIT gets no answer, Active Record does not tell how its transaction ended.
     describe "when the connection is lost before the commit", if: name != :sqlite do
       let(:own) do
         Support::Databases.connect("Cut#{SecureRandom.hex(4)}", Support::Databases.config(name))
@@ -150,12 +150,13 @@ Support::Databases::NAMES.each do |name|
       end
     end
 
-    # MySQL rolls back the whole transaction then, and not only the statement.
+    # After a deadlock, MySQL rolls back the whole transaction, and not only the statement.
     describe "when a deadlock has ended the transaction, and the caller goes on",
              if: %i[mysql2 trilogy].include?(name) do
       let(:ready) { Queue.new }
 
-      # Of two transactions, the server ends the smaller one. Returns the lease of the greater one.
+      # Makes two transactions deadlock. The server ends the smaller one. Returns the lease of the
+      # other.
       def deadlock
         greater = background do
           model.transaction do
@@ -205,7 +206,7 @@ Support::Databases::NAMES.each do |name|
       nil
     end
 
-    # Ends the session at the server.
+    # Ends the connection's session on the server.
     def cut(connection, name)
       id, sql = if name == :postgresql
                   [connection.raw_connection.backend_pid, "SELECT pg_terminate_backend(%d)"]
@@ -240,7 +241,7 @@ Support::Databases::NAMES.each do |name|
       end
     end
 
-    unless name == :sqlite # which admits no other caller before the transaction ends
+    unless name == :sqlite # SQLite admits no other caller before the end of the transaction
       it "does not make an interrupted caller wait for another's transaction, " \
          "and leaves nothing behind" do
         store.acquire(key) { nil }
@@ -257,7 +258,7 @@ Support::Databases::NAMES.each do |name|
             expect { store.try_acquire(key, ttl: 30) { raise "entered" } }.to raise_error(
               Support::StoreContract::Interrupt
             )
-            # others close the connection
+            # the other drivers close the connection
             expect(model.lease_connection.select_value("SELECT 1")).to be(1) if name == :postgresql
             raise ActiveRecord::Rollback
           end
@@ -288,7 +289,7 @@ Support::Databases::NAMES.each do |name|
       end
 
       it "calls who waits when it is committed", :timing do
-        # one that gives up its attempt meanwhile asks again later
+        # if its attempt timed out meanwhile, the waiter would ask again later
         patient = new_store(**Support::Databases::PATIENT)
         lease = store.acquire(key, ttl: 30)
         waiter = background { patient.acquire(key, ttl: 30, wait: 20) { monotonic } }

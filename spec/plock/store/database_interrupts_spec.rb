@@ -4,17 +4,18 @@ require "spec_helper"
 require "support/database_examples"
 require "support/store_contract"
 
-# Interrupts (Timeout, Thread#kill, Thread#raise) may come at any moment, and leave nothing behind.
+# Interrupts (Timeout, Thread#kill, Thread#raise) may arrive at any moment. They must leave no
+# lease, place or connection behind.
 RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
   include Support::DatabaseExamples
   include Support::StoreContract
 
   let!(:key) { "interrupts:#{SecureRandom.hex(8)}" }
 
-  # The facts that the store needs about the owner of an interrupted request.
+  # The parts of an interrupted request that the store needs.
   AnyGrant = Struct.new(:key, :token, :ttl, :share, :label)
 
-  # Only this example's connections carry this name.
+  # A name that only this example's connections have.
   let(:name) { "leak#{SecureRandom.hex(4)}" }
 
   {
@@ -50,21 +51,23 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         made.tap { made.connection_pool.disconnect! }
       end
 
-      # A store whose connections go over the line.
+      # A store whose connections go through the proxy `line`.
       def distant(line, **options)
         place = { host: "127.0.0.1", port: line.port }
         place[:socket] = nil if admin.adapter_name != "PostgreSQL"
         database_store(connected(**place), **options)
       end
 
-      # The store closes connections on which the server never answers, and opens no others.
+      # Expects that the store closes connections on which the server never answers, and opens no
+      # others.
       def expect_all_closed(line, store)
         line.refuse
         store.close
         expect { line.await_open(0, within: 10) }.not_to raise_error
       end
 
-      # A connection that the collector closes may have been open for any time.
+      # Turns the garbage collector off. If it closed a connection, nothing would tell how long
+      # that connection had been open.
       around do |example|
         GC.start
         GC.disable
@@ -75,7 +78,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
 
       define_method(:connections) { admin.select_value(count.call(name)) }
 
-      # Connections that are left when the store has closed its own.
+      # The number of connections that are left after the store has closed its own.
       def left_over
         eventually(5) { connections.zero? } && 0
       rescue RSpec::Expectations::ExpectationNotMetError
@@ -87,7 +90,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         store = database_store(model, pool_size: 1)
         store.acquire(key) { nil }
         (1..400).step(2).find do |step|
-          store.close # so that the next call connects
+          store.close # so that the next call must connect
           !interrupted_at(step) { store.acquire(key, ttl: 30) { nil } }
         end
         store.close
@@ -112,7 +115,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
           expect_all_closed(line, store)
         end
 
-        next unless database == :postgresql # the other drivers close it themselves
+        next unless database == :postgresql # the other drivers close such a connection themselves
 
         it "closes a connection that it has given up after connect_timeout" do
           store = distant(line, connect_timeout: 0.2)
@@ -139,14 +142,14 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
           most = [most, connections].max
         end
         eventually(15, "#{connections} connections are open") { connections <= 4 + 1 }
-        # one listens, and two serve releases and renewals
+        # one connection listens, and two serve releases and renewals
         expect(most).to be <= 4 + 1 + 2
       end
     end
   end
 
-  # Runs many short calls that time out, in a process of its own. Returns their unexpected errors,
-  # and whether the store believes afterwards that a caller still waits.
+  # Runs many short calls that time out, in another process. Returns their unexpected errors, and
+  # whether the store still counts a caller as waiting afterwards.
   def time_out_often(model, rounds)
     in_child(within: 60) do
       store = Plock::Store::Database.new(model, pool_size: 16)
@@ -167,7 +170,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
             store.acquire("#{key}:#{number % 4}", ttl: 5, wait: 1) { sleep(random.rand * 0.001) }
           end
         rescue Timeout::Error, Plock::Error
-          nil # as it should be
+          nil # the expected outcome
         rescue StandardError => e
           raised << "#{e.class}: #{e.message[0, 60]} #{e.backtrace.first}"
         end
@@ -186,7 +189,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     end
   end
 
-  # MySQL is sent the statements of a batch one by one.
+  # On MySQL, the statements of a batch are sent one by one.
   %i[mysql2 trilogy].each do |driver|
     describe "between the statements of a batch on MySQL with #{driver}",
              needs: Support::Databases::PROGRAMS[driver] do
@@ -208,7 +211,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         )
       end
 
-      # Interrupts the caller right after its so many-th statement.
+      # Interrupts the caller right after its statement with this number.
       def interrupted_after(statement, &block)
         thread = Thread.current
         name = "Plock::Store::Database::#{self.class.metadata[:driver].capitalize}"
@@ -254,7 +257,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     expect(others.acquire(key, ttl: 30, wait: 5) { :entered }).to be(:entered)
   end
 
-  # Others would wait behind a place without an owner.
+  # If a place without an owner stayed in the queue, other waiters would wait behind it.
   Support::DatabaseExamples::ALL.each do |title, database|
     it "removes within a second what an interrupted statement still does, on #{title}", :timing,
        needs: Support::Databases::PROGRAMS[database] do

@@ -16,8 +16,8 @@ RSpec.describe Plock::Store::Database, "behind a pooler that lends a connection 
   end
   let(:store) { database_store(model_of(pooler.config), **Support::Databases::PATIENT) }
 
-  # Runs the block in a thread while another transaction has the key's row, until the database has
-  # refused one statement of it. Returns the block's value.
+  # Runs the block in a thread while another transaction has locked the key's row. Unlocks the row
+  # after the database has refused one statement of the block. Returns the block's value.
   def refused_once(&block)
     refusals = Queue.new
     note = ->(*, payload) { refusals << true if payload[:name] == "Plock" }

@@ -13,7 +13,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model, **Support::Databases::PATIENT) }
 
-      # A process that waits for all of these keys, and dies of it.
+      # A process waits for all of these keys, and is then killed.
       def dead_waiters(keys)
         waiter = child do |parent|
           parent.tell(:asks)
@@ -37,7 +37,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
         expect(store.try_acquire_all(keys, ttl: 30) { :entered }).to be(:entered)
       end
 
-      # Of a process of its own, for it crashed on some of them.
+      # Runs in a child, because fibers have crashed the process on some databases.
       it "fibers whose time ends leave a process that goes on, and free keys", :fibers, :timing do
         keys = Array.new(2) { |number| "#{key}:#{number}" }
         outcome = in_child do
@@ -70,13 +70,14 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
         expect(outcome).to eq(%i[entered entered])
       end
 
-      # The next release forgets old keys. A stub of the clock would be taken away while a thread in
-      # the background reads it.
+      # Makes the next release delete old keys. It does not stub the clock, because RSpec would
+      # remove the stub while a background thread is inside it.
       def later
         store.instance_variable_get(:@site).instance_variable_set(:@prune_at, Plock::Clock.now)
       end
 
-      # Rows of keys that begin so, when they are all forgotten or that has been given enough time.
+      # Waits until all rows of keys with this prefix are deleted, or until the time is over.
+      # Returns how many are left.
       def rows_left(prefix)
         sql = "SELECT count(*) FROM plock_leases WHERE name LIKE '#{prefix}%'"
         200.times do
@@ -155,7 +156,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
     end
   end
 
-  # Backends that are stopped answer nothing, nor does the server that starts them.
+  # A stopped backend answers nothing, and neither does the server process that starts backends.
   describe "whose server stands still", needs: Support::Postgres::PROGRAMS do
     let(:server) { discard(Support::Postgres.new.start, :stop) }
     let(:name) { "still_#{SecureRandom.hex(4)}" }
@@ -169,7 +170,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
 
     around { |example| warnings { example.run } }
 
-    # Stops everything that the server consists of, as long as the block runs.
+    # Stops all processes of the server while the block runs.
     def standing_still
       children = File.read("/proc/#{server.pid}/task/#{server.pid}/children")
       pids = children.split.map { |pid| Integer(pid, 10) }
@@ -180,7 +181,8 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       everything&.each { |pid| Process.kill(:CONT, pid) }
     end
 
-    # Waits in line until the server stops; seconds from its call to its end, and how it ends.
+    # A caller waits in the queue until the server stops. Returns the seconds that the call takes,
+    # and how it ends.
     def wait_through(patience)
       holder = store.acquire(key, ttl: 60)
       waiter = background do
@@ -212,7 +214,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       store.acquire(key) { nil }
       seconds = standing_still do
         caller = await_sleep(background { store.acquire(key, wait: 30) { nil } })
-        sleep(0.1) # it has asked
+        sleep(0.1) # the caller has asked
         elapsed { caller.kill.join }
       end
       expect(seconds).to be < 0.3

@@ -10,7 +10,7 @@ RSpec.describe Plock::Store::Database, "whose server only reads" do
   let(:role) { "reader_#{SecureRandom.hex(4)}" }
   let(:admin) { Support::Databases.model(:postgresql).lease_connection }
 
-  # Sessions that begin now only read, as those with a server that a failover has demoted.
+  # Makes new sessions read-only, as on a server that a failover has demoted.
   def only_read
     admin.execute("CREATE ROLE #{role} SUPERUSER LOGIN")
     admin.execute("ALTER ROLE #{role} SET default_transaction_read_only = on")
@@ -30,7 +30,7 @@ RSpec.describe Plock::Store::Database, "whose server only reads" do
     expect(store.acquire(key, wait: 5) { :entered }).to be(:entered)
   end
 
-  # A setting of the server for the sessions that begin now.
+  # On MariaDB, a setting of the server makes new sessions read-only.
   %i[mysql2 trilogy].each do |name|
     it "keeps no connection to it on MariaDB either, through #{name}",
        needs: Support::Mariadb::PROGRAMS do

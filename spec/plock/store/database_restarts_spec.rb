@@ -3,26 +3,28 @@
 require "spec_helper"
 require "support/database_examples"
 
-# Active Record guesses from a message why a connection was refused. If the message has the name of
-# the database, it assumes that the database is missing; with the name of the role, a wrong
-# password; with the host, a wrong host.
+# Active Record guesses from an error message why a connection was refused. If the message
+# contains the name of the database, Active Record assumes that the database is missing. If it
+# contains the name of the role, Active Record assumes a wrong password; if it contains the host,
+# a wrong host.
 RSpec.describe Plock::Store::Database, "while its server restarts" do
   include Support::DatabaseExamples
 
-  # PostgreSQL's answer to a client that connects too early.
+  # PostgreSQL's answer to a client that connects too early during a start.
   def self.startup_error
     fields = "SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
     "E#{[fields.bytesize + 4].pack("N")}#{fields}"
   end
 
-  # The background thread warns of its failures as well.
+  # The background thread also logs warnings about its failures.
   around { |example| warnings { example.run } }
 
   let!(:key) { "restart:#{SecureRandom.hex(8)}" }
   let(:line) { proxy(["127.0.0.1", Support::Postgres.shared.port]) }
   let(:admin) { Support::Databases.model(:postgresql).lease_connection }
 
-  # The server, as it is during a restart: refuses, or accepts and says that it is not ready.
+  # How the server acts during a restart: it refuses connections, or accepts them and answers that
+  # it is not ready.
   starting_up = startup_error
   ways = {
     "is refused" => ->(line) { line.refuse },
@@ -60,8 +62,8 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
 
       define_method(:come_back) { line.public_send(back.fetch(way)) }
 
-      # Has an element for each attempt to connect from now on. The stores of other examples may
-      # still try to reach their servers.
+      # A queue that gets an element for each attempt to connect from now on. It counts only this
+      # example's attempts, because stores of other examples may still try to reach their servers.
       def connection_attempts
         attempts = Queue.new
         adapter = ActiveRecord::ConnectionAdapters::PostgreSQLAdapter
@@ -72,7 +74,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
         attempts
       end
 
-      # Only Ruby or the example raises in the block.
+      # Returns the store's error, or nil. All other errors are raised.
       def failure
         yield && nil
       rescue Plock::Error => e
@@ -99,12 +101,12 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
         lease = store.acquire(key, ttl: 30)
         go_down
         failure { lease.release }
-        sleep(0.3) # its first attempts to make up for it come here
+        sleep(0.3) # the first attempts to repeat the release fail meanwhile
         come_back
         eventually(10, "the key stays taken") { !store.status(key).held? }
       end
 
-      next if database == "plock_app" # a wrong password is not told of each time
+      next if database == "plock_app" # a wrong password is not reported each time
 
       it "renews quietly: a few lines in the log at most, and few attempts to connect" do
         lease = store.acquire(key, ttl: 15, renew: true)
@@ -112,7 +114,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
         go_down
         attempts = connection_attempts
         told = warnings do
-          eventually(20) { Plock::Clock.now > first - 8 } # a renewal comes after five seconds
+          eventually(20) { Plock::Clock.now > first - 8 } # a renewal is due after 5 s
           come_back
         end
         eventually(20, "the lease was not renewed") { lease.valid_until > first }
@@ -122,7 +124,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
     end
   end
 
-  # A real one, after which everything that a process had to do in the background is done.
+  # Restarts a real server. After that, all background work of the process is completed.
   it "rides out a restart of PostgreSQL, with a role named system and a database named server",
      needs: Support::Postgres::PROGRAMS do
     server = discard(Support::Postgres.new.start, :stop)
@@ -144,7 +146,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
     "PostgreSQL" => [:postgresql, -> { Support::Postgres.shared.tcp_config(database: "any") }],
     "MariaDB with mysql2" => [:mysql2, -> { Support::Mariadb.shared.tcp_config("mysql2") }]
   }.each do |name, (database, config)|
-    # A name server that is away is no wrong password.
+    # An unreachable name server must not count as a wrong password.
     it "takes a host whose name cannot be resolved for one that is not available, on #{name}",
        needs: Support::Databases::PROGRAMS[database] do
       store = database_store(model_of(config.call.merge(host: "nowhere.invalid")))

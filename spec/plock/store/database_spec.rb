@@ -6,8 +6,8 @@ require "plock/store/database"
 require "support/databases"
 require "support/store_contract"
 
-# The statements that this thread sends. A store of an earlier example may still clean up after an
-# interrupt.
+# The statements that this thread sends. Other threads are left out, because a store of an earlier
+# example may still clean up after an interrupt.
 def statements
   sent = []
   me = Thread.current
@@ -22,7 +22,7 @@ Support::Databases::NAMES.each do |name|
   RSpec.describe Plock::Store::Database, "on #{name}", needs: Support::Databases::PROGRAMS[name] do
     include Support::StoreContract
 
-    let!(:model) { Support::Databases.model(name) } # before any fork
+    let!(:model) { Support::Databases.model(name) } # made before any fork
     let(:store) { new_store }
     let!(:key) { "database:#{SecureRandom.hex(8)}" }
 
@@ -40,7 +40,7 @@ Support::Databases::NAMES.each do |name|
       expect(sent.join).not_to include(token)
     end
 
-    # Active Record 8 begins SQLite's transactions as such that write.
+    # On SQLite, Active Record 8 begins each transaction as one that writes.
     own_part = name != :sqlite || ActiveRecord::VERSION::MAJOR < 8
 
     it "has no part in the caller's transaction, and ends it neither way", if: own_part do
@@ -79,7 +79,7 @@ Support::Databases::NAMES.each do |name|
         writer.release
         expect { waiter.value }.to raise_error(Plock::TimeoutError)
       end
-      # the waiter's place is taken back in the background
+      # the store removes the waiter's place in the background
       expect(store.read_write_lock(key).read(wait: 20) { :entered }).to be(:entered)
     end
 
@@ -91,7 +91,7 @@ Support::Databases::NAMES.each do |name|
       }
       Thread.new { store.acquire(key, ttl: 60) && nil }.join
       eventually(10) { GC.start || !released.empty? }
-      Plock::Dispatcher.post(-> { order << :seen }) # by a caller that finds the key free now
+      Plock::Dispatcher.post(-> { order << :seen }) # a caller finds the key free now
       go_on << true
       expect(Array.new(2) { order.pop }).to eq(%i[told seen])
     end
@@ -115,7 +115,7 @@ Support::Databases::NAMES.each do |name|
 
     it "has fences that grow, also where the rows are deleted" do
       fence = store.acquire(key, &:fence)
-      sleep 0.002 # SQLite's clock has milliseconds
+      sleep 0.002 # SQLite's clock counts milliseconds
       model.lease_connection.execute("DELETE FROM plock_leases")
       expect(store.acquire(key, &:fence)).to be > fence
     end
@@ -169,7 +169,7 @@ Support::Databases::NAMES.each do |name|
           store
             .instance_variable_get(:@scheduler)
             .instance_variable_get(:@entries)
-            .to_h # nil: nothing was ever scheduled
+            .to_h # nil if nothing was ever scheduled
             .keys
             .grep(Plock::Store::LeaseState)
         expect(tended.select { |grant| grant.ended.nil? }).to be_empty
@@ -207,7 +207,7 @@ Support::Databases::NAMES.each do |name|
         eventually(10) { store.status(key).waiters.size == 1 }
         released_at = monotonic
         expect(statements { lease.release }.size).to be(1)
-        expect(waiter.result - released_at).to be < 0.5 # it looks for itself once a second
+        expect(waiter.result - released_at).to be < 0.5 # without a notice, it asks once a second
       end
     end
 
@@ -271,7 +271,8 @@ Support::Databases::NAMES.each do |name|
       expect(File.read(counter.path)).to eq("40")
     end
 
-    # The sqlite3 gem would raise the exception that ends the process.
+    # The process may end by an exception. The sqlite3 gem would raise that exception again in the
+    # at_exit block.
     it "serves in an at_exit block, whatever ends the process" do
       place = Marshal.dump(Support::Databases.config(name)).unpack1("H*")
       store.acquire(key) { nil }

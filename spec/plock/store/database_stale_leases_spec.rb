@@ -6,14 +6,14 @@ require "plock/store/memcached"
 require "support/memcached"
 require "support/database_examples"
 
-# A block that begins with a lease whose time is over runs beside the next holder's.
+# If a block begins with an expired lease, it runs at the same time as the next holder's block.
 RSpec.describe "The lease with which a block begins" do
   include Support::DatabaseExamples
 
   ttl = 0.8
   let!(:key) { "stale:#{SecureRandom.hex(8)}" }
 
-  # Whether the lease was valid when the block began; the error where no block ran.
+  # Returns whether the leases were valid when the block began, or the error if no block ran.
   def validity
     yield ->(*leases) { leases.flatten.map(&:valid?) }
   rescue Plock::Error => e
@@ -26,7 +26,7 @@ RSpec.describe "The lease with which a block begins" do
       let(:store) { database_store(model, attempt_timeout: 10, release_timeout: 10) }
       let(:other) { database_store(model, **Support::Databases::PATIENT) }
 
-      # Another transaction has the row for longer than the ttl.
+      # Another transaction locks the row for longer than the ttl.
       define_method(:behind_a_transaction) do |store_key, &work|
         asking = nil
         with_row_locked(model, store_key) do
@@ -36,7 +36,7 @@ RSpec.describe "The lease with which a block begins" do
         asking.value
       end
 
-      # That a lease was lost in its block is warned of, too.
+      # A lease that is lost in its block also causes a warning.
       around { |example| warnings { example.run } }
 
       it "is valid, though another transaction had the key's row for longer than the ttl" do
@@ -74,7 +74,7 @@ RSpec.describe "The lease with which a block begins" do
         other.break(key)
       end
 
-      next unless database == :postgresql # the others ask for the time only when they have the row
+      next unless database == :postgresql # others read the time after they lock the row
 
       it "is valid for a waiter that comes to its turn while another transaction has the row" do
         store_key = store.acquire(key, &:store_key)

@@ -13,10 +13,11 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model) }
 
-      # One stopped process of SQLite's would keep the next from its statement.
+      # On SQLite, one stopped process would keep the next one from its statement.
       groups = database == :sqlite ? [[1], [2], [3], [4]] : [[*1..9]]
 
-      # Leases of as many keys. Each key has a waiter that is stopped after another statement.
+      # A lease for each of these statements. Each lease has a waiter that is stopped after that
+      # statement.
       def leases_with_stopped_waiters(statements, **options)
         leases = statements.map do |statement|
           store.acquire("#{key}:#{statement}", **{ ttl: 30 }, **options)
@@ -35,10 +36,11 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
       def let_go(lease)
         lease.release
       rescue Plock::Error
-        nil # another example is about that
+        nil # another example tests this failure
       end
 
-      # A stopped process keeps its connections: the server cannot tell it from a slow one.
+      # A stopped process keeps its connections, so the server cannot distinguish it from a slow
+      # process.
       it "lets the holder renew and release at once, whenever a waiter is stopped", :timing do
         outcomes = groups.flat_map do |statements|
           leases_with_stopped_waiters(statements) do |leases|
@@ -83,7 +85,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
         end
       end
 
-      # PostgreSQL needs a moment to see that a client has died: until then the waiter seems alive.
+      # Waits until PostgreSQL notices that the client has died. Until then, the waiter seems
+      # alive.
       define_method(:kill_waiter) do |child|
         at = "WHERE name = '#{store.status(key).store_key}' AND fence IS NULL ORDER BY id LIMIT 1"
         holder = model.connection.select_value("SELECT holder FROM plock_claims #{at}")
@@ -95,7 +98,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
         eventually(5) { model.connection.select_value(sql).zero? }
       end
 
-      # Its place lasts for seconds, and no waiter may wait for that.
+      # The killed waiter's place lasts for seconds, but no other waiter may have to wait for its
+      # end.
       it "passes the key to the next waiter soon after a release, though the first was killed",
          :timing do
         lease = store.acquire(key, ttl: 30)

@@ -3,22 +3,23 @@
 require "spec_helper"
 require "support/database_examples"
 
-# Renewals and releases go on, however many leases and waiters a process has.
+# Renewals and releases must continue, however many leases and waiters a process has.
 RSpec.describe Plock::Store::Database, "with much to look after" do
   include Support::DatabaseExamples
 
   leases_count = 10_000
   let!(:key) { "upkeep:#{SecureRandom.hex(8)}" }
 
-  # Renews each lease twice.
+  # Waits for the time in which each lease is renewed twice.
   def two_rounds(ttl) = sleep(2 * ttl / 3.0)
 
-  # Holds so many leases for a while, in a process of its own; how many were lost, and the share of
-  # a core that renewing them took, in the best of three spans: a machine may be slow for a while.
+  # Holds this many leases for a while, in another process. Returns how many were lost, before and
+  # after the measurement, and the share of a processor that the renewals used. That is the best
+  # of three spans, because a machine may be slow for a while.
   def hold_many(model, count)
     in_child(within: 100) do
       store = Plock::Store::Database.new(model)
-      GC.disable # the store would not remove what the collector takes
+      GC.disable # otherwise, collected leases would stay in the table
       leases = Array.new(count) { |number| "#{key}:#{number}" }.each_slice(50).flat_map do |keys|
         store.acquire_all(keys, ttl: 10, renew: true, wait: 10)
       end
@@ -44,7 +45,8 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
         expect([lost_before, lost, share]).to match([0, 0, be < 0.1])
       end
 
-      # All of a pool's connections wait in the database, for a row that another transaction has.
+      # All connections of a pool wait in the database for a row that another transaction has
+      # locked.
       describe "while five callers wait for a row that another transaction has" do
         define_method(:behind_a_row) do |&work|
           store_key = store.acquire("#{key}:row", &:store_key)
@@ -52,7 +54,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
             waiters = Array.new(5) do
               await_sleep(background { store.acquire("#{key}:row", ttl: 30, wait: 10) { nil } })
             end
-            sleep(0.2) # each has asked
+            sleep(0.2) # all five have asked
             work.call
           ensure
             waiters&.each(&:kill)
@@ -93,7 +95,8 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
     let!(:model) { Support::Databases.model(:postgresql) }
     let(:admin) { model.lease_connection }
 
-    # A store with a lease that is notified of its loss, and the thread that listens for that.
+    # A lease that is notified of its loss, in a store of its own, and the thread that listens for
+    # the notice.
     def listening_store(model, number)
       before = listeners
       lease = database_store(model).acquire("#{key}:#{number}", ttl: 30, on_lost: ->(*) {})
@@ -102,17 +105,18 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
 
     def listeners = Thread.list.select { |thread| thread.name == "plock listener" }
 
-    # Cuts the connections that listen: each store asks about its leases when it listens again.
+    # Cuts the connections that listen. When a store listens again, it asks about its leases.
     def cut_listeners(name, count)
       listening = "application_name = '#{name}' AND query LIKE 'LISTEN%' AND state = 'idle'"
       sql = "SELECT count(*) FROM pg_stat_activity WHERE #{listening}"
       eventually(5) { admin.select_value(sql) == count }
-      sleep(0.1) # each has found out that it hears
+      sleep(0.1) # each store knows that it listens
       admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE #{listening}")
     end
 
-    # Each thread releases its lease when it looks at the clock for the so many-th time from now. A
-    # stub of the clock would be taken away while a thread reads it.
+    # Counts from now on how often each of these threads reads the clock. At the number that is
+    # given for the thread, the thread's lease is released. The clock is traced, because RSpec
+    # would remove a stub while a thread is inside it.
     def release_at_looks(leases_by_thread)
       looks = leases_by_thread.transform_values { 0 }
       trace = TracePoint.new(:call) do
@@ -129,7 +133,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
       stores = (1..20).map { |number| [*listening_store(model, number), number] }
       release_at_looks(stores.to_h { |lease, thread, number| [thread, [lease, number]] })
       cut_listeners(name, stores.size)
-      # when each listens again; one that does not sleep then never will
+      # Each thread listens again by then. If a thread does not sleep then, it never will.
       eventually(10, "a thread does not sleep") do
         used = processor_time
         sleep(0.3)

@@ -3,10 +3,10 @@
 require "spec_helper"
 require "plock/store/support/in_ruby"
 
-# An extension or a downgrade that is interrupted, or whose answer is lost, may have been carried
-# out, or may be yet.
+# If an extension or a downgrade is interrupted, or its answer is lost, the server may have
+# executed it, or may execute it later.
 RSpec.describe Plock::Store::LeaseState do
-  # A store that carries out what it is asked, or does not answer.
+  # A store that executes each request, or does not answer.
   let(:store) do
     Class.new do
       attr_reader :spans, :tended
@@ -79,7 +79,7 @@ RSpec.describe Plock::Store::LeaseState do
       )
       expect(lease.due_at).to be <= Plock::Clock.now + 0.5
     end
-    expect(lease.extend(20.0)).to be(true) # this is certain
+    expect(lease.extend(20.0)).to be(true) # this extension is certain
     look_after(lease)
     expect(store.spans.last).to eq(20.0)
   end

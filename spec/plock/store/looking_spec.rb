@@ -3,7 +3,7 @@
 require "spec_helper"
 require "plock/store/support/looking"
 
-# The time passes only here, and the calls of the scheduler are made by `pass`.
+# Here, time passes only in `pass`, which makes the calls of the scheduler.
 RSpec.describe Plock::Store::Looking do
   let(:undone) { [] }
   let(:lease) { Plock::Store::LeaseState.new(nil, "key", "token").tap { |one| one.ttl = 60.0 } }
@@ -53,8 +53,8 @@ RSpec.describe Plock::Store::Looking do
     expect(undone).to eq([0.0, 1.0])
   end
 
-  # The request of a closed connection may arrive long after new connections can be made: the
-  # operating system repeats it with pauses that double.
+  # The request of a closed connection may arrive long after new connections are possible. The
+  # operating system repeats it, each time after twice the pause.
   it "takes back after an outage, and for twice as long as that lasted" do
     @away = true
     store.take_back(lease)

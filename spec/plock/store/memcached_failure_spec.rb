@@ -6,7 +6,7 @@ require "plock/store/memcached"
 require "support/store_behind_proxy"
 require "support/memcached"
 
-Dalli.logger.level = Logger::FATAL # it tells of each failure that is brought about here
+Dalli.logger.level = Logger::FATAL # otherwise it logs each failure that the examples cause
 
 RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PROGRAMS do
   let!(:key) { "failure:#{SecureRandom.hex(8)}" }
@@ -35,8 +35,8 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
   describe "between it and its server" do
     let(:direct) { memcached_store(Support::Memcached.shared.address) }
     let(:line) { proxy(["127.0.0.1", Support::Memcached.shared.port]) }
-    # Short where it is measured what a silent server costs: elsewhere a busy machine must not look
-    # like one.
+    # Examples with :timing measure what a silent server costs, so their timeouts are short. In
+    # other examples, a busy machine must not count as a silent server.
     let!(:budgets) do |example|
       next { attempt_timeout: 0.2 } if example.metadata[:timing]
 
@@ -155,7 +155,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       lease = waiter.join(10).value
       direct.lock_release(owned, "me")
       expect(store.lock_acquire(owned, "me", 30)).to be(true)
-      sleep 1.2 # when it is taken back for the last time
+      sleep 1.2 # after this, the undo is not repeated any more
       expect([lease.release, store.lock_release(owned, "me")]).to eq([true, true])
     end
 
@@ -176,9 +176,10 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       expect(lease.release).to be(false)
     end
 
-    # Does what the block does when the store has just read whose lease it is to break.
+    # Runs the block between the two requests of a break: the store has just read which lease it
+    # must break.
     def breaking(store, lease)
-      store.status(key) # it has compared its secret by then
+      store.status(key) # has the store compare its secret before
       line.forget
       line.hold(:reply, after: "mg ")
       broken = background { store.break(key) }
@@ -222,7 +223,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       next_one = eventually(5) { other.try_acquire(key, ttl: 30) }
       expect(lease.release).to be(false)
       expect(store.try_acquire(key)).to be_nil
-      expect(next_one.fence).to be > lease.fence # as long as the clocks go right
+      expect(next_one.fence).to be > lease.fence # true as long as the clocks are right
       next_one.release
     end
 

@@ -5,9 +5,9 @@ require "plock/store/memcached"
 require "support/memcached"
 require "support/store_contract"
 
-Dalli.logger.level = Logger::FATAL # it tells of each failure that is brought about here
+Dalli.logger.level = Logger::FATAL # otherwise it logs each failure that the examples cause
 
-# What this store promises and does not keep yet.
+# Promises of this store that it does not keep yet.
 RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
   include Support::StoreContract
 
@@ -25,7 +25,7 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
     warnings do
       store.acquire(key, ttl: 0.2, wait: 0) { |lease| begun << (lease.valid? ? :valid : :over) }
     rescue Plock::Error
-      nil # refusing is right, too
+      nil # an error is right, too
     end
     expect(begun).not_to include(:over)
     line.clear
@@ -41,8 +41,8 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
 
       super(lease, keep, deadline)
     end
-    # without the repetition a second later, which would hide that the first attempt was not
-    # repeated
+    # Leaves out the attempt a second later. It would hide that the first attempt was not repeated
+    # at once.
     store.instance_variable_get(:@scheduler).define_singleton_method(:call_later) do
       |delay = 0.0, &work|
       super(delay, &work) if delay.zero?
@@ -54,7 +54,7 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
   end
 
   describe "an acquire that stands still between its two requests" do
-    # The caller has the key, and its request for a fence is under way until line.clear.
+    # The caller has the key. Its request for a fence does not reach the server until line.clear.
     def pause_before_the_fence(ttl)
       store.acquire("#{key}:other") { nil }
       line.forget

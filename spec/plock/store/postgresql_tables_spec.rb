@@ -17,7 +17,8 @@ RSpec.describe Plock::Store::Database::PostgresqlTables, needs: Support::Postgre
 
   def soon = Plock::Clock.now + 5
 
-  # The server process of a connection that listens. Those of older processes hold no lock.
+  # The server process of a connection that listens. With older: true, the process holds no lock
+  # that announces it, as with older versions of plock.
   def listener(older: false)
     one = opened
     tables.announce_listener(one, soon) unless older
@@ -29,13 +30,13 @@ RSpec.describe Plock::Store::Database::PostgresqlTables, needs: Support::Postgre
     process
   end
 
-  # Waits for the key, or takes it if it is free.
+  # Acquires the key if it is free, or queues for it.
   def ask(token, listener)
     holder = Plock::Record.write("channel@#{listener}", nil, token)
     tables.ask(connection, key, token, nil, 30_000_000, 20_000_000, holder, true, soon)
   end
 
-  # The key is free, and these wait for it.
+  # Makes the key free while these listeners wait for it.
   def free_for(*listeners)
     ask("#{key}:holder", listener)
     listeners.each_with_index { |one, number| ask("#{key}:#{number}", one) }

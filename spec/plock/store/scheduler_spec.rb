@@ -6,7 +6,7 @@ require "plock/store/support/in_ruby"
 RSpec.describe Plock::Store::Scheduler do
   let(:ran) { Queue.new }
 
-  # Notes its name when it runs, and does what else it is told to.
+  # A task that notes its name when it runs, and then runs the block.
   def task(name, &more)
     queue = ran
     Object.new.tap do |made|
@@ -20,7 +20,7 @@ RSpec.describe Plock::Store::Scheduler do
 
   it "runs tasks in the order of their moments" do
     times = (1..50).to_a.shuffle(random: Random.new(7))
-    base = now + 1 # all are scheduled before
+    base = now + 1 # all tasks are scheduled before they are due
     times.each { |n| subject.schedule(task(n), base + (n * 0.001)) }
     expect(Array.new(50) { ran.pop }).to eq((1..50).to_a)
   end
@@ -48,7 +48,7 @@ RSpec.describe Plock::Store::Scheduler do
 
   it "does not spin on a task that names a moment that is over" do
     calls = 0
-    queue = ran # the last call may come after the example
+    queue = ran # read here, because the last call may come after the example
     subject.call_later { Plock::Clock.now - 1 if (calls += 1) && queue.empty? }
     took = elapsed do
       sleep(0.1)
@@ -76,7 +76,7 @@ RSpec.describe Plock::Store::Scheduler do
 
     after { 2.times { gate << true } }
 
-    # Notes that it ends, once its time is over.
+    # A lease that notes its end when its time is over.
     def lease(valid_until)
       queue = ran
       Object.new.tap do |made|
@@ -105,7 +105,7 @@ RSpec.describe Plock::Store::Scheduler do
     it "sleeps until the lease whose renewal has been answered would have ended" do
       scheduler.schedule(lease(now + 60), now)
       gate << true
-      sleep(1.1) # longer than it stays without anything to do
+      sleep(1.1) # longer than the thread stays without work
       used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
       sleep(0.2)
       expect(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - used).to be < 0.05
@@ -140,7 +140,7 @@ RSpec.describe Plock::Store::Scheduler do
   it "is not woken by each task that is cancelled before its moment" do
     subject.schedule(task(:later), now + 60)
     thread = await_sleep(subject.instance_variable_get(:@thread))
-    echo = discard(IO.popen("cat", "r+"), :close) # while it is asked, the other thread can run
+    echo = discard(IO.popen("cat", "r+"), :close) # while it answers, the other thread can run
     count = sleeps_of(thread) do
       20.times do
         subject.schedule(one = task(:one), now + 30)
@@ -152,7 +152,7 @@ RSpec.describe Plock::Store::Scheduler do
     expect(count).to be <= 2
   end
 
-  # How often the thread has gone to sleep.
+  # How often the thread goes to sleep while the block runs.
   def sleeps_of(thread, &block)
     count = 0
     tracing = TracePoint.new(:c_call, :call) do |point|

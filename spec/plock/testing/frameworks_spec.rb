@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# Each example runs a process of its own, because both frameworks are loaded here already.
+# Each example runs in its own process, because both frameworks are already loaded here.
 RSpec.describe "Plock::Testing in a test framework" do
   def tested(program)
     ruby(program, env: { "PLOCK_URL" => "memory:" }).first

@@ -226,7 +226,7 @@ RSpec.describe Plock::Testing::MemoryStore do
 
   it "leaves nothing behind: no lock, and after a while no thread" do
     backend = store.instance_variable_get(:@backend)
-    others = Thread.list # of stores in which another example has left a lease
+    others = Thread.list # other examples may have left leases
     hold("k", ttl: 0.01, on_lost: ->(_) {})
     eventually { backend.instance_variable_get(:@locks).empty? }
     eventually { (Thread.list - others).none? { |thread| thread.name == "plock scheduler" } }
@@ -235,8 +235,8 @@ RSpec.describe Plock::Testing::MemoryStore do
   describe "and an interrupt" do
     let(:backend) { store.instance_variable_get(:@backend) }
 
-    # Yields what has another thread take the backend's mutex. As soon as this thread waits for it,
-    # too, a signal's handler raises in this one.
+    # Yields a callable that makes another thread hold the backend's mutex. When this thread waits
+    # for the mutex, too, a signal handler raises in this thread.
     def interrupted
       raised = Queue.new
       before = trap(:USR1) { raised << true && raise(IOError, "a signal") }

@@ -2,9 +2,9 @@
 
 require "spec_helper"
 
-# Each example runs a process of its own, because the SDK is configured once.
+# Each example runs in its own process, because the SDK can be configured only once.
 RSpec.describe "OpenTelemetry::Instrumentation::Plock" do
-  # The output of the program: the spans that ended, by SPANS, and the log of the SDK, by LOG.
+  # The program's output. SPANS writes the spans that have ended, and LOG the log of the SDK.
   def traced(configuration, program, env: {})
     output, status = ruby(<<~RUBY, env: env)
       require "logger"

@@ -5,7 +5,7 @@ require "logger"
 require "stringio"
 require "support/web_pages"
 
-# The permission to see the pages, and to break a lock.
+# Tests the permissions to see the pages and to break a lock.
 RSpec.describe Plock::Web do
   include Support::WebPages
 

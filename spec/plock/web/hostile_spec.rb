@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/web_pages"
 
-# Other programs write what they like into the store, and viewers send what they like.
+# Other programs may write anything into the store, and viewers may send anything.
 RSpec.describe Plock::Web, needs: "redis-server" do
   include Support::WebPages
 
@@ -45,7 +45,7 @@ RSpec.describe Plock::Web, needs: "redis-server" do
     env = Rack::MockRequest.env_for("/locks", method: "POST")
     env.update("rack.input" => nil, "CONTENT_TYPE" => "multipart/form-data; boundary=x")
     status, = pages.call(env)
-    expect(status).to eq 403 # to read a form from nil would fail
+    expect(status).to eq 403 # an attempt to read a form from nil would fail
   end
 
   it "shows no password of a store" do

@@ -154,7 +154,7 @@ RSpec.describe Plock::Web, needs: "redis-server" do
       { "label" => %w[a b c], "host" => %w[a b c], "since" => %w[a b c], "left" => %w[a c b],
         "waiting" => %w[b a c], "kind" => %w[b a c] }.each do |order, sorted|
         get "/locks", sort: order
-        sorted = rows if order == "kind" # two are of one kind
+        sorted = rows if order == "kind" # two locks have the same kind
         expect(rows).to eq(sorted), "#{order}: #{rows}"
         get "/locks", sort: order, dir: "desc"
         expect(rows).to eq(sorted.reverse), "#{order}: #{rows}"
@@ -277,7 +277,7 @@ RSpec.describe Plock::Web, needs: "redis-server" do
     locks.hold("a")
     before = server.call("DBSIZE")
     %w[/ /locks /locks?q=a /doctor].each { |path| get path }
-    expect(server.call("DBSIZE")).to eq before # not even the fingerprint of the secret
+    expect(server.call("DBSIZE")).to eq before # not even a fingerprint of the secret was written
   end
 
   it "sends every page with a strict policy, and no script or style inside" do

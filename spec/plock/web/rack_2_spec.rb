@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# This process has Rack 3.
+# Runs in another process, because this process has loaded Rack 3.
 RSpec.describe "Plock::Web with Rack 2" do
   it "shows its pages, and refuses what it cannot read" do
     program = <<~'RUBY'

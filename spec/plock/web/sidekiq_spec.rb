@@ -2,9 +2,10 @@
 
 require "spec_helper"
 
-# Sidekiq::Web keeps its tabs for the life of a process, so each example has one of its own.
+# Each example runs in its own process, because Sidekiq::Web keeps its tabs as long as a process
+# lives.
 RSpec.describe "The tab of Plock::Web in Sidekiq::Web", needs: "redis-server" do
-  # A browser that is signed in.
+  # The program of a browser that is signed in.
   boot = <<~'RUBY'
     require "logger"
     require "stringio"
@@ -67,7 +68,7 @@ RSpec.describe "The tab of Plock::Web in Sidekiq::Web", needs: "redis-server" do
     RUBY
   end
 
-  # Sidekiq 7 checks a token. Sidekiq 8.1 checks what the browser says of the site instead.
+  # Sidekiq 7 checks a token. Sidekiq 8.1 checks the header in which the browser names the site.
   it "breaks a lock if both accept the form, and not if only one does" do
     run_with(<<~'RUBY')
       Plock::Web::Sidekiq.register(logger: Logger.new(LOG))

@@ -19,9 +19,9 @@ RSpec.describe "Plock::Web with 10,000 locks, of which 1,000 are waited for",
     end
   end
 
-  # In a process of its own, so that what other examples have left does not count. Of each request
-  # it says the time by the clock, and the processor time: other programs add to the first one
-  # only. The last line says which part of the list the last page has.
+  # Runs in another process, so that objects of other examples do not count. For each request, it
+  # prints the elapsed time and the processor time, because other programs add only to the elapsed
+  # time. The last line tells which part of the list the last page shows.
   let(:viewer) { <<~'RUBY' }
     require "plock/web"
     require "rack/mock"
@@ -37,7 +37,7 @@ RSpec.describe "Plock::Web with 10,000 locks, of which 1,000 are waited for",
     puts last.body[/[\d,]+ to [\d,]+ of\s+[\d,]+/].split.join(" ")
   RUBY
 
-  # Until the whole list is known, and with it.
+  # The limit holds for the requests before the whole list is known, and for those after that.
   it "takes less than 300 ms, from the first request on", :timing, :slow do
     output, = ruby(viewer, server.unix_url)
     lines = output.lines

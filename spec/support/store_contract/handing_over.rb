@@ -5,13 +5,13 @@ require "support/wall_clock"
 RSpec.shared_examples "a store that hands leases over" do
   long = Support::StoreContract::LONG
 
-  # A forked child has a store of its own then.
+  # Does a forked child get a copy of the store, with its locks?
   def copied_by_fork? = store.url.start_with?("memory:", "mongo:")
 
   describe "Lease#dump and #adopt" do
     it "carry a lease on: the same end, another token and a greater fence" do
       lease = hold(ttl: long)
-      latest = Plock::Clock.now + long + 0.01 # the store counts from within the acquire
+      latest = Plock::Clock.now + long + 0.01 # the ttl begins during the acquire
       token, fence, ends = lease.token, lease.fence, lease.valid_until
       adopted = store.adopt(lease.dump)
       expect(adopted).to have_attributes(key: lease.key, valid?: true, fence: be > fence,
@@ -209,7 +209,7 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "leave nothing behind but at_least:, at whatever step they are interrupted" do
-      # longer than at_least: it is still the giver's, or was not released
+      # If more than at_least: is left, the lease is still the giver's, or it was not released.
       left = -> { (store.status(key).remaining || 0) > long + 0.1 }
       dump = nil
       interrupted_everywhere(-> { store.adopt(dump) { nil } if dump }) do

@@ -4,57 +4,59 @@ require "securerandom"
 require "support/busy_ruby"
 
 module Support
-  # Shared by the examples of the contract. Each has a store and a key.
+  # Helpers for the examples of the contract. Each example has a store and a key.
   module StoreContract
-    # Seconds, more than nearly any example takes: nothing goes away by expiring.
+    # Seconds, longer than nearly all examples take, so that no lease expires during an example.
     LONG = Integer(Supervisor::EXAMPLE_DEADLINE) / 4
-    SHORT = 0.15 # seconds of a ttl that is to run out
+    SHORT = 0.15 # seconds of a ttl that must expire during the example
 
-    # A loss that is told, is told within this time. A busy machine may need longer, but not nearly
-    # as long as a LONG lease takes to its first renewal.
+    # A loss is reported within this time. LATE_NEWS is for busy machines, and is still much
+    # shorter than the time until the first renewal of a LONG lease.
     NEWS = 0.5
     LATE_NEWS = 5.0
 
-    # A status of a cluster also names the node.
+    # On a cluster, the text of a status also names the node.
     AT_NODE = /(, at node \S+)?/
 
-    # A thread of Ruby that renews needs longer where the machine is busy.
+    # If a Ruby thread renews the leases, it needs more time on a busy machine.
     def short = store.can?(:busy_renewal) ? SHORT : 4 * SHORT
 
-    # A ttl that renewals keep alive, also where the machine keeps what renews, or the server that
-    # it asks, from running for a while.
+    # A ttl that is long enough for renewals in time, even if a busy machine delays the renewing
+    # thread or the server for a while.
     def renewed = store.can?(:busy_renewal) ? 0.6 : 3.0
 
-    # A wait that does not end before another waiter is in the queue.
+    # A patience that is long enough for another waiter to enter the queue meanwhile.
     def a_while = store.can?(:busy_renewal) ? 1.0 : 3.0
 
-    # Waits until a lease has outlived its end by half its ttl: one renewal does not get it there.
+    # Waits until half a ttl after the lease's first end. One renewal alone does not extend the
+    # lease so far.
     def outlive(ended_at, ttl = renewed)
       eventually(2 * ttl + LATE_NEWS) { Plock::Clock.now > ended_at + (ttl / 2) }
     end
 
-    # A lease that is released after the example, at the latest.
+    # A lease that is released after the example, unless the example has released it.
     def hold(key = self.key, **options) = kept(store.acquire(key, **options))
 
     def kept(lease) = discard(lease, :release)
 
-    # Of a key, or of a lock that tells its own.
+    # The status of a key, or of a lock that has a method for it.
     def status_of(lock) = lock.respond_to?(:status) ? lock.status : store.status(lock)
 
-    # Waits until so many wait for the key.
+    # Waits until the key has this many waiters.
     def await_waiters(count, lock = key)
       eventually(20.0, "there are not #{count} waiters") { status_of(lock).waiters.size == count }
     end
 
-    # A thread that runs the block, and is the so many-th in line when this returns.
+    # A thread that runs the block. When this returns, it has this place in the queue.
     def wait_in_line(place, lock = key, &block)
       thread = background(&block)
       await_waiters(place, lock)
       thread
     end
 
-    # Threads that begin to wait one after the other, the next one when the one before is in line.
-    # Each does what the block does with its number and its lease, inside.
+    # Threads that enter the queue one after the other. A thread starts when the previous one is
+    # in the queue. Each thread calls the block with its number and its lease, while it has the
+    # lock.
     def line_up(count, key: self.key, **options, &block)
       Array.new(count) do |number|
         wait_in_line(number + 1, key) do
@@ -63,8 +65,7 @@ module Support
       end
     end
 
-    # A thread that stays inside its block until something is pushed to the queue that it is
-    # returned with.
+    # A thread that stays in its block until the example pushes something to the returned queue.
     def holder(**options)
       inside = Queue.new
       leave = Queue.new
@@ -77,17 +78,18 @@ module Support
       [thread, inside.pop, leave]
     end
 
-    # Comes to this thread as from another one.
+    # Raised in this thread as if by another one.
     class Interrupt < StandardError; end
 
-    # Runs the block, and interrupts it at the return from the so many-th method or block of plock's
-    # Ruby, or of what that calls: there Ruby looks for interrupts. Assignments, which Ruby traces
-    # too, it does not interrupt, nor itself as it raises: there it asks for a backtrace, and an
-    # interrupt would end the process ("exception reentered"). @interrupted_in says where it was.
+    # Runs the block, and interrupts it once. `step` counts the points at which Ruby checks for
+    # interrupts: each return from a method or block of plock's Ruby, or from a C method that it
+    # calls. Assignments are left out, because Ruby only traces them as methods. `backtrace` is
+    # left out, because raising calls it, and an interrupt would end the process ("exception
+    # reentered"). @interrupted_in says where the block was interrupted.
     #
-    # @param by_signal [Boolean] does the interrupt come as from a signal handler, which no mask
-    #   defers?
-    # Was it interrupted?
+    # @param by_signal [Boolean] raise as a signal handler does, so that no mask defers the
+    #   interrupt?
+    # @return [Boolean] was the block interrupted?
     def interrupted_at(step, by_signal: false)
       thread = Thread.current
       events = by_signal ? %i[return b_return] : %i[return b_return c_return]
@@ -109,14 +111,15 @@ module Support
       true
     end
 
-    # Interrupts the block at one step after the other, until it gets through, and runs the check
-    # after each. If several stores run the same Ruby, each on a server of its own, they share the
-    # steps: `share_of_steps` is a store's first step, and the distance to its next one.
+    # Interrupts the block at one step after another, until a run ends without an interrupt. Runs
+    # the check after each run. If several stores run the same Ruby code on different servers,
+    # they share the steps: `share_of_steps` is a store's first step and the distance to its next
+    # step.
     def interrupted_everywhere(block, least: 10, by_signal: false, &check)
-      check.call # all that is needed is made before
+      check.call # makes everything that the block needs before the first interrupt
       first, stride = respond_to?(:share_of_steps) ? share_of_steps : [1, 1]
       steps = (first..5_000).step(stride).find do |step|
-        GC.disable if by_signal # it would release what is left behind
+        GC.disable if by_signal # the garbage collector would release leases that are left behind
         interrupted = interrupted_at(step, by_signal: by_signal, &block)
         check.call
         GC.enable
@@ -129,7 +132,7 @@ module Support
 
     def free?(lock = key) = !status_of(lock).held?
 
-    # The store may take a waiter that gave up out of the queue in the background.
+    # The store may remove a waiter that gave up in the background.
     def expect_no_waiters(lock = key)
       eventually(LATE_NEWS, "a waiter is still in the queue") { status_of(lock).waiters.empty? }
     end
@@ -139,8 +142,8 @@ module Support
       expect(free?(lock)).to be(true)
     end
 
-    # Takes over the remains of an interrupted adoption, if it had not begun. The store gives a
-    # lease that it acquired back a moment later.
+    # Adopts the dump if the interrupted adoption did not begin. If it did, the store may release
+    # the adopted lease a moment later.
     def adopt_unless_freed(dump)
       store.adopt(dump) { nil } unless free?
       expect_free
@@ -148,21 +151,21 @@ module Support
       expect_nobody
     end
 
-    # The same, if that adoption may have been the store's last one.
+    # Adopts the dump again. If the interrupted adoption took effect, this raises LeaseLost.
     def adopt_again(dump)
       store.adopt(dump) { nil }
     rescue Plock::LeaseLost
-      nil # it is being released
+      nil # the store releases the adopted lease
     end
 
-    # After an interrupt or a timeout the store may clean up a moment later.
+    # After an interrupt or a timeout, the store may need a moment to clean up.
     def expect_nobody(lock = key)
       eventually(LATE_NEWS, "a lease is left behind") do
         status_of(lock).then { |status| !status.held? && status.waiters.empty? }
       end
     end
 
-    # The events of this example's key, as long as the block runs.
+    # The events of this example's key while the block runs.
     def events_of(pattern = nil)
       digest = store.status(key).store_key.delete("{}")[-64..]
       heard = Queue.new

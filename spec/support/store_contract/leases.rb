@@ -34,7 +34,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       fences = [
         store.acquire(key, &:fence),
         store.acquire(key, on_lost: ->(_) {}) { |lease| store.break(key) && lease.fence },
-        hold(ttl: short).fence, # runs out
+        hold(ttl: short).fence, # expires
         *Array.new(20) { store.acquire(key, wait: long, &:fence) }
       ]
       expect(fences.each_cons(2)).to all(satisfy { |earlier, later| earlier < later })
@@ -152,8 +152,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
-    # The first time a store is still about to open what it listens to, and looks at its leases when
-    # it has.
+    # The block runs twice. In the first run, a store may still be opening the connection on which
+    # it listens. It looks at its leases once that connection is open.
     it "keeps up with a span that was shortened, and with one that was lengthened" do
       2.times do
         store.acquire(key, ttl: 1_000, renew: true) do |lease|
@@ -183,8 +183,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       granted_at = Plock::Clock.now - held_for
       eventually(8 * renewed) { lease.lost? }
       expect(Plock::Clock.now - started).to be >= 1.9 * renewed
-      expect(lease.valid_until).to be <= granted_at + 3 * renewed # it was not renewed after that
-      eventually { free? } # a lease ends a little before its key
+      expect(lease.valid_until).to be <= granted_at + 3 * renewed # no renewal after max_hold:
+      eventually { free? } # the lease ends a little before its key
     end
 
     next if unable.include?(:busy_renewal)
@@ -192,7 +192,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     include Support::BusyRuby
 
     it "goes on while Ruby cannot run anything else for three times as long", :timing do
-      ttl = 3 * Support::StoreContract::SHORT # the machine has nothing else to do
+      ttl = 3 * Support::StoreContract::SHORT # nothing else runs on the machine then
       store.acquire(key, ttl: ttl, renew: true) do |lease|
         expect(longest_silence { hold_gvl(3 * ttl) }).to be > 3 * ttl
         expect(lease.check!).to be(lease)
@@ -310,7 +310,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
   describe "that is no longer referenced" do
     it "is released when it is collected, and warned of" do
       heard = warnings do
-        # a stack of its own, so that nothing is left on this one
+        # another thread, so that this thread's stack has no reference to the lease
         Thread.new { store.acquire(key, ttl: long) && nil }.join
         eventually(10) { GC.start || free? }
         Plock::Dispatcher.flush
@@ -319,7 +319,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "is not warned of where its loss is known already" do
-      # which keeps them until they end: before that, a dropped lease rightly causes a warning
+      # The thread keeps the leases until they are lost. A lease that is collected before that
+      # rightly causes a warning.
       Thread.new do
         over = store.acquire(key, ttl: short)
         broken = store.acquire("#{key}:broken", ttl: long, on_lost: ->(_) {})

@@ -135,7 +135,7 @@ RSpec.shared_examples "a store whose leases can be lost" do
         store.break(key)
         lease = hold(ttl: long, on_lost: ->(_) { told << true })
         store.break(key)
-        # the store may answer about the second one first
+        # the store may report the second loss first
         eventually(news) { !told.empty? && !raised.empty? }
         lease.release
         Plock::Dispatcher.flush

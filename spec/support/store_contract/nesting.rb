@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A fiber that asks for what it holds itself is told so at once, instead of waiting until its
-# patience ends.
+# If a fiber asks for a lock that it holds itself, the call fails at once, instead of waiting
+# until its patience ends.
 RSpec.shared_examples "a store that is asked again from within" do |unable = []|
   long = Support::StoreContract::LONG
 

@@ -5,7 +5,7 @@ RSpec.shared_examples "a store that serves in order" do
     let(:served) { Queue.new }
     let(:in_order) { Array.new(served.size) { served.pop } }
 
-    # A busy machine may keep a process for a second from refreshing the places of its waiters.
+    # A busy machine may keep a process from refreshing its waiters' places for a second.
     before do
       allow(store).to receive(:place_span).and_return(4.0) if store.respond_to?(:place_span, true)
     end
@@ -38,7 +38,7 @@ RSpec.shared_examples "a store that serves in order" do
     it "when the holder's time runs out" do
       lease = hold(ttl: Support::StoreContract::LONG)
       waiters = line_up(12) { |number| served << number }
-      lease.extend(ttl: renewed) # an answer after its end would be of no use
+      lease.extend(ttl: renewed) # long enough for the answer to arrive before the end
       all_of(waiters)
       expect(lease).to be_lost
       expect(in_order).to eq([*0...12])

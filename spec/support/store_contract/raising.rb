@@ -103,7 +103,7 @@ RSpec.shared_examples "a store that raises in the block" do
               breaker = background { (started << true) && store.break(name) }
             end
             started.pop
-            # the loss comes before, at or after the end
+            # so that the loss comes before, at or after the block's end
             round.odd? ? sleep(random.rand(0.0004)) : random.rand(5_000).times { nil }
           end
         rescue Plock::LeaseLost
@@ -115,7 +115,8 @@ RSpec.shared_examples "a store that raises in the block" do
         expect(Thread.pending_interrupt?).to be(false)
         [breaker.value, !!raised, heard.size]
       end
-      # Broken and heard of in the block, broken and warned of, or released before.
+      # The lease was broken and the loss was raised in the block; or it was broken and a warning
+      # was logged; or it was released before the break.
       expect(outcomes - [[true, true, 0], [true, false, 1], [false, false, 0]]).to be_empty
     end
 

@@ -6,7 +6,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
   describe "#read_write_lock" do
     let(:lock) { store.read_write_lock(key) }
 
-    # Another caller than this fiber, inside until told to leave.
+    # A thread that holds the lock until the example calls the returned lambda.
     def inside(method, **options)
       entered = Queue.new
       leave = Queue.new
@@ -21,7 +21,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       [entered.pop, -> { (leave << true) && thread.join(5) }]
     end
 
-    # The so many-th in line; its value is the fence, and what the block says.
+    # A thread with this place in the queue. Its value is the fence and the block's value.
     def waiting(place, method, **options)
       wait_in_line(place, lock) do
         lock.public_send(
@@ -32,7 +32,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
 
     def modes = lock.status.holders.map(&:mode)
 
-    # What this fiber is refused at once.
+    # Expects that the store refuses the block's call at once, because this fiber holds the lock.
     def expect_refusal(words)
       started = Plock::Clock.now
       expect { yield }.to raise_error(Plock::UnsupportedError, words) { |error|
@@ -48,7 +48,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       expect(lock.try_write).to be_nil
       expect { lock.write(wait: 0.02) { raise "entered" } }
         .to raise_error(Plock::TimeoutError, /held for reading since .*, and by 2 more, \d waiting/)
-      eventually { lock.status.waiters.empty? } # it leaves the queue in the background
+      eventually { lock.status.waiters.empty? } # the waiter leaves the queue in the background
       leave.each(&:call)
       expect(lock.try_write { modes }).to eq([:write])
     end
@@ -95,7 +95,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
           next unless method == :read && number < 3
 
           together << true
-          eventually(5) { together.size == 2 } # neither leaves before both are inside
+          eventually(5) { together.size == 2 } # both must be inside before one of them leaves
         end
       end
       leave.call
@@ -140,7 +140,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
 
     it "does not wait for a dead reader longer than its lease lasts" do
       started = Plock::Clock.now
-      dead = kept(lock.read(ttl: short)) # by another fiber, that is gone
+      dead = kept(lock.read(ttl: short)) # acts as a dead reader's lease
       Thread.new { lock.write(ttl: long, wait: long) { nil } }.join
       expect(Plock::Clock.now - started).to be_between(short * 0.97, short + 5)
       expect(dead.release).to be(false)

@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
-# Without `ttl:` in the call, a block keeps its lease as long as it runs.
+# If the call has no `ttl:`, a block keeps its lease as long as it runs.
 RSpec.shared_examples "a store that renews by itself" do |unable = []|
   news = Support::StoreContract::LATE_NEWS
 
-  # A ttl that comes from the configuration is not given in the call. It is of the examples here
-  # alone, so they need a group of their own.
+  # A ttl from the configuration does not count as a `ttl:` of the call. Only these examples use
+  # such a configuration, so they need a group of their own.
   before do
     store.config = store.config.class.new(ttl: renewed)
   end
 
-  # Does the lease last for longer than its ttl? One renewal alone does not move its end so far.
+  # Does the lease last longer than its ttl? One renewal alone does not extend it so far.
   def outlives?(lease)
     first = lease.valid_until
     eventually(8 * renewed) { lease.lost? || lease.valid_until > first + (renewed / 2) }
     lease.valid?
   end
 
-  # Does the lease end by itself, though its block goes on? Later warnings then belong to it.
+  # Does the lease expire although its block still runs? The warning about that is expected.
   def runs_out?
     over = nil
     warnings { yield ->(lease) { over = eventually(8 * renewed) { lease.lost? } } }
@@ -104,7 +104,7 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     end
 
     it "tells of renewals where there were any, and of none where there was no time for one" do
-      # first: the last renewal is told of a moment after its block
+      # This comes first, because the report of a block's last renewal may arrive after the block.
       expect(events_of(:renew) { store.acquire(key) { nil } }).to be_empty
       told = events_of(:renew) do |heard|
         store.acquire(key) { |lease| outlives?(lease) }

@@ -6,14 +6,14 @@ RSpec.shared_examples "a store of semaphores" do
   describe "#semaphore" do
     def semaphore(permits) = store.semaphore(key, permits: permits)
 
-    # So many leases, released after the example.
+    # This many leases. They are released after the example.
     def take(count, permits: count, **options)
       Array.new(count) do
         kept(semaphore(permits).acquire(ttl: Support::StoreContract::LONG, wait: 0, **options))
       end
     end
 
-    # How many of so many permits can be had now.
+    # How many of these permits are free.
     def left(permits)
       leases = Array.new(permits) { semaphore(permits).try_acquire }.compact
       leases.each(&:release).size
@@ -29,7 +29,7 @@ RSpec.shared_examples "a store of semaphores" do
         expect(error.message).to match(/\Acould not acquire "#{key}" within 0.02 s: #{held}\z/)
         expect(error.status.holders.map(&:fence)).to eq(leases.map(&:fence))
       }
-      # the store takes it out of the queue in the background
+      # the store removes the waiter from the queue in the background
       eventually { semaphore(3).status.waiters.empty? }
       leases[1].release
       expect(semaphore(3).try_acquire { :entered }).to be(:entered)
@@ -63,7 +63,8 @@ RSpec.shared_examples "a store of semaphores" do
           semaphore(2).acquire(ttl: long, wait: long) { |own| fences << [own.fence, number] }
         end
       end
-      # one after the other: two who are called at the same time may come in in any order
+      # Releases the leases one after another: waiters that are admitted together may enter in any
+      # order.
       lease.release
       waiters.each(&:join)
       expect(Array.new(8) { fences.pop }.sort.map(&:last)).to eq([*0...8])
@@ -161,7 +162,7 @@ RSpec.shared_examples "a store of semaphores" do
       end
     end
 
-    # Each of these was reported as a bug of another semaphore.
+    # Each of these was once a bug of some other implementation of semaphores.
     describe "never gains or loses a permit" do
       it "by a lease that is released twice" do
         one, = take(2)
@@ -174,7 +175,7 @@ RSpec.shared_examples "a store of semaphores" do
       it "by the death of holders" do
         leases = take(2)
         expect(left(2)).to be(0)
-        leases.each { |lease| lease.extend(ttl: short) } # and nobody releases them
+        leases.each { |lease| lease.extend(ttl: short) } # now all leases expire
         eventually { free?(semaphore(2)) }
         expect(left(2)).to be(2)
       end
@@ -231,7 +232,7 @@ RSpec.shared_examples "a store of semaphores" do
         expect(left(2)).to be(2)
       end
 
-      # When the holder leaves, there is room for both at once, and either may come first.
+      # When the holder leaves, both waiters have room at once, and either may enter first.
       it "by permits: that are raised while a waiter knows the lower number: none passes it" do
         lease, = take(1)
         first =

@@ -4,7 +4,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
   long = Support::StoreContract::LONG
 
   describe "#acquire_all" do
-    # In the order in which they are taken.
+    # The keys, in the order in which the store takes them.
     let(:keys) do
       Array.new(4) { |number| "#{key}:#{number}" }.sort_by { |key| store.status(key).store_key }
     end
@@ -203,7 +203,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       other = hold(keys[1], ttl: long)
       lease.release
       await_waiters(1, keys[1])
-      # a release that takes long goes on in the background
+      # a slow release continues in the background
       eventually { keys.map { |key| free?(key) } == [false, false, true, true] }
       other.release
       expect(waiter.value).to eq([true] * 4)
@@ -340,7 +340,7 @@ RSpec.shared_examples "a store of which several keys are acquired" do |unable = 
       end
 
       it "leaves none where it is refused, at whatever step" do
-        lease = hold(keys[2], ttl: 1_000) # more than all these steps take
+        lease = hold(keys[2], ttl: 1_000) # longer than all steps take
         interrupted_everywhere(-> { store.try_acquire_all(keys, ttl: long, wait: 0.001) }) do
           [0, 1, 3].each { |number| expect_nobody(keys[number]) }
         end

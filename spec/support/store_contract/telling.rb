@@ -3,7 +3,8 @@
 RSpec.shared_examples "a store that tells who has what" do |unable = []|
   long = Support::StoreContract::LONG
 
-  # A local store, one in memory and one of Mongo's documents have no pool of plock's.
+  # Three kinds of store have no pool of plock's: local stores, stores in memory, and stores on
+  # Mongo's documents.
   it "tells of the connections that it has, if it has any" do
     store.acquire(key) do
       status = store.pool_status
@@ -110,7 +111,7 @@ RSpec.shared_examples "a store that tells who has what" do |unable = []|
     end
 
     it "lists the same keys in steps, each of them from where the one before ended" do
-      leases = Array.new(150) do |number| # several steps
+      leases = Array.new(150) do |number| # so many that each_lock needs several steps
         store.acquire("#{key}:#{number}", ttl: long)
       end
       keys, cursor = store.list_keys

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Requests that a store says it cannot serve. The rest has nothing to call: the store only says so.
+# Requests for abilities that the store lacks. Some abilities have no request here, because
+# nothing asks for them. The store only reports that it lacks them.
 RSpec.shared_examples "a store that cannot do everything" do |unable|
   requests = {
     semaphores: ->(store, key) do

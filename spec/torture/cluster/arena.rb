@@ -5,12 +5,13 @@ require_relative "../../support/cluster"
 
 module Torture
   module Cluster
-    # Three primaries with a replica each. They keep all that they acknowledged, except for what a
-    # failover loses. Each slot of a worker has its own user on the servers.
+    # Three primaries, each with a replica. They lose no acknowledged data, except what a failover
+    # loses. Each worker's slot has its own user on the servers.
     class Arena
       PASSWORD = "torture"
       TIMEOUT = 0.5
-      # A server that a busy machine keeps from running for a moment is no reason for a failover.
+      # The timeout is long enough that a server causes no failover if a busy machine delays it
+      # for a moment.
       SERVER = { "appendonly" => "yes", "appendfsync" => "always",
                  "cluster-node-timeout" => "1200" }.freeze
 
@@ -34,7 +35,7 @@ module Torture
 
       alias unix_address address
 
-      # A connection for one thread.
+      # A new connection, for one thread.
       def client(server)
         settings = { path: server.unix_path, timeout: TIMEOUT, reconnect_attempts: 1 }
         RedisClient.config(**settings).new_client
@@ -42,7 +43,7 @@ module Torture
 
       def call(server, *command) = (@clients[server] ||= client(server)).call(*command)
 
-      # The servers that answer, and say that they are primaries of slots.
+      # The servers that answer and that call themselves primaries with slots.
       def primaries
         servers.select do |server|
           call(server, "CLUSTER", "NODES")[/^.*myself.*$/].match?(/master.* connected \S*\d/)
@@ -51,7 +52,8 @@ module Torture
         end
       end
 
-      # Which server serves each slot, as one that answers sees it; nil: none answers.
+      # The server of each range of slots, according to the first node that answers. Nil if no
+      # node answers.
       def owners
         servers.each do |server|
           return call(server, "CLUSTER", "SLOTS").to_h do |first, last, primary|
@@ -63,9 +65,9 @@ module Torture
         nil
       end
 
-      # --- what is done to it ---
+      # --- disturbances ---
 
-      # Cuts one connection of that kind to a primary; see Torture::Arena.
+      # Cuts one connection of this type to a primary, as Torture::Arena does.
       def cut(type, roll)
         all = primaries.flat_map do |server|
           lines = call(server, "CLIENT", "LIST", "TYPE", type).lines
@@ -78,7 +80,7 @@ module Torture
         call(server, "CLIENT", "KILL", "ID", victim[:id])
         Integer(victim[:slot])
       rescue RedisClient::Error
-        nil # it is away, or silent
+        nil # the server is down or does not answer
       end
 
       def flush_scripts
@@ -87,12 +89,12 @@ module Torture
         nil
       end
 
-      # Its replicas come back by themselves, within a second or two.
+      # Disconnects the replicas. They connect again by themselves within a second or two.
       def lose_replicas(server) = call(server, "CLIENT", "KILL", "TYPE", "replica")
 
       def fail_over(server) = call(cluster.replica_of(server), "CLUSTER", "FAILOVER")
 
-      # Do all agree who serves what, and has each primary its replica?
+      # Do all servers agree who serves which slots, and does each primary have its replica?
       def whole?
         return false unless servers.all?(&:pid)
 
@@ -105,7 +107,7 @@ module Torture
         false
       end
 
-      # --- what is left in the end ---
+      # --- what is left at the end ---
 
       def connections
         servers.sum { |one| call(one, "CLIENT", "LIST").lines.grep(/ user=w\d+\b/).size }

@@ -4,7 +4,7 @@ require_relative "../sentinel/courses"
 
 module Torture
   module Cluster
-    # The rounds of a cluster. README.md explains the blows.
+    # The rounds of a cluster. README.md describes the blows.
     MOVES = { move: 6, move_slowly: 3 }.freeze
     FAILOVERS = { kill_primary: 1, stop_primary: 1, fail_over: 1 }.freeze
 
@@ -14,7 +14,7 @@ module Torture
       Course.new(**ROUGH.to_h, **COMMON, name: :rough,
                  pack: { **MOVES, **FAILOVERS, kill: 2, stop: 3, cut: 2, cut_pubsub: 2, flush: 1,
                          calm: 2 }),
-      # Only the slots move, and nothing may end a long lease early.
+      # Slots move, but no failover happens, so nothing may end a long lease early.
       Course.new(**QUIET, **COMMON, **Sentinel::LASTING, name: :moves, pack: { **MOVES, calm: 1 }),
       Course.new(**QUIET, **COMMON, **Sentinel::LINES, name: :lines,
                  pack: { **MOVES, **FAILOVERS, calm: 3 })

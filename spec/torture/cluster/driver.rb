@@ -10,18 +10,18 @@ module Torture
   module Cluster
     # Moves slots, and disturbs the servers of a cluster.
     class Driver < Torture::Driver
-      # In seconds.
+      # All values are in seconds.
       READY_WITHIN = 20.0
       LOOK = 0.05
-      LAG = 0.5          # how much a replica may lack
-      LONGEST_LAG = 0.4  # how long a primary is alone before it dies
-      RETURNS_AFTER = 1.0 # after the failover
+      LAG = 0.5          # the most that a replica may be behind its primary
+      LONGEST_LAG = 0.4  # the longest time that a primary has no replica before it dies
+      RETURNS_AFTER = 1.0 # from the failover until the old primary returns
       GIVES_UP_AFTER = 8.0
-      TOLD = 2.0         # until every client has noticed, after all nodes have agreed
+      TOLD = 2.0         # from the agreement of all nodes until every client knows it
       LONGEST_MOVE = 0.6
-      BEHIND = 2.0       # after a move, until the waiters are in order again
+      BEHIND = 2.0       # from the end of a move until the waiters are in order again
 
-      # If a failover has lost the release of a lease, the lease ends by itself.
+      # Long enough for a lease to expire whose release was lost in a failover.
       AFTERMATH = 14.0
       PROBE_WAIT = AFTERMATH
 
@@ -34,7 +34,7 @@ module Torture
 
       def move(blow) = move_slot(blow) { nil }
 
-      # Some keys stay behind for a while.
+      # Moves a slot, but some keys stay on the old node for a while.
       def move_slowly(blow) = move_slot(blow) { sleep blow.roll * LONGEST_MOVE }
 
       def move_slot(blow, &)
@@ -79,7 +79,8 @@ module Torture
         end
       end
 
-      # The window ends when all nodes agree again, with the old primary as a replica.
+      # Lets the block end a primary. The failover's window ends when all nodes agree again, and
+      # the old primary has become a replica.
       def strike(blow)
         return unless ready?
 
@@ -94,7 +95,8 @@ module Torture
         note_failover(server, began - Torture.ns(LAG), promoted)
       end
 
-      # When another server serves the slot; the time is over without one.
+      # Waits until another server serves the slot, or until the time is over. Returns that
+      # moment.
       def await_another(server, slot)
         deadline = Clock.now + Torture.ns(GIVES_UP_AFTER)
         idle_until(Clock.now + Torture.ns(LOOK)) until Clock.now > deadline || moved?(server, slot)
@@ -118,7 +120,7 @@ module Torture
 
       def cluster = @arena.cluster
 
-      # Each move and each failover begins with a whole cluster.
+      # Waits until the cluster is whole, before each move and each failover.
       def ready?
         deadline = Clock.now + Torture.ns(READY_WITHIN)
         until (whole = @arena.whole?) || Clock.now >= deadline
@@ -128,7 +130,7 @@ module Torture
         whole
       end
 
-      # The note of where a queue has been stays for ten minutes.
+      # The note that names a queue's former node stays for ten minutes.
       def may_stay?(key, ttl)
         super || (Product.note_of_node?(key) && ttl.between?(0, 600))
       end

@@ -4,7 +4,8 @@ require_relative "../sentinel/onlooker"
 
 module Torture
   module Cluster
-    # Looks at each key where its slot is. While that moves, it sees nothing of the key.
+    # Looks at each key on the server of its slot. While the slot moves, the onlooker cannot see
+    # the key.
     class Onlooker < Sentinel::Onlooker
       private
 
@@ -21,7 +22,7 @@ module Torture
         @chronicle.slow << [asked_at, now] if now - asked_at > SLOW
         see(key, *answer, asked_at, now)
       rescue RedisClient::Error
-        @owners = nil # it is away, or the slot has moved
+        @owners = nil # the server is down, or the slot has moved
       end
 
       def clients = @clients ||= {}
@@ -34,7 +35,7 @@ module Torture
         @owners&.find { |range, _| range.include?(@slots[key]) }&.last
       end
 
-      # With connections of this thread.
+      # A copy of the arena whose connections only this thread uses.
       def looking_arena
         @looking_arena ||= @arena.dup.tap { |arena| arena.instance_variable_set(:@clients, {}) }
       end

@@ -4,7 +4,7 @@ require_relative "../adapters"
 
 module Torture
   module Cluster
-    # The keys of a store on a cluster have short hash tags.
+    # A store on a cluster. Its keys have short hash tags.
     class Product < Torture::Product
       BESIDE = /\Aplock:1:plock:v1:\{\h{8}\}\h{56}(?::\w+)?/.freeze
       private_constant :BESIDE

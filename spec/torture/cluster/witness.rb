@@ -4,10 +4,10 @@ require_relative "../sentinel/witness"
 
 module Torture
   module Cluster
-    # Judges a history in which slots move, and replicas take over. A move excuses nothing but the
-    # order, and pauses; a failover excuses what it does with sentinels.
+    # Judges a history in which slots move and replicas take over. A move excuses only a wrong
+    # order and pauses. A failover excuses the same as a failover with sentinels.
     class Witness < Sentinel::Witness
-      # From the end of the window: nothing tells a holder of the failover before its next renewal.
+      # from the end of the window: a holder learns of the failover only at its next renewal
       LEARNT = 5 * SECOND
 
       private

@@ -11,7 +11,7 @@ RSpec.describe Torture::Cluster::Witness do
 
   def ms(number) = number * Torture::MILLISECOND
 
-  # Times in milliseconds. A lease of ten seconds.
+  # Times are in milliseconds. The call has a lease of ten seconds.
   def call(worker, asked:, entered:, left:, fence: entered, watched: false)
     Torture::Call.new(
       life: worker, lane: "0", number: 1, way: Torture::WAYS.find { |way| way.name == :acquire },

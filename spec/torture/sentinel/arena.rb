@@ -5,8 +5,8 @@ require_relative "../../support/sentinels"
 
 module Torture
   module Sentinel
-    # A primary, two replicas and three sentinels. They keep all that they acknowledged, except for
-    # what a failover loses. Each slot has its own user on the servers, and so has the driver.
+    # A primary, two replicas and three sentinels. They lose no acknowledged data, except what a
+    # failover loses. Each worker's slot has its own user on the servers, and so has the driver.
     class Arena
       DRIVER = "driver"
       PASSWORD = "torture"
@@ -16,15 +16,16 @@ module Torture
         "sentinel down-after-milliseconds #{Support::Sentinels::NAME}" => "600",
         "sentinel failover-timeout #{Support::Sentinels::NAME}" => "1000"
       }.freeze
-      # Sentinels talk to each other more often, so that an old primary soon becomes a replica. Five
-      # pings must last longer than a second: while the primary is down, sentinels ask replicas only
-      # once a second, and promote none whose answer is older than five pings.
+      # Settings with which sentinels talk to each other more often, so that an old primary soon
+      # becomes a replica. Five ping periods must last longer than a second: while the primary is
+      # down, sentinels ask replicas only once a second. They promote no replica whose answer is
+      # older than five periods.
       HASTE = %w[info-period 400 publish-period 300 ping-period 250].freeze
       BEAT = "torture:beat"
 
       attr_reader :group
 
-      # Sets and returns the server that is the primary for the sentinels.
+      # The server that most sentinels name as the primary.
       attr_accessor :primary
 
       def initialize(course)
@@ -49,7 +50,7 @@ module Torture
 
       alias unix_address address
 
-      # A connection for one thread.
+      # A new connection, for one thread.
       def client(server)
         RedisClient.config(path: server.unix_path, username: DRIVER, password: PASSWORD,
                            timeout: TIMEOUT, reconnect_attempts: 1).new_client
@@ -59,9 +60,9 @@ module Torture
 
       def call(server, *command) = (@clients[server] ||= client(server)).call(*command)
 
-      # --- what is done to it ---
+      # --- disturbances ---
 
-      # Cuts one connection of that kind to the primary; see Torture::Arena.
+      # Cuts one connection of this type to the primary, as Torture::Arena does.
       def cut(type, roll)
         clients = call(primary, "CLIENT", "LIST", "TYPE", type).lines.filter_map do |line|
           line.match(/\Aid=(?<id>\d+) .* user=w(?<slot>\d+)\b/)
@@ -70,7 +71,7 @@ module Torture
         call(primary, "CLIENT", "KILL", "ID", victim[:id])
         Integer(victim[:slot])
       rescue RedisClient::Error
-        nil # it is away, or silent
+        nil # the primary is down or does not answer
       end
 
       def flush_scripts
@@ -79,16 +80,18 @@ module Torture
         nil
       end
 
-      # Its replicas come back by themselves, within a second or two.
+      # Disconnects the replicas. They connect again by themselves within a second or two.
       def lose_replicas(server) = call(server, "CLIENT", "KILL", "TYPE", "replica")
 
-      # As a replica of the primary of today, or with the data and the role that it had.
+      # Starts a server again: as a replica of the present primary, or as a primary with its old
+      # data.
       def restart(server, as_replica:)
         place = as_replica ? ["127.0.0.1", primary.port.to_s] : %w[no one]
         server.restart(config: { "replicaof" => place })
       end
 
-      # From now on the sentinels and the other servers do not reach it, but the workers do.
+      # From now on, the sentinels and the other servers cannot log in on this server, but the
+      # workers can.
       def isolate(server)
         call(server, "ACL", "SETUSER", "default", "resetpass", ">unknown to the others")
         call(server, "CLIENT", "KILL", "USER", "default")
@@ -103,9 +106,10 @@ module Torture
         hasten(sentinel)
       end
 
-      # --- what is left in the end ---
+      # --- what is left at the end ---
 
-      # The number of the workers' connections, to all servers and sentinels; and of channels.
+      # The number of the workers' connections to all servers and sentinels; and the number of
+      # channels.
       def connections
         servers.sum { |one| call(one, "CLIENT", "LIST").lines.grep(/ user=w\d+\b/).size } +
           sentinels.sum { |one| one.call("CLIENT", "LIST").lines.grep(/ name=plock-/).size }
@@ -124,14 +128,14 @@ module Torture
 
       def user(slot) = "w#{slot}"
 
-      # Settings that occur twice are numbered.
+      # If a setting occurs several times, its names are numbered.
       def numbered(users) =
         users.values.each_with_index.to_h { |words, i| ["user##{i}", words] }
 
       def hasten(sentinel)
         sentinel.call("SENTINEL", "DEBUG", *HASTE)
       rescue RedisClient::CommandError
-        nil # older servers take longer
+        nil # older servers do not have these settings
       end
     end
   end

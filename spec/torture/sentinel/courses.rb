@@ -4,7 +4,8 @@ require_relative "../courses"
 
 module Torture
   module Sentinel
-    # The rounds of a group of servers. Each has every kind of failover; README.md explains them.
+    # The rounds of servers with sentinels. Each round has every kind of failover. README.md
+    # describes them.
     BLOWS = {
       kill_primary: 2, stop_primary: 2, fail_over: 2, isolate: 2, kill_sentinel: 1,
       stop_sentinel: 1
@@ -12,18 +13,18 @@ module Torture
 
     COMMON = { roads: %i[tcp], workers: 6, pause: 0.5 }.freeze
 
-    # Long leases, some of which are renewed.
+    # Long leases. Some of them are renewed.
     LASTING = { ttls: { 10.0 => 1 }, lengths: { none: 10, short: 60, long: 3 },
                 waits: { 0.0 => 1, 1.5 => 3, 3.0 => 6 } }.freeze
 
-    # Everyone waits, for longer than a failover takes.
+    # Nearly all calls wait longer than a failover takes.
     LINES = { ttls: { 2.0 => 1 }, lengths: { short: 50, medium: 50 }, rest: 0.02,
               waits: { 3.0 => 1, 10.0 => 6 } }.freeze
 
     COURSES = [
       Course.new(**ROUGH.to_h, **COMMON, name: :rough,
                  pack: { **BLOWS, kill: 2, stop: 3, cut: 2, cut_pubsub: 2, flush: 1, calm: 1 }),
-      # Servers come and go, but only a failover ends a lease early.
+      # Servers stop and return, but only a failover ends a lease early.
       Course.new(**QUIET, **COMMON, **LASTING, name: :lasting, pack: { **BLOWS, calm: 3 }),
       Course.new(**QUIET, **COMMON, **LINES, name: :lines, pack: { **BLOWS, calm: 3 })
     ].each(&:freeze).to_h { |course| [course.name, course] }.freeze

@@ -9,28 +9,28 @@ module Torture
   module Sentinel
     Product = Torture::Product
 
-    # Disturbs the servers and sentinels of a group, too.
+    # Disturbs the workers, and also the servers and sentinels.
     class Driver < Torture::Driver
-      # In seconds. The next failover is possible within READY_WITHIN. The old primary comes back
-      # RETURNS_AFTER a failover. It comes back GIVES_UP_AFTER the blow if there is no failover.
+      # In seconds. Within READY_WITHIN, the next failover is possible. The old primary returns
+      # RETURNS_AFTER a failover. If there is no failover, it returns GIVES_UP_AFTER the blow.
       READY_WITHIN = 12.0
       LOOK = 0.05
       RETURNS_AFTER = 1.0
       GIVES_UP_AFTER = 8.0
 
-      LONGEST_LAG = 0.4 # for which a primary lacks its replicas before it dies
-      LONGER = 3        # a sentinel is away for longer than a worker is stopped
+      LONGEST_LAG = 0.4 # the longest time that a primary has no replicas before it dies
+      LONGER = 3        # factor: a sentinel is away longer than a stopped worker
 
-      # If a failover has lost the release of a lease, the lease ends by itself.
+      # Long enough for a lease to expire whose release was lost in a failover.
       AFTERMATH = 14.0
       PROBE_WAIT = AFTERMATH
 
-      # Of a server or sentinel, as soon as `due` says so.
+      # How a server or sentinel is repaired, as soon as `due` returns true.
       Repair = Struct.new(:node, :due, :how)
 
       def run
         @repairs = []
-        @outages = [] # of sentinels: [sentinel, from, to]
+        @outages = [] # [sentinel, from, to] of each outage of a sentinel
         super
       ensure
         @overseer&.stop
@@ -63,7 +63,7 @@ module Torture
           server.stop_process
           next comes_back(server, since) { server.continue_process } if blow.roll > 0.3
 
-          ends = since + Torture.ns(blow.roll) # too short a time for a failover
+          ends = since + Torture.ns(blow.roll) # too short for a failover
           @repairs << Repair.new(server, -> { Clock.now >= ends },
                                  -> { came_back(server, since) { server.continue_process } })
         end
@@ -88,7 +88,8 @@ module Torture
 
       def stop_sentinel(blow) = disturb_sentinel(blow, :stop_process, &:continue_process)
 
-      # Each failover begins with a whole group, so that a majority and a replica are left.
+      # Disturbs the primary when the group is whole, so that a majority of sentinels and a
+      # replica remain.
       def strike
         deadline = [Clock.now + Torture.ns(READY_WITHIN), @over].min
         until whole?
@@ -101,7 +102,8 @@ module Torture
 
       def whole? = @repairs.empty? && @overseer.ready?
 
-      # After a failover, or after some time without one. since: it does not serve from then on.
+      # Plans that the server returns after a failover, or after some time without one. since:
+      # when the server stopped serving.
       def comes_back(server, since = nil, &how)
         patience = Clock.now + Torture.ns(GIVES_UP_AFTER)
         due = -> { Clock.now >= patience || @overseer.named_other_for?(server, RETURNS_AFTER) }
@@ -124,7 +126,7 @@ module Torture
                                -> { yield(sentinel); outage[2] = Clock.now })
       end
 
-      # --- the order of things ---
+      # --- the sequence of a round ---
 
       def deal_blows
         @over = Clock.now + Torture.ns(@seconds)
@@ -144,7 +146,7 @@ module Torture
         due.each { |one| one.how.call }
       end
 
-      # The workers go on until the group is whole again.
+      # Keeps the workers running until the group is whole again.
       def finish
         deadline = Clock.now + Torture.ns(READY_WITHIN + GIVES_UP_AFTER)
         idle_until(Clock.now + Torture.ns(LOOK)) until whole? || Clock.now >= deadline

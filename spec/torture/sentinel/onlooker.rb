@@ -4,9 +4,9 @@ require_relative "../onlooker"
 
 module Torture
   module Sentinel
-    # Looks at the primary of today. It also notes for how long a key has no holder there.
+    # Looks at the present primary. It also notes how long a key has no holder on that server.
     class Onlooker < Torture::Onlooker
-      GAP = SECOND / 4 # between two looks that are one period
+      GAP = SECOND / 4 # looks that are closer together belong to the same period
 
       private
 

@@ -4,18 +4,20 @@ require_relative "arena"
 
 module Torture
   module Sentinel
-    # Looks all the time which role each server has, and which primary each sentinel names. It also
-    # writes the time to each primary. So a replica tells up to when it has everything.
+    # Looks all the time at the role of each server, and at the primary that each sentinel names.
+    # It also writes the time to each primary. So a replica's copy of that time tells how much of
+    # the data the replica has.
     class Overseer
       PAUSE = 0.015
-      # Until the sentinels have told every client; the second one if one of them was silent. Then
-      # clients may listen to it for two seconds, and take some time to notice.
+      # How long the sentinels take to tell every client. The second value is for an outage of a
+      # sentinel: a client may listen to that sentinel for two seconds, and needs some time to
+      # notice.
       TOLD = SECOND
       TOLD_LATE = 6 * SECOND
-      LISTENS = 2 * SECOND # to one sentinel after the other
+      LISTENS = 2 * SECOND # how long a client listens to one sentinel, before it asks the next
 
-      # Since `at` a server had this role, or a sentinel named this port; before: the last look that
-      # saw something else. beat: the time that the server had been told last.
+      # Since `at`, a server has this role, or a sentinel names this port. before: the last look
+      # that found something else. beat: the time that was last written to the server.
       Turn = Struct.new(:before, :at, :what, :beat)
 
       def initialize(arena)
@@ -35,7 +37,7 @@ module Torture
         @threads.each(&:join)
       end
 
-      # Do all sentinels name one primary, and do both replicas have what it had just now?
+      # Do all sentinels name one primary, and do both replicas have all of its recent data?
       def ready?
         primary = @arena.primary
         return false unless @names.values.all? { |turns| turns.last&.what == primary.port }
@@ -44,13 +46,13 @@ module Torture
         @roles.keys.all? { |server| (@beats[server] || 0) > Clock.now - (SECOND / 4) }
       end
 
-      # Have most sentinels named another primary for that many seconds?
+      # Have most sentinels named another primary for this many seconds?
       def named_other_for?(server, seconds)
         at, primary = @choices.last
         primary != server && Clock.now - at >= Torture.ns(seconds)
       end
 
-      # For the maintainer.
+      # The state of the group, in words for the maintainer.
       def state
         lags = @beats.transform_values { |beat| (Clock.now - beat) / MILLISECOND }
         roles = @roles.map { |one, turns| "#{one.port} #{turns.last&.what} #{lags[one]} ms" }
@@ -58,7 +60,8 @@ module Torture
         "servers #{roles.join(", ")}; named #{names.join(", ")}"
       end
 
-      # @return [Array<Array>] [from, to] of each time without a primary, as most sentinels see it
+      # @return [Array<Array>] [from, to] of each time in which the primary that most sentinels
+      #   name did not have that role
       def downs
         now = Clock.now
         @choices.each_with_index.flat_map do |(from, server), i|
@@ -70,8 +73,7 @@ module Torture
         end
       end
 
-      # @param outages [Array<Array>] [sentinel, from, to] of each time that it was away or silent
-      # @return [Array<Chronicle::Failover>]
+      # @param outages [Array<Array>] [sentinel, from, to] of each outage of a sentinel
       def failovers(outages)
         now = Clock.now
         promotions = @roles.flat_map do |server, turns|
@@ -119,7 +121,8 @@ module Torture
         end
         note(turns, asked_at, what, beat&.to_i)
         @beats[server] = beat.to_i
-        # never in the moment of a promotion, so that it does not hide up to when it had everything
+        # Writes nothing right after a promotion: the old time tells how much data the server had
+        # then.
         client.call("SET", Arena::BEAT, Clock.now) if what == "master" && turns.last.at < asked_at
       rescue RedisClient::Error
         note(turns, asked_at, nil, nil)
@@ -132,7 +135,7 @@ module Torture
         note(@names[sentinel], asked_at, port, nil)
         choose
       rescue RedisClient::Error
-        nil # it is away, or silent
+        nil # the sentinel is down or does not answer
       end
 
       def note(turns, asked_at, what, beat)
@@ -143,7 +146,7 @@ module Torture
         @last_looks[turns] = asked_at
       end
 
-      # The primary of most sentinels.
+      # Notes the primary that most sentinels name.
       def choose
         port, votes = @names.values.filter_map { |turns| turns.last&.what }.tally.max_by(&:last)
         return if votes * 2 <= @names.size
@@ -155,7 +158,8 @@ module Torture
         @arena.primary = primary
       end
 
-      # Nil if no sentinel named it then: it came back with the role that it had.
+      # A Failover for this promotion. Nil if no sentinel named the server meanwhile, because then
+      # the server only returned with its old role.
       def failover(server, promotion, to, outages, now)
         named = @names.filter_map do |sentinel, turns|
           turn = turns.drop(1).find do |one|
@@ -175,7 +179,8 @@ module Torture
                                 promoted: promotion.at, over: over, port: server.port, told: told)
       end
 
-      # When each sentinel named it that had not been away or silent meanwhile.
+      # When the last sentinel named the new primary. Sentinels with an outage meanwhile do not
+      # count.
       def last_naming(named, outages, first, now)
         @names.keys.filter_map { |sentinel|
           at = named.assoc(sentinel)&.last&.at || now

@@ -4,13 +4,13 @@ require_relative "../witness"
 
 module Torture
   module Sentinel
-    # Judges a history with failovers. Each has a window, from what the new primary had to when the
-    # sentinels must have told every client (docs/stores.md). In it, leases may be lost, and the old
-    # primary may grant what the new one grants. That excuses two leases at a time, and nothing
-    # else.
+    # Judges a history with failovers. Each failover has a window: it begins with the last data
+    # that the new primary has, and ends when the sentinels must have told every client
+    # (docs/stores.md). In the window, leases may be lost, and the old primary may grant the same
+    # lock as the new one. That excuses two leases at the same time, and nothing else.
     class Witness < Torture::Witness
-      LEARNT = SECOND # from the end of the window until a holder is told that its lease is lost
-      # A key without a holder is taken by then: each process looks once a second.
+      LEARNT = SECOND # from the end of the window until a holder learns of its loss
+      # By then, a waiter must have acquired a free key, because each process asks once a second.
       TAKEN = REMEMBERED
 
       def judge
@@ -36,7 +36,7 @@ module Torture
         counts[:longest_ms] = longest.to_i / MILLISECOND
       end
 
-      # --- two at a time ---
+      # --- two leases at the same time ---
 
       def forgotten_between?(one, other)
         failover = failovers.find { |each| excuses?(each, one, other) }
@@ -46,7 +46,8 @@ module Torture
         true
       end
 
-      # The super method knows the windows as times when everything was forgotten.
+      # Does a window overlap the time between these calls? For the super method, the server had
+      # forgotten everything in each window.
       def during_failover?(one, other)
         failovers.any? { |each| other.entered >= each.from && one.asked < each.over }
       end
@@ -58,12 +59,13 @@ module Torture
         [one, other].none? { |call| learnt?(call, failover, other.entered) }
       end
 
-      # The new primary had its lease, and the end of it.
+      # Did the new primary have this lease, with its last end?
       def kept?(call, failover)
         call.entered < failover.from && call.valid_until == call.at_first
       end
 
-      # Must the holder of a lease that is watched have been told by then, if it is lost?
+      # If this lease is lost, must its holder know it by this moment, because the lease is
+      # watched?
       def learnt?(call, failover, moment)
         call.watched && call.entered < failover.over &&
           late_by(call, failover.over, moment, LEARNT).positive?
@@ -78,7 +80,7 @@ module Torture
         @excused[other] = [one, failover]
       end
 
-      # Of two leases at a time, at least one is lost. Its holder learns that.
+      # Of two leases at the same time, at least one is lost. Its holder must be told.
       def untold
         @excused.each do |other, (one, failover)|
           both_until = [end_of(one), end_of(other)].min
@@ -91,9 +93,9 @@ module Torture
 
       # --- what a failover does not change ---
 
-      # The server numbers a lease after its call began, and before its block does. So a register
-      # that rejects smaller fences accepts no write of an earlier lease after one of a later lease,
-      # even if two leases count at a time.
+      # The server numbers a lease after its call began and before its block begins. So a register
+      # that rejects smaller fences never accepts an earlier lease's write after a later lease's
+      # write. That is true even if both leases count at the same time.
       def ordered(calls)
         calls = calls.select { |call| call.entered && call.way != ONCE }
         known = calls.sort_by(&:entered)
@@ -124,8 +126,8 @@ module Torture
         end
       end
 
-      # No failover explains the loss: either the new primary had the lease when it was promoted, or
-      # it was seen there later.
+      # Returns why no failover explains this loss: the new primary had the lease when it was
+      # promoted, or the lease was seen on it later.
       def groundless(call, at)
         near = failovers.select { |each| each.from < at && call.asked < each.over }
         return if near.empty?
@@ -137,13 +139,13 @@ module Torture
         "it was seen at the new primary #{ms(at - seen)} before"
       end
 
-      # Was some of that time in a window?
+      # Did a part of this time belong to a window?
       def unwell?(from, to) = failovers.any? { |each| each.from < to && from < each.over }
 
       def well?(call, from, to) = super && !unwell?(from - LATELY, to)
 
-      # A failover can lose a release, or the end of a wait. The call may go on after that, with
-      # another token.
+      # A failover can lose a release, or the end of a wait. The call may also continue with
+      # another token after that.
       def remains(call)
         super unless call.ended && unwell?(call.asked, call.ended + SOON)
       end
@@ -154,7 +156,7 @@ module Torture
 
       # --- after a failover the waiters come back ---
 
-      # The key had no holder at the primary, and a call waited for it, but none got it.
+      # The primary had no holder for the key, and a call waited, but no call acquired the key.
       def untaken(key, calls)
         history.chronicle.free[key].each do |free|
           last = failovers.select { |each| each.from < free.to }.max_by(&:over)

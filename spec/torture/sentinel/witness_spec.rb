@@ -13,7 +13,8 @@ RSpec.describe Torture::Sentinel::Witness do
 
   def ms(number) = number * Torture::MILLISECOND
 
-  # Times in milliseconds. A call that enters holds a lease of ten seconds, and leaves after 10.
+  # Times are in milliseconds. A call that enters has a lease of ten seconds, and leaves after 10
+  # ms.
   def call(worker, way = :acquire, **facts)
     facts = {
       key: 0, asked: 0, wait: 3_000, ttl: 10_000, outcome: facts[:entered] ? :done : :refused
@@ -32,8 +33,8 @@ RSpec.describe Torture::Sentinel::Witness do
     Torture::Call.new(life: worker, lane: "0", number: 1, way: way, **facts)
   end
 
-  # The new primary had all that happened before `from`; all sentinels name it by `named`, and every
-  # client has been told by `over`.
+  # A failover. The new primary has all that happened before `from`. By `named`, all sentinels
+  # name it, and by `over`, they have told every client.
   def failover(from, named: from + 800, over: named + 1_000)
     times = { from: from, promoted: from + 20, named: named, over: over }
     chronicle.failovers << Torture::Chronicle::Failover.new(
@@ -76,7 +77,7 @@ RSpec.describe Torture::Sentinel::Witness do
       held = { asked: 100, entered: 110, left: 4_000 }
       later = call("2", asked: 3_000, entered: 3_010)
       expect(finds(call("1", **held), later)).to eq [:overlap]
-      # an extension may have been lost
+      # the failover may have lost an extension
       expect(finds(call("1", **held, valid_until: 15_000), later)).to be_empty
     end
 

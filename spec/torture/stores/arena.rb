@@ -5,10 +5,10 @@ require_relative "../../support/proxy"
 
 module Torture
   module Stores
-    # How a worker reaches the place, and the other options of its store.
+    # How a worker reaches the place: the configuration, and the other options of its store.
     Access = Struct.new(:config, :options)
 
-    # The place that the workers share, with a relay for each of them.
+    # The place that the workers share. Each worker has a relay to it.
     class Arena
       def initialize(course, kind)
         users = course.workers.times.map { |slot| user(slot) }
@@ -25,29 +25,31 @@ module Torture
         Access.new(@place.config_of(user(slot), @relays[slot]&.port), { pool_size: pool })
       end
 
-      # The address without a relay, for the probes at the end.
+      # The address without a relay, which the probes at the end use.
       def direct_address
         Access.new(@place.config_of(user(0), @place.port), { pool_size: 2 })
       end
 
       def relayed = @relays.keys
 
-      # From now on the worker receives nothing; with deaf, its own bytes still arrive.
+      # From now on, the worker receives nothing. With deaf, the server still receives the
+      # worker's bytes.
       def darken(slot, deaf:)
         @relays.fetch(slot).swallow_all(:request) unless deaf
         @relays.fetch(slot).swallow_all(:reply)
       end
 
-      # Connections that lost bytes cannot go on: they end as the network would end them.
+      # Ends the darkness. It closes the worker's connections, because they have lost bytes.
       def lighten(slot)
         @relays.fetch(slot).disconnect
         @relays.fetch(slot).clear
       end
 
-      # All connections of a worker.
+      # Cuts all connections of a worker.
       def sever(slot) = @relays.fetch(slot).disconnect
 
-      # The server cuts one connection. Returns the slot of its worker; nil: there is none.
+      # Has the server cut one connection. Returns the slot of its worker, or nil if there is no
+      # connection.
       def cut(_type, roll) = @place.cut(roll)
 
       def fall_silent = @place.freeze_processes
@@ -56,7 +58,7 @@ module Torture
 
       def connections = @place.left_connections
 
-      # The labels of the calls that hold or wait for something.
+      # The labels of the calls that hold a key or wait for one.
       def labels = @place.records.filter_map { |record| record[LABEL, 1] }
       LABEL = / (t\d+x\d+x\d+) /
 

@@ -4,15 +4,16 @@ require "mysql2"
 
 module Torture
   module Stores
-    # The sockets that mysql2 loses. It notes that a client is connected only after Ruby has looked
-    # for interrupts. If an interrupt ends a connect that the server has accepted, mysql2 takes the
-    # client for closed. Then neither `close` nor the garbage collector closes its socket, and the
-    # socket stays open as long as the process lives.
+    # The sockets that mysql2 leaks. mysql2 notes that a client is connected only after Ruby has
+    # checked for interrupts. If an interrupt arrives after the server has accepted the
+    # connection, mysql2 takes the client for closed. Then neither `close` nor the garbage
+    # collector closes the socket, and it stays open as long as the process lives.
     #
-    # Stores connect where no interrupt arrives. `Locker` uses the application's own connections,
-    # which Active Record opens in the thread of the call.
+    # plock's stores connect while no interrupt can arrive. But `Locker` uses the application's
+    # own connections, which Active Record opens in the thread of the call.
     module BrokenConnects
-      # Notes the socket of a client whose connect ends without an error of mysql2's own.
+      # Notes the socket of a client if its connect is interrupted, without an error of mysql2's
+      # own.
       module Noting
         private
 
@@ -20,7 +21,7 @@ module Torture
           connected = false
           super.tap { connected = true }
         rescue ::Mysql2::Error
-          connected = true # it has closed the socket
+          connected = true # mysql2 has closed the socket itself
           raise
         ensure
           Thread.handle_interrupt(Object => :never) { BrokenConnects.note(self) unless connected }
@@ -30,10 +31,10 @@ module Torture
       @sockets = []
 
       class << self
-        # @return [Array<String>] names as those of Support::Inventory
+        # @return [Array<String>] the sockets, named as in Support::Inventory
         attr_reader :sockets
 
-        # From now on the sockets are noted.
+        # Starts to note the sockets.
         def watch
           ::Mysql2::Client.prepend(Noting)
         end
@@ -42,7 +43,7 @@ module Torture
         def note(client)
           @sockets << File.readlink("/proc/self/fd/#{client.socket}")
         rescue ::Mysql2::Error, SystemCallError
-          nil # it was not connected yet
+          nil # the client was not connected yet
         end
       end
     end

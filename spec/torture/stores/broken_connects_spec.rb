@@ -3,13 +3,14 @@
 require "spec_helper"
 require "support/databases"
 
-# An example fails when mysql2 closes these sockets: then the judge need not excuse them any more.
+# If mysql2 ever closes these sockets, an example fails. Then the witness need not excuse them any
+# more.
 RSpec.describe "A connect of mysql2 that an interrupt ends", :databases,
                needs: Support::Databases::PROGRAMS[:mysql2] do
   let!(:server) { Support::Mariadb.shared }
   let(:line) { proxy(["127.0.0.1", server.port]) }
 
-  # The thread is killed once the server has let it in, and before it learns of that.
+  # Kills a thread after the server has accepted its connection, and before the thread knows that.
   def break_off(line)
     line.forget
     line.hold(:reply)
@@ -20,7 +21,7 @@ RSpec.describe "A connect of mysql2 that an interrupt ends", :databases,
     thread.join
   end
 
-  # In a process of its own, because the sockets stay.
+  # Runs in another process, because the sockets stay open.
   def sockets_after
     in_child do
       require_relative "broken_connects"
@@ -35,7 +36,7 @@ RSpec.describe "A connect of mysql2 that an interrupt ends", :databases,
 
   it "leaves its socket open, which is noted" do
     left, not_noted = sockets_after { 3.times { break_off(line) } }
-    # mysql2 closes the socket if the interrupt comes a moment later
+    # if an interrupt arrives a moment later, mysql2 closes the socket
     expect(left).to be_between(1, 3)
     expect(not_noted).to be_empty
   end

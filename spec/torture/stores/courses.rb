@@ -5,20 +5,21 @@ require_relative "../plan"
 
 module Torture
   module Stores
-    # The properties of a store, which decide how it is disturbed and judged.
-    #   product    its adapter for workers; place: its server or file
-    #   tables     how the place is prepared: :plock, :locker, nil
-    #   blows      the possible disturbances
-    #   deeds      inside a block, with weights
-    #   settles    seconds until nothing is left of a failed call, if the store is reachable again;
-    #              nil: a lease of such a call may stay until it expires
-    #   place_s    seconds for which a waiter without a sign of life keeps its place
+    # The properties of a store. They decide how the store is disturbed and judged.
+    #   product    the class that workers use
+    #   place      the class of the store's server or file
+    #   tables     the tables that are made before the round: :plock, :locker or nil
+    #   blows      the disturbances that are possible
+    #   deeds      the events in a block, with weights
+    #   settles    seconds until a failed call has left nothing behind, once the store is reachable;
+    #              nil: the lease of such a call may stay until it expires
+    #   place_s    seconds for which a waiter that gives no sign of life keeps its place
     #   late_s     seconds from the end of a lease until its key is free
-    #   bound      does a lease end with the connection, whatever it says of itself?
-    #   forgets    is everything free after a restart?
+    #   bound      does a lease end with its connection, even if it still reports that it is valid?
+    #   forgets    are all keys free after a restart?
     #   ordered    are waiters served in order?
     #   whole      does a call for several keys get all of them at the same moment?
-    #   leases     does it have leases with a budget for each call? (Locker has not.)
+    #   leases     does it have leases, and a budget for each call? (Locker does not.)
     #   alone      can one stopped process keep all others waiting?
     Kind = Struct.new(
       :name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s, :bound,
@@ -26,7 +27,8 @@ module Torture
     ) do
       def pool(size) = [size, least_pool].max
 
-      # Runs before the workers start: no connection of this lives on in them.
+      # Makes the tables before the workers start. It closes its connections, so that no worker
+      # inherits one.
       def prepare(place)
         case tables
         when :plock then Support::Databases.migrate(connect(place, Support::Databases))
@@ -45,7 +47,7 @@ module Torture
     LEASE_DEEDS = { nil => 95, oops: 2, heartbeat: 0.5, pair: 0.5, handover: 0.5 }.freeze
     PLAIN_DEEDS = { nil => 95, oops: 2 }.freeze
 
-    # A disturbance and its effects are over after two seconds and some attempts.
+    # After this time, a disturbance has no effects any more: two seconds, and several attempts.
     SETTLED_S = 5.0
 
     DATABASE = {
@@ -77,7 +79,7 @@ module Torture
       Kind.new(name: "locker-mariadb", place: MariadbPlace, **LOCKER)
     ].each(&:freeze).to_h { |kind| [kind.name, kind] }.freeze
 
-    # Disturbs workers and servers in all ways; leases are short.
+    # Disturbs workers and servers in all ways. Leases are short.
     ROUGH =
       Course.new(
         **Torture::ROUGH.to_h,
@@ -103,8 +105,8 @@ module Torture
         }
       )
 
-    # Does not disturb workers, but interrupts their calls, and disturbs connections and servers.
-    # Leases are long: waiters notice one that is left behind.
+    # Interrupts the workers' calls, and disturbs connections and servers, but not the workers'
+    # processes. Leases are long, so that waiters notice a lease that is left behind.
     LASTING = Course.new(
       **ROUGH.to_h, name: :lasting,
       pack: { cut: 4, sever: 3, dark: 2, silence: 2, restart: 1, calm: 1 },
@@ -114,7 +116,7 @@ module Torture
 
     COURSES = [ROUGH, LASTING].to_h { |course| [course.name, course] }.freeze
 
-    # The course of a seed, adapted to this kind of store.
+    # The course that a seed selects, adapted to this kind of store.
     def self.course_of(seed, kind, name = nil)
       course = name ? COURSES.fetch(name) : COURSES.values[seed % COURSES.size]
       pack = course.pack.slice(*kind.blows)
@@ -122,7 +124,7 @@ module Torture
       Course.new(**course.to_h, pack: pack, deeds: kind.deeds, ttls: ttls).freeze
     end
 
-    # Blows that last longer than those to Redis.
+    # Blows for stores in Ruby. They last longer than those for Redis.
     class Blows < Torture::Blows
       private
 

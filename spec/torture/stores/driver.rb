@@ -9,10 +9,11 @@ module Torture
   module Stores
     # Disturbs a store in Ruby.
     class Driver < Torture::Driver
-      MARGIN_S = 3.0 # of the probes
+      MARGIN_S = 3.0 # of the probes at the end
       ENDING = LAST_CALL + Worker::CLOSING_TIME + 4.0
 
-      # The seconds after its end until the place in line of a dead waiter must be removed.
+      # After a dead waiter's place in the queue has expired, it must be removed within these
+      # seconds.
       GHOST_S = 2.0
 
       def initialize(kind:, **options)
@@ -64,7 +65,7 @@ module Torture
         chronicle.find(:leak, "#{ghosts} places in line outlive their time") if ghosts.positive?
       end
 
-      # How long to wait for keys that dead holders or waiters may still block.
+      # The seconds for which dead holders and waiters may still block a key.
       def patience
         longest = @course.ttls.keys.max
         own = @kind.settles && longest > LONG_LEASE ? @kind.settles : longest
@@ -75,10 +76,10 @@ module Torture
         pid = Process.fork do
           lock = @adapter.new(@arena.direct_address)
           way = Torture.way_to(key)
-          Process.exit!(0) unless lock.ways.include?(way) && way != ONCE # no call waits for it
+          Process.exit!(0) unless lock.ways.include?(way) && way != ONCE # once waits for no window
           lock.enter(way, key, ttl: 1.0, wait: patience, renew: false, label: "probe") { nil }
           Process.exit!(0)
-        rescue Exception => e # the child must not go on as a second driver
+        rescue Exception => e # otherwise, the child would continue as a second driver
           warn e.full_message(highlight: false) unless e.is_a?(Refused)
           Process.exit!(1)
         end

@@ -4,22 +4,22 @@ require_relative "../history"
 
 module Torture
   module Stores
-    # For how long a key was free while a waiter had to wait. Unknown time counts as taken. Time in
-    # which the waiter itself could not ask does not count as a wait.
+    # How long a key was free while a waiter had to wait for it. A time of which nothing is known
+    # counts as taken. A time in which the waiter itself could not ask does not count as waiting.
     class FreeTime
-      # Between the grant and the moment at which its holder knows it.
+      # The longest time from a grant until its holder knows of it.
       GRANT = SECOND / 20
 
-      # The time from a server's return until all waiters ask again.
+      # The longest time from a server's return until all waiters ask again.
       RECOVERY = SECOND
       RECONNECTING = SECOND / 2
 
-      # At the store a lease ends later than its holder believes, by this and a part of it.
+      # A lease ends later on the store than its holder believes: by SLACK and by the ttl divided
+      # by DRIFT.
       SLACK = SECOND / 20
       DRIFT = 50
 
-      # @param calls [Array<Call>] all of a key
-      # @param kind [Kind]
+      # @param calls [Array<Call>] all calls for one key
       def initialize(calls, history, kind)
         @calls = calls
         @history = history
@@ -30,10 +30,11 @@ module Torture
         @standstill = kind.alone ? standstill : []
       end
 
-      # @return [Array(Integer, Integer)] nanoseconds at a stretch, and when they began
+      # @return [Array(Integer, Integer)] the longest time that the key was free without a break,
+      #   in nanoseconds, and when that time began
       def of(call)
         from = call.asked
-        return [0, from] if call.way.at_once > 1 # which key it waited for is unknown
+        return [0, from] if call.way.at_once > 1 # nothing tells for which key it waited
 
         to = [call.entered || call.ended || died(call), call.asked + call.wait].compact.min
         return [0, from] if to - from <= GRANT
@@ -77,7 +78,7 @@ module Torture
         stops.map { |from, to| [from, to + RECONNECTING] }
       end
 
-      # An earlier waiter that cannot act keeps its place for a while.
+      # For how long another waiter that asked earlier, and cannot act now, keeps its place.
       def place_of(other, call)
         return [] if @kind.place_s.zero? || other.asked > call.asked + RECONNECTING
 
@@ -87,7 +88,7 @@ module Torture
         end
       end
 
-      # From when to when it could not reach the store.
+      # The times in which the call could not reach the store.
       def silenced(call)
         life = @history.life(call) or return []
         death = life.died if call.ended.nil?
@@ -106,13 +107,14 @@ module Torture
         spans = [entered_span(call), doubt_of(call), around_its_end(call)].compact
         return spans if call.way.at_once == 1 || @kind.whole
 
-        # A call for several keys holds one while it waits for the next.
+        # A call for several keys holds one key while it waits for the next.
         [[call.asked, [*spans.map(&:last), call.ended || died(call)].max]]
       end
 
       def entered_span(call) = ([granted_at(call), given_back_at(call)] if call.entered)
 
-      # Its process may have been kept from running when it was granted.
+      # The earliest moment of the grant. If the process could not run, it may have learnt of the
+      # grant much later.
       def granted_at(call)
         stops = @history.life(call)&.stops || []
         stops = stops.select { |from, to| from < call.entered && to > call.asked }
@@ -127,8 +129,8 @@ module Torture
         doubtful ? settled_at(call) : call.ended
       end
 
-      # For a call that did not get the key, as far as it knows: from the first disturbance until
-      # that is over.
+      # When a call that did not enter may have held the key nevertheless: from its first
+      # disturbance until the effects of the disturbance are over.
       def doubt_of(call)
         return if call.entered
 
@@ -140,21 +142,22 @@ module Torture
         [from - GRANT, call.ended ? settled_at(call) : gone_at(call)]
       end
 
-      # An interrupted call may have got the key just then, and gives it back.
+      # An interrupted call may have just acquired the key, and then releases it.
       def around_its_end(call)
         return if call.entered || call.outcome != :interrupted
 
         [call.ended - (2 * GRANT), call.ended]
       end
 
-      # The beginning of its first disturbance.
+      # When the call's first disturbance in from..to began.
       def disturbed_at(call, from, to)
         return unless from && to
 
         @history.suffered(call, from, to).map { |_, began,| began }.min
       end
 
-      # After the disturbance, and the time to ask again; at the latest, when its time is over.
+      # When the call has left nothing behind: some time after the disturbance, and at the latest
+      # when its lease expires.
       def settled_at(call)
         last = @history.suffered(call, call.asked, call.ended).map(&:last).max
         gone = call.ended + lease_of(call)
@@ -163,7 +166,7 @@ module Torture
         [[call.ended, last].compact.max + Torture.ns(@kind.settles), gone].min
       end
 
-      # The end of a call that died, or handed its lease on.
+      # When the key of this call becomes free, if the call died or handed its lease over.
       def gone_at(call)
         over = call.ended || died(call)
         return over + Torture.ns(0.5) if @kind.bound

@@ -5,18 +5,16 @@ require_relative "../worker"
 
 module Torture
   module Stores
-    # A lane whose calls are also broken off by Thread#kill.
+    # A lane whose calls are interrupted by Thread#kill, too.
     class Lane < Torture::Lane
-      # The adapter reports the reason of each failed call.
+      # The adapter calls this with the reason of each failed call.
       def failed(text)
         File.open(File.join(@worker.folder, "#{@worker.life}.failures"), "a") do |file|
           file.syswrite("#{label} #{text.lines.first.to_s.chomp}\n")
         end
       end
 
-      # The reports of the lanes of a run, by label.
-      #
-      # @return [Hash{String => String}]
+      # The reasons of the failed calls of a run, by label.
       def self.failures(folder)
         Dir[File.join(folder, "*.failures")].flat_map { |path| File.readlines(path) }
                                             .to_h { |line| line.chomp.split(" ", 2) }
@@ -24,7 +22,8 @@ module Torture
 
       private
 
-      # Only every other worker does what an application should not do to Active Record.
+      # Interrupts no calls of workers that are spared: their calls must never fail because of a
+      # broken connection of Active Record.
       def attempt(plan)
         plan.interrupt = nil if @worker.spared?
         super
@@ -57,7 +56,7 @@ module Torture
         raise Timeout::Error
       end
 
-      # All stores can extend a lease, but Locker cannot.
+      # Does nothing if the store cannot dump leases.
       def hand_over(lease) = (super if @worker.lock.hands_over?)
     end
 
@@ -66,11 +65,11 @@ module Torture
       LISTENING = 5.0 # seconds until the listener thread notices that it must end
       CLOSING_TIME = LISTENING + RUBY_THREAD_END + 4.0
 
-      # The scheduler retries failed releases for as long as they may still be carried out. The
-      # listener stays after the last waiter, unless the store is closed.
+      # The scheduler retries a failed release as long as the store may still execute it. The
+      # listener outlives the last waiter until the store is closed.
       LASTING_THREADS = ["plock scheduler", "plock listener"].freeze
 
-      # Are its calls never broken off?
+      # Is this a worker whose calls are never interrupted?
       def spared? = @adapter.fragile? && Stores.spared?(life)
 
       private

@@ -10,29 +10,29 @@ module Torture
       self.table_name = "locks"
     end
 
-    # The drop-in for Locker, which has no lease that tells until when it counts. Its row counts for
-    # its time after the call, and beyond that while the block runs without an error.
+    # The drop-in replacement for Locker. It has no lease that tells its end. Its row counts for
+    # its ttl after the call, and after that as long as the block runs without an error.
     class LockerProduct
       RENEWALS = 3
-      OVERRUN = 0.9 # of its time, after which a holder should not need to renew
+      OVERRUN = 0.9 # share of the ttl that a block may use without a renewal
       CONNECTIONS = 12
 
-      # The caller's patience is over: Locker itself waits forever.
+      # Ends a wait when the caller's patience is over, because Locker itself waits forever.
       class OutOfPatience < StandardError; end
 
       def self.ways = WAYS.first(1)
       def self.native? = true
 
-      # On PostgreSQL, the listener, and two connections that test it: the drop-in closes none of
-      # them.
+      # On PostgreSQL, the listener's connection and two that test it. The drop-in replacement
+      # never closes them.
       def self.kept_connections = Lock.connection_db_config.adapter == "postgresql" ? 3 : 0
 
-      # If an interrupt breaks off a new connection of Active Record, it stays in the pool half
-      # made. Any later call on it raises a NoMethodError.
+      # If an interrupt hits Active Record while it connects, the half-made connection stays in
+      # its pool. Any later call on that connection raises a NoMethodError.
       def self.fragile? = true
       HALF_MADE = %r{/active_record/}.freeze
 
-      # mysql2 loses the socket of such a connection.
+      # mysql2 leaks the sockets of such connections.
       def self.lost_sockets = BrokenConnects.sockets
 
       def initialize(address)
@@ -69,12 +69,12 @@ module Torture
         Lock.connection_handler.remove_connection_pool(Lock.connection_specification_name)
       end
 
-      # A held row, as far as can be told without access to Locker.
+      # A row that is held, as far as a test can know without access to Locker's internals.
       class Row
         DRIFT = 0.01
         SLACK = 2 * MILLISECOND
-        GRACE = SECOND / 10 # an error reaches the block within this time, if the process runs
-        STEADY = SECOND / 16 # between two looks, unless the process was kept from running
+        GRACE = SECOND / 10 # an error reaches a running block within this time
+        STEADY = SECOND / 16 # longest time between two looks, if the process can run
         STEADY_FOR = SECOND / 5
 
         attr_reader :key, :fence
@@ -86,8 +86,8 @@ module Torture
           @looked = @steady_since = Clock.now
         end
 
-        # Locker tells nothing, but the block does: while it goes on, no other call should be
-        # inside.
+        # Locker does not tell when the row's time ends. But while the block runs without an
+        # error, no other call should be inside.
         def valid_until
           now = Clock.now
           @steady_since = now if now - @looked > STEADY
@@ -101,7 +101,7 @@ module Torture
 
       private
 
-      # Yields a callable that ends the alarm. Returns false if the patience was over before that.
+      # Yields a lambda that turns the alarm off. Returns false if the patience ended before that.
       def patiently(wait)
         return yield(-> {}) unless wait.positive?
 
@@ -114,13 +114,14 @@ module Torture
         end
       rescue OutOfPatience
         false
-      rescue ActiveRecord::StatementInvalid => e # an interrupt in a statement
+      rescue ActiveRecord::StatementInvalid => e # raised if the alarm interrupted a statement
         e.cause.is_a?(OutOfPatience) ? false : raise
       ensure
         alarm&.kill
       end
 
-      # An alarm that has gone off already raises here, before the block begins.
+      # Stops the alarm. If it has already raised, the exception takes effect here, before the
+      # block begins.
       def turn_off(alarm)
         Thread.handle_interrupt(OutOfPatience => :never) { alarm.kill.join }
       end

@@ -10,10 +10,11 @@ require "support/postgres"
 
 module Torture
   module Stores
-    # The user of a worker. It tells whose connection a server cuts.
+    # The name of a worker's user. It tells whose connection a server cuts.
     USER = /\Aw(\d+)\z/.freeze
 
-    # The processes of a server, by their parents: those of PostgreSQL are groups of their own.
+    # Finds the processes of a server by their parents, because each process of PostgreSQL has its
+    # own process group.
     module Processes
       def self.below(pid)
         children = parents.select { |_, parent| parent == pid }.keys
@@ -25,19 +26,20 @@ module Torture
         Dir.children("/proc").grep(/\A\d+\z/).filter_map do |pid|
           [pid.to_i, File.read("/proc/#{pid}/stat")[/\) \S (\d+)/, 1].to_i]
         rescue SystemCallError
-          nil # it ended meanwhile
+          nil # this process has just ended
         end.to_h
       end
     end
 
-    # A server of this run, as the arena needs it. A crash is one of its processes, not of the
-    # machine, so all acknowledged data must survive.
+    # A server for one round. A crash ends its processes, not the machine, so all acknowledged
+    # data must survive the crash.
     class Place
       attr_reader :server
 
       def port = @server.port
 
-      # Its processes stand still until thaw: statements that arrive before are carried out later.
+      # Stops the server's processes until thaw_processes. Statements that arrive meanwhile are
+      # executed after that.
       def freeze_processes
         @frozen = Processes.below(@server.pid)
         @frozen.each { |pid| Support::Supervisor.watch(pid) unless pid == @server.pid }
@@ -57,10 +59,10 @@ module Torture
         @server.__send__(:launch, port)
       end
 
-      # Cuts one connection of a worker, and says whose it was.
+      # Cuts one connection of a worker.
       #
-      # @param roll [Float] 0...1: which one
-      # @return [Integer, nil] the slot
+      # @param roll [Float] 0...1, selects the connection
+      # @return [Integer, nil] the slot of the worker
       def cut(roll)
         victims = connections.sort
         id, user = victims[(roll * victims.size).floor]
@@ -70,13 +72,13 @@ module Torture
         user[USER, 1].to_i
       end
 
-      # @return [Integer] the connections that workers have left open
+      # @return [Integer] the number of connections that workers have left open
       def left_connections = connections.size
 
-      # @return [Array<String>] the held and awaited keys in the tables
+      # @return [Array<String>] the records of holders and waiters in the tables
       def records = []
 
-      # @return [Integer] expired places in line that were not removed
+      # @return [Integer] the number of places in the queue that have expired but were not removed
       def ghosts = 0
 
       def stop
@@ -90,7 +92,7 @@ module Torture
         @frozen.each do |pid|
           Process.kill(name, pid)
         rescue Errno::ESRCH
-          nil # it ended meanwhile
+          nil # this process has just ended
         end
       end
 
@@ -100,7 +102,8 @@ module Torture
       MICROSECONDS = 1_000_000
     end
 
-    # The tables of a store in a database, by this machine's clock, which is also the server's.
+    # Reads the tables of a store in a database. The server runs on this machine, so both have the
+    # same clock.
     module Tables
       def records = rows(format(Place::HELD, now: now)).map(&:first)
       def ghosts = rows(format(Place::GHOSTS, now: now)).dig(0, 0).to_i
@@ -110,7 +113,8 @@ module Torture
       def now = Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond)
     end
 
-    # PostgreSQL: an immediate shutdown ends it without notifying its clients.
+    # PostgreSQL. The signal of its crash is an immediate shutdown: it does not notify the
+    # clients.
     class PostgresqlPlace < Place
       CRASH = :QUIT
 
@@ -142,7 +146,8 @@ module Torture
       def disconnect(id) = rows("SELECT pg_terminate_backend(#{id})")
     end
 
-    # MariaDB that writes at each commit, so that a crash of its process loses nothing.
+    # A MariaDB that writes to its log at each commit, so that a crash of its process loses
+    # nothing.
     class DurableMariadb < Support::Mariadb
       def initialize(users)
         super()
@@ -151,7 +156,8 @@ module Torture
 
       private
 
-      # The server itself creates the users of workers, because its other users may not.
+      # The server creates the workers' users at its start, because no other user has the
+      # permission.
       def initialize_data
         super
         File.open(File.join(@folder, "init.sql"), "a") do |file|
@@ -198,11 +204,11 @@ module Torture
       def disconnect(id)
         rows("KILL #{id}")
       rescue Mysql2::Error
-        nil # it ended by itself
+        nil # the connection has just ended
       end
     end
 
-    # memcached forgets everything when it is restarted.
+    # memcached. It forgets all keys when it is restarted.
     class MemcachedPlace < Place
       CRASH = :KILL
 
@@ -226,7 +232,7 @@ module Torture
       end
     end
 
-    # A file. For a silent server there is an application that writes for a while.
+    # A SQLite file. In place of a silent server, an application holds the write lock for a while.
     class SqlitePlace < Place
       def initialize(_users)
         super()
@@ -243,7 +249,7 @@ module Torture
         @writer.busy_timeout = 1_000
         @writer.execute("BEGIN IMMEDIATE")
       rescue SQLite3::BusyException
-        nil # a process was stopped in the middle of a transaction: the file cannot be more silent
+        nil # an open transaction of a stopped process already blocks the file
       end
 
       def thaw_processes

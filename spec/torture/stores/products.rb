@@ -10,46 +10,44 @@ require_relative "places"
 
 module Torture
   module Stores
-    # The options of the stores, and so the promises of their calls, in seconds.
+    # The timeouts of the stores in seconds, which limit how long their calls may take.
     ATTEMPT_S = 0.5
     RELEASE_S = 1.0
     CONNECT_S = 0.5
 
-    # Ends a call with a failure that violates no promise.
-    #
-    # @raise [Failed]
+    # Ends a call with a failure that breaks no promise.
     def self.failed(error)
       text = "#{error.class}: #{error.message}"
       Thread.current[:torture_lane]&.failed(text)
       raise Failed, text
     end
 
-    # True if this worker is not interrupted: every other one is.
+    # Is this a worker whose calls are not interrupted? Every other worker is.
     #
-    # @param life [String] its name
+    # @param life [String] the worker's name
     def self.spared?(life) = life.to_i.even?
 
-    # The database of a worker.
+    # The class of models that connects to a worker's database.
     class Model < ActiveRecord::Base
       self.abstract_class = true
     end
 
-    # A store in Ruby, as workers know it.
+    # A store in Ruby, with the methods that workers call.
     class Product < Torture::Product
-      # The failures of a store; any other error of a call is a finding.
+      # The errors that a call may end with. Any other error is a finding.
       FAILURES = [Plock::UnavailableError, Plock::AuthenticationError, Plock::PermissionError,
                   Plock::ProtocolError].freeze
 
       NEEDS = { semaphore: :semaphores, wide: :semaphores, read: :read_write_locks,
                 write: :read_write_locks, adopt: :hand_over, once: :list }.freeze
 
-      # The connections that remain after it is closed.
+      # The number of connections that remain open after the store is closed.
       def self.kept_connections = 0
 
-      # @return [Array<String>] sockets that the library below it has lost
+      # @return [Array<String>] sockets that the store's client library has leaked
       def self.lost_sockets = []
 
-      # Do interrupts break the library below it?
+      # Can an interrupt break the store's client library?
       def self.fragile? = false
 
       def initialize(address)
@@ -60,7 +58,7 @@ module Torture
         @ways ||= WAYS.select { |way| NEEDS[way.name].nil? || @store.can?(NEEDS[way.name]) }
       end
 
-      # May leases be dumped?
+      # Can leases be dumped?
       def hands_over? = @store.can?(:hand_over)
 
       def enter(way, key, **terms, &block)
@@ -107,7 +105,7 @@ module Torture
       private
 
       def open_store(address)
-        Dalli.logger.level = Logger::ERROR # it logs each connection that is cut
+        Dalli.logger.level = Logger::ERROR # otherwise it logs each cut connection
         Plock::Store::Memcached.new(address.config, **budgets, **address.options)
       end
     end

@@ -11,7 +11,7 @@ module Torture
       ATTEMPT = Torture.ns(ATTEMPT_S)
       RELEASE = Torture.ns(RELEASE_S)
       LATE = SECOND * 3 / 2
-      QUIET = SECOND # since the last disturbance, so that no effect of it is left
+      QUIET = SECOND # time after which a disturbance has no more effects
 
       # @param kind [Kind]
       # @param failures [Hash{String => String}] the reason of each failed call, by label
@@ -21,7 +21,7 @@ module Torture
         super(history, **options)
       end
 
-      # @return [Integer] nanoseconds of the longest wait for a free key
+      # @return [Integer] the longest wait for a free key, in nanoseconds
       attr_reader :longest_wait
 
       def judge
@@ -35,7 +35,7 @@ module Torture
 
       private
 
-      # If a fence is a moment of the server's clock, two readers may get the same one.
+      # If the fence is a time of the server's clock, two readers may have the same fence.
       def fences(entered, &pairs)
         super(
           @kind.bound ? entered.uniq { |call| call.way.mode == "r" ? call.fence : call } : entered,
@@ -63,7 +63,8 @@ module Torture
         lateness(calls)
       end
 
-      # The lock of a connection is free before its dead process is reaped.
+      # A lock that is bound to a connection may be free before the driver knows of the process's
+      # death.
       def end_of(call)
         return super unless @kind.bound && call.left.nil? && call.ended.nil?
 
@@ -72,8 +73,8 @@ module Torture
 
       # --- what the store may have forgotten ---
 
-      # The lock of a connection ends with it, and the holder need not know. A stopped process may
-      # learn of its grant long after the server forgot it.
+      # A lock that is bound to a connection ends with it, and the holder may not know that. A
+      # stopped process may also learn of its grant long after the server forgot the lock.
       def forgotten_between?(one, other)
         return true if @kind.bound && [one, other].any? { |call| unbound?(call, other.entered) }
 
@@ -87,12 +88,13 @@ module Torture
         end
       end
 
-      # The fence of a server that forgot everything is the clock's.
+      # After a server has forgotten everything, its fences come from its clock.
       def about_oblivion?(one, other) = @kind.forgets && super
 
       # --- budgets ---
 
-      # Calls without a budget keep their time only if nothing is wrong.
+      # Must this call end in time? A call without a budget must do so only if nothing is
+      # disturbed.
       def budgeted?(call, from, to) = @kind.leases || calm?(from, to)
 
       def budget(call)
@@ -107,7 +109,7 @@ module Torture
                       "#{ms(budget_of(call, came_back))} and the margin", call)
       end
 
-      # An interrupted call may have a lease to give back.
+      # An interrupted call may have a lease that it must release first.
       def budget_of(call, came_back)
         return call.wait + ATTEMPT unless call.interrupt
 
@@ -126,14 +128,14 @@ module Torture
 
       # --- no call fails if nothing is wrong ---
 
-      # No process was disturbed: a stopped one may hold a row that others need.
+      # Was no process disturbed? A stopped process may hold a row that other calls need.
       def well?(call, from, to)
         return false if call.child? || (@kind.product.fragile? && !Stores.spared?(call.life))
 
         calm?(from, to) && !history.stalled?(call, from - QUIET, to)
       end
 
-      # Errors of Active Record after an interrupt do not count.
+      # Errors of Active Record count only in workers whose calls are never interrupted.
       def errors(call)
         text = @failures[label_of(call)]
         return unless text&.start_with?("NoMethodError") && Stores.spared?(call.life)
@@ -152,8 +154,8 @@ module Torture
 
       def label_of(call) = "t#{call.life}x#{call.lane}x#{call.number}"
 
-      # A loss was reported although the store has not forgotten the lease. The lease of a
-      # connection ends with it, even if a silent server caused that.
+      # A loss must be reported only if the store has forgotten the lease. A lease that is bound
+      # to a connection is an exception after a disturbance, because it ends with the connection.
       def losses(call)
         if @kind.bound && call.lost && history.suffered(call, call.asked, call.lost.last.first).any?
           return
@@ -162,9 +164,9 @@ module Torture
         super
       end
 
-      # --- a call that returned leaves nothing ---
+      # --- a call that returned leaves nothing behind ---
 
-      # Its row was there at the end, after all workers had gone.
+      # The row of a call that had returned still existed at the end, after all workers had ended.
       def leftovers(call)
         seen = history.chronicle.held[label_of(call)] or return
         return if call.child? || call.ended.nil? || call.handed || call.way == ONCE
@@ -176,7 +178,7 @@ module Torture
         find(:leak, "#{call} had a row #{ms(seen - call.ended)} after it came back", call)
       end
 
-      # --- a free key is acquired ---
+      # --- a free key is acquired soon ---
 
       def lateness(calls)
         free_time = FreeTime.new(calls, history, @kind)

@@ -15,7 +15,7 @@ RSpec.describe Torture::Stores::Witness do
 
   def died(name, at) = life(name).tap { |one| one.died = one.killed = ms(at) }
 
-  # Times in milliseconds. A call that enters holds a lease of 500 ms, and leaves after 10.
+  # Times are in milliseconds. A call that enters has a lease of 500 ms, and leaves after 10 ms.
   def call(worker, way = :acquire, **facts)
     facts = {
       key: 0, asked: 0, wait: 3_000, ttl: 500, outcome: facts[:entered] ? :done : :refused
@@ -118,7 +118,8 @@ RSpec.describe Torture::Stores::Witness do
   end
 
   describe "a key that is free" do
-    # Held at first, then free until a waiter that asks all the time is let in.
+    # One call holds the key first. Then the key is free until a waiter enters that has asked all
+    # the time.
     def waits_until(moment, **holder)
       [call("1", entered: 10, **holder), call("2", asked: 5, entered: moment)]
     end
@@ -193,7 +194,7 @@ RSpec.describe Torture::Stores::Witness do
   end
 
   describe "rows that are left" do
-    # A row that is there after all workers have gone.
+    # A row of this call that still exists after all workers have ended.
     def row_left_by(call)
       chronicle.held["t#{call.life}x#{call.lane}x#{call.number}"] = ms(20_000)
       call

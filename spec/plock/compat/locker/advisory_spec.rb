@@ -10,10 +10,10 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   let!(:key) { "advisory:#{SecureRandom.hex(8)}" }
   let!(:model) { Support::Lockers.model(:postgresql) }
 
-  # It is always the connection of ActiveRecord::Base that counts.
+  # Locker always uses the connection of ActiveRecord::Base.
   before { connect_base(model) }
 
-  # The database's record of a lock on this key. Other examples may have locks of their own.
+  # The database's records of locks on this key. Other examples may have locks of their own.
   def pg_locks(what, more = "")
     numbers = "classid = 1 AND objid = #{described_class.new(key).crc % (2**32)}"
     model.lease_connection.select_value(
@@ -66,7 +66,7 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
         "SELECT classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory'"
       )
     end
-    others = rows.call # of other examples
+    others = rows.call # locks of other examples
     described_class.run("foo") do
       expect(rows.call - others).to eq([[1, -1_938_594_527 % (2**32), 2]])
     end

@@ -112,7 +112,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
 
   it "tells its block where the database says nothing until the time is over" do
     line = proxy(["127.0.0.1", Support::Postgres.shared.port])
-    model # the table is there
+    model # makes the table
     far =
       Support::Lockers.connect(
         "Far#{SecureRandom.hex(4)}", Support::Postgres.shared.tcp_config(port: line.port)
@@ -204,7 +204,7 @@ RSpec.describe "Failures of Locker", needs: Support::Postgres::PROGRAMS do
     only.release_connection
     thread = background { only.lease_connection && locker.run(true) { raise "entered" } }
     eventually { !between.empty? }
-    # without a wait for a connection
+    # the kill does not wait for a connection
     expect(elapsed { thread.kill.join }).to be < only.connection_pool.checkout_timeout
     holder.tell(:go)
   end

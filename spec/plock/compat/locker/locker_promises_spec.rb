@@ -11,7 +11,7 @@ activity = {
                       "AND info LIKE '%%locked_by =%%%<key>s%%'"
 }
 
-# What Locker promises and does not keep yet.
+# Promises that Locker does not keep yet.
 {
   postgresql: Support::Postgres, mysql2: Support::Mariadb, trilogy: Support::Mariadb
 }.each do |name, kind|
@@ -22,10 +22,10 @@ activity = {
     let(:busy_sql) { format(activity.fetch(kind), key: key) }
     let!(:key) { "promise:#{SecureRandom.hex(8)}" }
 
-    # How many statements about the key the database is busy with.
+    # How many statements about the key the database is executing.
     def busy = model.uncached { model.lease_connection.select_value(busy_sql) }
 
-    # The statement has ended, and its effect is visible.
+    # Expects that the statement ends and that the row is released.
     def expect_free
       eventually(5.0, "a statement does not end") { busy.zero? }
       eventually(1.5, "a row is left behind") { row&.locked_by.nil? }
@@ -68,7 +68,8 @@ activity = {
       expect_free
     end
 
-    # The request is carried out though its caller has gone, or never arrives.
+    # Waits until the database has executed the request, although its caller has gone. The request
+    # may also never arrive.
     def await_arrival(before)
       eventually(1.0) { row.sequence > before }
     rescue RSpec::Expectations::ExpectationNotMetError

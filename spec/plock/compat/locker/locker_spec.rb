@@ -89,7 +89,7 @@ Support::Databases::NAMES.each do |name|
       expect(second.release).to be(false)
       before = row.locked_until
       expect(first.renew).to be(true)
-      eventually { first.renew && row.locked_until > before } # the clock may not have moved yet
+      eventually { first.renew && row.locked_until > before } # repeats until the clock moves
       expect([first.get, first.sequence]).to eq([true, 2])
       expect([first.release, first.locked, first.release]).to eq([true, false, false])
       expect([second.get, second.sequence, second.release]).to eq([true, 3, true])
@@ -104,7 +104,7 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: key).count).to be(1)
     end
 
-    # The columns of the others have no limit.
+    # On the other databases, the column has no limit.
     it "refuses a key that the table cannot have, and takes no other row for it",
        if: %i[mysql2 trilogy].include?(name) do
       long = key.ljust(300, "x")
@@ -160,14 +160,14 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: key).count).to be(1)
     end
 
-    # A caller that keeps the gap for its row deadlocks with any other that makes the same row
-    # and keeps its gap, too.
+    # If two callers that make the same row both kept the gap for that row locked, they would
+    # deadlock.
     it "waits for another caller that makes the same row, and keeps nothing locked meanwhile",
        if: %i[mysql2 trilogy].include?(name) do
       connection = model.lease_connection
       waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' " \
               "AND trx_query LIKE #{connection.quote("%#{key}%")}"
-      # the server makes this table again every 0.1 s at most
+      # the server updates this table every 0.1 s at most
       look = -> do
         connection.uncached do
           connection.select_value("SELECT SLEEP(0.15)") && connection.select_value(waits)
@@ -229,7 +229,7 @@ Support::Databases::NAMES.each do |name|
       child = owner = nil
       mine.run do
         child = Process.fork
-        next unless child # it leaves the block, too
+        next unless child # the child leaves the block, too
 
         expect(Process.wait2(child).last).to be_success
         owner = row.locked_by
@@ -284,7 +284,7 @@ Support::Databases::NAMES.each do |name|
       model.where(key: key).update_all(locked_by: "a thief")
       word, heard_at = holder.result
       expect(word).to be(:stolen)
-      expect(heard_at - stolen_at).to be_between(0, 10) # long before its time is over
+      expect(heard_at - stolen_at).to be_between(0, 10) # long before the lock expires
       expect(row.locked_by).to eq("a thief")
     end
 
@@ -339,11 +339,11 @@ Support::Databases::NAMES.each do |name|
       [old, held].each(&:release)
     end
 
-    # The clients of the other databases wait in ways that a scheduler on Ruby 3.1 does not know.
+    # On Ruby 3.1, the clients of the other databases block the Fiber scheduler.
     if name == :sqlite || RUBY_VERSION >= "3.2"
       it "lets fibers in one after the other", :fibers do
-        # Active Record asks for this setting. In a child, because threads that are in the middle of
-        # a query fail when it changes.
+        # Active Record requires this setting for fibers. It is changed in a child, because
+        # threads in the middle of a query fail when it changes.
         values = in_child do
           ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
           Sync do |task|

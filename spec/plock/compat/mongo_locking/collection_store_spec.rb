@@ -7,7 +7,7 @@ require_relative "models"
 require_relative "older_lock"
 require_relative "stand_in"
 
-# What stands in for a collection keeps its documents in a file, so that processes share them.
+# A stand-in for a collection keeps its documents in a file, so that processes share them.
 RSpec.describe Mongo::Locking::CollectionStore do
   let(:folder) do
     Dir.mktmpdir("plock-mongo").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }
@@ -23,8 +23,8 @@ RSpec.describe Mongo::Locking::CollectionStore do
 
   describe "seen as any store" do
     let(:server) { StandIn::Server.new }
-    let(:share_of_steps) { [1, 2] } # the other half is as in memcached
-    let(:name_in_store) { /\A#{key}\0:\h{64}\z/ } # the document has it as it is
+    let(:share_of_steps) { [1, 2] } # memcached's contract has the other half
+    let(:name_in_store) { /\A#{key}\0:\h{64}\z/ } # the document has the plain key
 
     it_behaves_like "a store", described_class::UNABLE
   end
@@ -113,7 +113,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
 
   describe "beside processes of the gem" do
     it "is excluded by them, and has the lock when they leave" do
-      older # in the same folder
+      older # makes the folder for both processes
       holder = child do |parent|
         parent.tell(older.acquire)
         parent.hear
@@ -167,7 +167,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(store.acquire(key, wait: 5) { document["refcount"] }).to be 1
     end
 
-    # One of the gem that takes over sets the time in a second step.
+    # When the gem takes a lock over, it writes the time in a second step.
     it "does not take over what one of them has just taken over" do
       older.acquire(lifetime: -1)
       expect(store.try_acquire(key)).to be_nil
@@ -186,7 +186,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
     it "and one of them do not both take over, whenever they look" do
       older.acquire(lifetime: 0)
       eventually { document["expire_at"] < Time.now }
-      expect(store.try_acquire(key)).to be_nil # has seen it
+      expect(store.try_acquire(key)).to be_nil # the store has seen the document
       started = monotonic
       eventually { monotonic - started > 0.25 }
       ours = nil
@@ -228,7 +228,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       end
     end
 
-    # The clock of one of them may be ahead, so that it takes over what is not over yet here.
+    # If another process's clock is ahead, it may take over a lock that has not expired here yet.
     it "does not renew what one of them has taken over too early" do
       lease = store.acquire(key, ttl: 30)
       server.change(
@@ -326,7 +326,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
   end
 
   describe "when the server fails" do
-    # Of the next change.
+    # Loses the answer to the next change.
     def lose_an_answer
       store.acquire("another") { nil }
       lost = true

@@ -2,8 +2,8 @@
 
 require "spec_helper"
 
-# The driver of today itself, in a process of its own: it knows all calls, what it raises is
-# understood, and what it sends arrives.
+# Tests the current driver itself, in a process of its own. The driver must have all methods that
+# the locks call, the locks must understand its errors, and its requests must arrive.
 RSpec.describe "Mongo::Locking with the mongo gem" do
   def with_driver(program)
     output, status = ruby(<<~RUBY)

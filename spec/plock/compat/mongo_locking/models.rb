@@ -2,7 +2,7 @@
 
 require "plock/compat/mongo_locking"
 
-# Objects that belong to one another: Order 1 -> N OrderItems -> 1 JobFlow.
+# Objects with parents: an Order has N OrderItems, and these share one JobFlow.
 module MongoModels
   class Order
     include Mongo::Locking
@@ -40,7 +40,7 @@ module MongoModels
     locked_by! { |me| me.item }
   end
 
-  # Of which each may belong to another.
+  # A node may have another node as its parent.
   class Node
     include Mongo::Locking
 

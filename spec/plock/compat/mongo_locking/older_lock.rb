@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
-# The counter protocol of the gem mongo-locking, rewritten for processes that run beside ours.
-# It takes a document that counts how many have asked: the first has the lock, the others count
-# themselves down again and ask later.
+# The counter protocol of the gem mongo-locking, rewritten for processes that run beside plock's.
+# A document counts the callers that have asked. The first caller has the lock. The others
+# decrement the count again, and ask later.
 class OlderMongoLock
   INTERVAL = 0.02
 
-  # Called after the count is ours, and before the time is written: the gem does that in two steps.
+  # Called after the count is incremented and before the time is written. The gem makes two steps
+  # of that.
   attr_writer :between
 
   # @param collection [StandIn::OldCollection]
@@ -15,7 +16,7 @@ class OlderMongoLock
     @place = { "scope" => scope, "key" => key }
   end
 
-  # Is it ours?
+  # @return [Boolean] is the lock acquired?
   def acquire(tries: 1, lifetime: 600)
     tries.times do |tried|
       sleep INTERVAL if tried.positive?

@@ -5,7 +5,7 @@ require "tmpdir"
 require_relative "models"
 require_relative "stand_in"
 
-# The four scenarios of Mongo::Locking, each between processes.
+# The four scenarios of Mongo::Locking, each with several processes.
 RSpec.describe "Scenarios of Mongo::Locking" do
   let(:folder) do
     Dir.mktmpdir("plock-mongo").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) }
@@ -15,7 +15,7 @@ RSpec.describe "Scenarios of Mongo::Locking" do
   let(:flow) { MongoModels::JobFlow.new(item) }
 
   before do
-    folder # the same in every process
+    folder # all processes must use the same one
     Mongo::Locking.configure(**where)
   end
 
@@ -25,7 +25,7 @@ RSpec.describe "Scenarios of Mongo::Locking" do
 
   # A process that holds the lock until it is told to leave.
   def holder(instance)
-    order # the same in every process
+    order # all processes must use the same one
     child do |parent|
       instance.lock do
         parent.tell(:holds)

@@ -2,11 +2,11 @@
 
 require "fileutils"
 
-# The answers of a MongoDB server to the calls of the locks, kept in a file that processes share.
-# Documents change one request at a time, fields of a unique index are checked, and times are kept
-# in milliseconds.
+# Answers the calls of the locks as a MongoDB server does. The documents are in a file that
+# processes share. Requests change documents one at a time, unique indexes are checked, and times
+# are rounded to milliseconds.
 module StandIn
-  # As the driver raises it, of which only the name and the code count.
+  # Replaces the driver's error. The locks look only at its name and its code.
   module Mongo
     class OperationFailure < StandardError
       def self.name = "Mongo::Error::OperationFailure"
@@ -20,11 +20,11 @@ module StandIn
     end
   end
 
-  # The documents.
+  # The server, which has the documents.
   class Server
     attr_reader :requests
 
-    # @param path [String, nil] nil: for this process only
+    # @param path [String, nil] the file; nil: only this process has the documents
     def initialize(path = nil)
       @path = path
       @lock = Mutex.new
@@ -65,7 +65,8 @@ module StandIn
       end
     end
 
-    # Has the block decide, with the number of each request, whether it fails.
+    # For each request, the block receives the request's number and returns whether the request
+    # fails.
     def failing(&block) = @failing = block
 
     private
@@ -82,7 +83,7 @@ module StandIn
     def in_file
       File.open(@path, File::RDWR | File::CREAT) do |file|
         file.flock(File::LOCK_EX)
-        # past a Fiber scheduler
+        # does not go through a Fiber scheduler
         state = file.size.zero? ? @state : Marshal.load(file.pread(file.size, 0))
         yield(state).tap do
           written = Marshal.dump(state)
@@ -134,7 +135,7 @@ module StandIn
     end
   end
 
-  # With the methods of today's driver.
+  # A collection with the methods of the current driver.
   class Collection
     Indexes = Struct.new(:server) do
       def create_one(keys, unique: false, background: false)
@@ -159,7 +160,7 @@ module StandIn
     def find_one_and_delete(filter) = @server.remove(filter)
   end
 
-  # With the methods of the driver that the gem was written for.
+  # A collection with the methods of the driver for which the gem was written.
   class OldCollection
     attr_reader :server
 

@@ -5,8 +5,8 @@ require "socket"
 require_relative "stand_in"
 
 module StandIn
-  # A {Server} behind a port, which speaks as much of MongoDB's protocol as today's driver needs for
-  # the calls of a lock.
+  # A {Server} behind a port. It speaks the part of MongoDB's protocol that the current driver
+  # needs for the calls of a lock.
   class Wire
     HEADER = "l<4"
     QUERY, REPLY, MESSAGE = 2004, 1, 2013
@@ -17,10 +17,10 @@ module StandIn
       "maxMessageSizeBytes" => 48_000_000, "maxWriteBatchSize" => 100_000
     }.freeze
 
-    # @return [Array<String>] names of the commands, in order
+    # @return [Array<String>] the names of the received commands, in order
     attr_reader :commands
 
-    # @return [Array<Hash>] the write concerns of those that change documents
+    # @return [Array<Hash>] the write concerns of the commands that change documents
     attr_reader :concerns
 
     def initialize(server)
@@ -45,7 +45,7 @@ module StandIn
       connection.close
     end
 
-    # Only the first question is asked in the old way, and it is who we are.
+    # Only the driver's first question comes in the old format. It asks who the server is.
     def reply(request)
       framed(REPLY, request, [8, 0, 0, 1].pack("l<q<l<l<") + bson(HELLO.merge("ok" => 1.0)))
     end

@@ -2,12 +2,12 @@
 
 require "support/store_contract/helpers"
 
-# What RemoteLock promises on every adapter. The host has `adapter`, and `another_adapter` to the
-# same place.
+# The promises of RemoteLock on every adapter. The host defines `adapter`, and `another_adapter`,
+# which reaches the same place.
 RSpec.shared_examples "a remote lock" do
   include Support::StoreContract
 
-  let(:short) { 0.1 } # seconds; the shortest time that a lock can have
+  let(:short) { 0.1 } # in seconds; the shortest possible expiry
   let(:lock) { RemoteLock.new(adapter) }
   let(:key) { "key-#{SecureRandom.hex(8)}" }
   let(:name) { "lock|#{key}" }
@@ -193,7 +193,7 @@ RSpec.shared_examples "a remote lock" do
       await_sleep(background { lock.synchronize(key) { raise "entered" } }).kill.join
       leave << true
       holder.join
-      # a waiter that gave up may leave the queue in the background
+      # A waiter that gave up may leave the queue in the background.
       expect(lock.synchronize(key, retries: 9) { :mine }).to be :mine
     end
   end
@@ -213,7 +213,7 @@ RSpec.shared_examples "a remote lock" do
     end
 
     it "never frees the next holder's lock where it comes too late" do
-      lock && key # the child's, too
+      lock && key # made here, because the child needs them, too
       late = child do |parent|
         lock.acquire_lock(key, expiry: short)
         parent.tell(:held)
@@ -235,7 +235,7 @@ RSpec.shared_examples "a remote lock" do
     end
 
     it "works in a child that is forked while other threads lock" do
-      lock # before the fork
+      lock # made before the fork
       stop = false
       busy =
         Array.new(2) do |number|
@@ -255,7 +255,7 @@ RSpec.shared_examples "a remote lock" do
       said = warnings do
         lock.synchronize(key) do
           child = Process.fork
-          next unless child # it leaves the block, too
+          next unless child # the child leaves the block, too
 
           ended = Process.wait2(child).last
           kept = lock.acquired?(key)
@@ -290,8 +290,8 @@ RSpec.shared_examples "a remote lock" do
   end
 end
 
-# Both ways, with keys as the gem itself writes them. The host has `lock`, `key`, and the
-# `original`.
+# Tests both directions, with keys as the gem itself writes them. The host defines `lock`, `key`
+# and `original`.
 RSpec.shared_examples "a remote lock beside processes of the original" do
   it "is excluded by them, and has the lock when they leave" do
     expect(original.acquire(key)).to eq "acquired"

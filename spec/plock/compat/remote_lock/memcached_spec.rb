@@ -39,7 +39,7 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
     )
   end
 
-  # memcached with TLS, as its clients of today are set up for it.
+  # A memcached with TLS, and clients that use it.
   describe "on a server with TLS" do
     let(:server) do
       folder = Dir.mktmpdir.tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
@@ -95,7 +95,7 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
     )
   end
 
-  # In a process of its own: it is older than Ruby's warnings.
+  # In a process of its own, because this client causes warnings in current Rubies.
   it "works with memcache-client, and a pool of such, with its namespace" do
     output, status = ruby(<<~RUBY, address)
       $VERBOSE = nil

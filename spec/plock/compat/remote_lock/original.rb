@@ -1,24 +1,24 @@
 # frozen_string_literal: true
 
-# A process of the gem remote_lock itself. Reads from its input, one word after the other on a line,
-# and answers each line with one:
+# A process of the original gem remote_lock. It reads commands from its input, one on each line,
+# and answers each with one word:
 #
 #   acquire KEY EXPIRY RETRIES   acquired | refused
 #   acquired? KEY                true | false
 #   release KEY                  released
 #
-# Arguments: redis or memcached, and the address.
+# The arguments are redis or memcached, and the address.
 
 require "socket"
 require "stringio"
 
 kind, address = ARGV
 complaints = $stderr
-$stderr = StringIO.new # it is older than Ruby's warnings
+$stderr = StringIO.new # the gem causes warnings in current Rubies
 require "remote_lock"
 
-# redis-rb as the gem knows it: a question is answered with true or false, and what is asked in a
-# block of `multi` is sent at its end.
+# Has the methods of redis-rb as the gem knows it: predicates return true or false, and the
+# commands in a block of `multi` are sent at its end.
 class RedisOfThen
   def initialize(url)
     require "redis-client"

@@ -3,7 +3,7 @@
 require "rbconfig"
 require "support/supervisor"
 
-# The other end of original.rb.
+# Starts original.rb, and talks to it.
 class OriginalProcess
   PROGRAM = File.expand_path("original.rb", __dir__)
   DEADLINE = 20.0
@@ -23,7 +23,7 @@ class OriginalProcess
   def acquired?(key) = ask("acquired?", key) == "true"
   def release(key) = ask("release", key)
 
-  # Without waiting for the answer.
+  # Sends a command, and does not wait for the answer.
   def say(*words) = @to.puts(words.join(" "))
 
   def hear

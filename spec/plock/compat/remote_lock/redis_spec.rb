@@ -83,7 +83,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       calls = -> do
         shared_redis.call("INFO", "commandstats")[/^cmdstat_evalsha:calls=(\d+)/, 1].to_i
       end
-      lock.synchronize(key) { nil } # the server knows the scripts from then on
+      lock.synchronize(key) { nil } # after this, the server knows the scripts
       lock.acquire_lock(key)
       expect { expect(lock.release_lock(key)).to be true }.to change(&calls).by(1)
     end
@@ -101,7 +101,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
     end
   end
 
-  # Both ways, with keys as the gem itself writes them.
+  # Tests both directions, with keys as the gem itself writes them.
   describe "beside processes of the original" do
     let(:original) { discard(OriginalProcess.new(:redis, url), :kill) }
 
@@ -115,10 +115,10 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
   end
 
   describe "waiting" do
-    # Processes that wait, in the order in which they came.
+    # Processes that wait. Each enters the queue before the next one.
     def queue_up(count)
       Array.new(count) do |number|
-        lock # connects in the child
+        lock # made before the fork; it connects in the child
         waiter = child do |parent|
           parent.tell(:waits)
           lock.synchronize(key) { parent.tell([number, monotonic]) && parent.hear }
@@ -146,8 +146,8 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(served).to eq [0, 1, 2]
     end
 
-    # The original slept on, for 10 to 20 s in the end. How long it takes where nothing else runs is
-    # the bench's to say (remote_lock).
+    # The original gem would sleep, in the end for 10 to 20 s. The benchmark remote_lock measures
+    # the time on an idle machine.
     it "wakes the next waiter, which does not poll", :timing do
       at_most(0.01) do
         took = Array.new(21) do

@@ -18,7 +18,7 @@ RSpec.describe WithTransactionalLock do
     )
   end
 
-  # This library and callers of the `original` lock.
+  # Expects that this library and callers of the `original` lock exclude each other.
   #
   # @yield waits until a caller waits in the database
   def expect_to_exclude_each_other
@@ -43,7 +43,7 @@ RSpec.describe WithTransactionalLock do
   describe "on PostgreSQL", needs: Support::Postgres::PROGRAMS do
     let!(:model) { Support::TransactionalLocks.model(:postgresql) }
 
-    # As the gem of this name takes it.
+    # Acquires the lock as the original gem does.
     def original(name)
       model.transaction do
         number = Digest::SHA256.digest(name)[0, 8].unpack1("q")
@@ -147,7 +147,7 @@ RSpec.describe WithTransactionalLock do
           far.lease_connection.execute("SELECT 1")
         end
       end.to raise_error(ActiveRecord::ActiveRecordError)
-      far.release_connection # as at the end of a request
+      far.release_connection # happens at the end of a request
       holder.tell(:go) && holder.result
       expect(
         far.with_transactional_lock(lock, timeout: 5) do
@@ -184,7 +184,7 @@ RSpec.describe WithTransactionalLock do
           "SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'"
         )
       end
-      others = left.call # of other examples
+      others = left.call # locks of other examples
       pooler = discard(Support::Pgbouncer.new(Support::Postgres.shared, :transaction).start, :stop)
       pooled = Support::Databases.connect("Pooled#{SecureRandom.hex(4)}", pooler.config)
       pooled.with_transactional_lock(lock) { expect(free?(model, lock)).to be(false) }
@@ -235,13 +235,15 @@ RSpec.describe WithTransactionalLock do
       2.times { expect_to_exclude_each_other { await_lock_wait(model) } }
     end
 
-    # The database has forgotten the deleted rows: they no longer divide the gaps.
+    # Deletes the rows, and waits until the database has purged them. After that, they no longer
+    # divide the gaps.
     def clean_up_in_another
       in_another(model) { WithTransactionalLock::MySqlHelper.cleanup(model) }
       model.lease_connection.execute("SET GLOBAL innodb_max_purge_lag_wait = 0")
     end
 
-    # Three neighbours. The middle one is rolled back while another caller waits for it.
+    # Makes three neighbouring rows. The middle one is rolled back while another caller waits for
+    # it.
     def expect_neighbours_to_be_free
       ids =
         Array
@@ -292,7 +294,7 @@ RSpec.describe WithTransactionalLock do
           [nil, 0, 5].each do |timeout|
             locking = -> { model.with_transactional_lock(lock, timeout: timeout) { nil } }
             [locking, -> { model.transaction { locking.call } }].each do |locked|
-              locking.call # from now on this process remembers the row
+              locking.call # after this, the process remembers the row
               clean_up_in_another
               locked.call
               expect(rows.call).to be(3)

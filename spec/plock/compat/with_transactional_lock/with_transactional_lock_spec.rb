@@ -191,7 +191,7 @@ Support::TransactionalLocks::DATABASES.each do |name|
 
     it "leaves nothing behind if a waiter times out or is killed" do
       holder = hold_in_another(model, lock)
-      unless name == :mysql2 # whose client lets no Timeout in
+      unless name == :mysql2 # mysql2's client cannot be interrupted by Timeout
         expect {
           Timeout.timeout(0.2) { model.with_transactional_lock(lock) { raise "entered" } }
         }.to raise_error(Timeout::Error)
@@ -199,7 +199,7 @@ Support::TransactionalLocks::DATABASES.each do |name|
       thread = background { model.with_transactional_lock(lock) { raise "entered" } }
       await_lock_wait(model)
       thread.kill
-      eventually { !thread.alive? } # what its client says to that is not ours
+      eventually { !thread.alive? } # the client's own error does not matter
       holder.tell(:go) && holder.result
       eventually(15) { in_another(model) { free?(model, lock) } }
       expect(model.lease_connection.select_value("SELECT 1")).to be(1)
