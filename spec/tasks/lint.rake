@@ -16,9 +16,11 @@ task :lint
 
     folder = "tmp/lint/#{name}"
     mkdir_p folder
+    # the core is compiled above
+    binding = Dir["ext/plock/*.c"].map { |source| "#{File.basename(source, ".c")}.o" }
     chdir(folder) do
       sh({ "PLOCK_WERROR" => "1" }, RbConfig.ruby, "../../../ext/plock/extconf.rb")
-      sh "make", "CC=#{compiler}"
+      sh "make", "CC=#{compiler}", *binding
     end
   end
   task lint: "lint:#{name}" if Toolchain.compiler(name)
