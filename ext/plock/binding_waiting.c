@@ -235,13 +235,20 @@ typedef struct completion {
     int runs;
 } completion;
 
+/* An interrupt that was deferred comes as the mask ends: by then the function is done. */
+static VALUE run_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
+    completion *c = (completion *)argument;
+    (void)unused, (void)argc, (void)argv, (void)blockarg;
+    c->value = c->function(Qnil, c->argument, 0, NULL, Qnil);
+    c->done = true;
+    return Qnil;
+}
+
 static VALUE run(VALUE argument) {
     completion *c = (completion *)argument;
     c->runs++;
-    c->value = c->masks ? binding_masked(c->function, c->argument)
-                        : c->function(Qnil, c->argument, 0, NULL, Qnil);
-    c->done = true;
-    return Qnil;
+    return c->masks ? binding_masked(run_masked, argument)
+                    : run_masked(Qnil, argument, 0, NULL, Qnil);
 }
 
 /* Runs the function again if a signal handler has raised. The mask does not defer signal handlers,

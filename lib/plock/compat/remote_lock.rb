@@ -198,17 +198,23 @@ class RemoteLock
     failed = true
     raise
   ensure
-    Plock::Interrupts.complete { leave(key, pid, entered, failed) } unless refused
+    runs = 0
+    unless refused
+      Plock::Interrupts.complete { leave(key, pid, entered, failed, first: (runs += 1) == 1) }
+    end
   end
 
   # An application's own adapter may delete a lock that another owner holds. So its `delete` is
   # called only if the lock is ours.
-  def leave(key, pid, entered, failed)
+  #
+  # @param first [Boolean] false: a signal handler has cut this method off before, perhaps after the
+  #   release
+  def leave(key, pid, entered, failed, first:)
     return unless pid == Process.pid
 
     leave_over(key) unless entered
     return unless entered || (!failed && acquired?(key))
-    return unless release_lock(key) == false && entered
+    return unless release_lock(key) == false && entered && first
 
     warn_of(key, "was lost before its block ended: another caller may have run at the same time. " \
                  "Raise expiry: above the longest run")
