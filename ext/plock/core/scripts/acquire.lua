@@ -5,8 +5,8 @@
 -- ARGV[2]: the TTL, in ms.
 -- ARGV[3]: the caller's signature, 'host pid thread channel label'.
 -- ARGV[4]: the companion's TTL, in ms.
--- ARGV[5], optional: 'again' if an earlier request of this owner may have acquired the lock. From a
---   waiter, instead: its ticket, or '0' if it has none yet.
+-- ARGV[5], optional: 'again' if an earlier request of this owner may have acquired the lock. A
+--   waiter passes its ticket instead, or '0' if it has none yet.
 -- ARGV[6], only from a waiter: the window, in ms, as in left_to_polling of parts/pass.lua.
 -- Reply if the caller holds the lock now: the fence, a string of 16 digits.
 -- Reply if the lock is refused: {0, ms until the lock can be free}. To a waiter, the reply also has
@@ -22,7 +22,7 @@ if not mine or call('EXISTS', queue) == 1 then
   -- include parts/tries
   -- include parts/pass
   if mine then
-    -- The last lease expired, so no release has notified the waiters.
+    -- The last lease expired, so no release notified the waiters.
     left = left_to_polling(window)
     if left > 0 then
       call('DEL', lock)

@@ -1,7 +1,7 @@
--- Gives a lease that its owner left behind to a new owner. The new owner's fence is greater. The
--- label stays the same. A left value can be adopted only once, because the new value replaces it.
+-- Gives a lease that its owner left behind to a new owner. The lease gets a greater fence, and
+-- keeps its label. A left value can be adopted only once, because the new value replaces it.
 -- KEYS[1]: the lock's key.
--- ARGV[1]: the left value, which is that of the earlier owner.
+-- ARGV[1]: the left value, which is the earlier owner's value.
 -- ARGV[2]: the TTL, in ms.
 -- ARGV[3]: the new owner's value.
 -- ARGV[4]: the new owner's signature, 'host pid thread channel label'.

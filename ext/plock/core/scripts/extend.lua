@@ -7,8 +7,8 @@
 -- ARGV[5], optional: the owner's new place for its record, 'host pid thread channel'.
 -- Reply: 1 if the lease was extended, 0 if the value does not hold the lock.
 -- The script always writes, because a WAIT that follows confirms only writes (Redis 7.2 and later).
--- PEXPIRE comes first. While the server's memory is full, Redis refuses SET, unless the script has
--- written before.
+-- PEXPIRE comes first, because Redis refuses SET while the server's memory is full, unless the
+-- script has already written.
 local lock, value, ttl = KEYS[1], ARGV[1], ARGV[2]
 local noted_for, place = ARGV[3], ARGV[5]
 if redis.call('GET', lock) ~= value then return 0 end

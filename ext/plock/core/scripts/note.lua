@@ -1,4 +1,4 @@
--- Reads a note of the store, or stores one if there is none yet.
+-- Reads or stores a note about the whole store, such as the fingerprint of its secret.
 -- KEYS[1]: the note's key.
 -- ARGV[1]: the note to store, or '' to read only.
 -- ARGV[2], optional: 'replace' if the new note may replace an earlier one.

@@ -1,6 +1,6 @@
 -- Gives a share that its owner left behind to a new owner, as adopt.lua does with a lock.
 -- KEYS[1]: the lock's key.
--- ARGV[1]: the left value, which is that of the earlier owner.
+-- ARGV[1]: the left value, which is the earlier owner's value.
 -- ARGV[2]: the TTL, in ms.
 -- ARGV[3]: the new owner's value.
 -- ARGV[4]: the new owner's signature, 'host pid thread channel label'.
@@ -30,7 +30,7 @@ if not note then
   call('HSET', companion, old, note)
 end
 -- The new value is added before the old one is removed, so that the set is never empty. While a
--- slot moves, its old node can add to a set, but cannot create one.
+-- slot moves, its old node can add to a set, but cannot create a set.
 local fence = grant(string.sub(note, 1, 1), relabel(record, note, '^%a %d+ %S+ '))
 if value ~= old then remove(lock, companion, old) end
 keep(lock, companion)

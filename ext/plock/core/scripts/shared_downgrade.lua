@@ -1,9 +1,9 @@
--- Makes the holder of a write lock a reader. No other writer can acquire the lock in between.
+-- Turns the holder of a write lock into a reader. No other writer can acquire the lock in between.
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the holder's value.
 -- ARGV[2]: fence_ttl, in ms.
--- Reply: 0 if the value is not a holder, 1 if it is a reader now, 2 if waiters have been called,
---   too.
+-- Reply: 0 if the value is not a holder, 1 if it is a reader now, 2 if waiters have also been
+--   called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
 -- include parts/names
 -- include parts/now
@@ -12,7 +12,7 @@ if not is_inside(lock, value) then return 0 end
 -- include parts/full
 local note = call('HGET', companion, value)
 call('HSET', companion, value, 'r' .. string.sub(note or '', 2))
--- Without a note, the companion may be new and have no TTL yet. The server evicted the companion,
--- or a slot that moved replaced it with an earlier one.
+-- A note is missing if the server evicted the companion, or if the companion was replaced with an
+-- earlier one when the slot moved. Then HSET may have created a companion without a TTL.
 if not note then keep(lock, companion) end
 return (pass(lock, companion, queue) or 0) > 0 and 2 or 1

@@ -27,7 +27,7 @@ if not held then
   if span then
     -- include parts/full
   else
-    -- Also removes an expired lease, because a write must come before `pass`, as in parts/full.lua.
+    -- Removes even an expired lease, because a write must come before `pass`, as in parts/full.lua.
     call('ZREM', lock, value)
     call('HDEL', companion, value)
   end
@@ -38,7 +38,7 @@ sweep(lock, companion)
 if ours and span then
   local note = call('HGET', companion, value)
   put(lock, companion, kept(value), span, note or '')
-  -- The value is removed after the other was added, for the reason that shared_adopt.lua gives.
+  -- The kept value is added before `value` is removed, for the reason that shared_adopt.lua gives.
   remove(lock, companion, value)
   keep(lock, companion)
   tell_two(lock, queue, '~' .. left(lock))

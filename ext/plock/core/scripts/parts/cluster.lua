@@ -37,9 +37,9 @@ end
 -- not call CLUSTER MYID, so that no lock counts as moved.
 -- The note is needed because PUBLISH reaches the listeners on all nodes, but counts only those on
 -- this node. After a lock has moved to this node, its waiters still listen on the earlier node.
--- The note contains the name of the lock's node, and since when (the server's time, in ms) the lock
--- has been on that node. The time is 0 if the first waiter queued there. A script that finds
--- another node in the note replaces the note.
+-- The note contains the name of the lock's node, and the time (the server's, in ms) at which the
+-- lock moved to that node. The time is 0 if the first waiter queued on that node. A script that
+-- finds another node in the note replaces the note.
 local function place(lock)
   node = node or server.pcall('CLUSTER', 'MYID')
   -- include beside
@@ -68,9 +68,9 @@ end
 -- Sends a message to the process that listens on the channel `name`. Returns true if the process
 -- has received the message, or may have received it.
 -- SPUBLISH (Redis 7) reaches and counts the listeners on this node, and costs other nodes nothing.
--- SPUBLISH needs the hash tag at the end of the name: a process chooses a tag whose slot its node
--- serves. If SPUBLISH fails or reaches no process, PUBLISH sends the message to all nodes, without
--- the tag.
+-- SPUBLISH needs the hash tag at the end of the name. Each process chooses a tag whose slot its
+-- node serves. If SPUBLISH fails or reaches no process, PUBLISH sends the message to all nodes,
+-- without the tag.
 -- PUBLISH does not count listeners on other nodes. So if the lock has just moved to this node, the
 -- process may have received the message.
 function redis.tell(name, message, lock)

@@ -1,5 +1,5 @@
 -- Precedes cluster.lua in the script that breaks shares on a Redis Cluster. Does the same as
--- cluster_break.lua. Its 'anyway' is ARGV[3].
+-- cluster_break.lua, but 'anyway' is ARGV[3].
 if ARGV[3] ~= 'anyway' then
   local lock = KEYS[1]
   -- include names

@@ -1,6 +1,6 @@
 -- Makes `value` a holder of a lock with several holders, and writes the lease's fence and record
 -- into the companion. Returns the fence.
--- alone: true if there is no other holder. Then all notes in the companion are those of expired
+-- alone: true if there is no other holder. Then all notes in the companion belong to expired
 -- leases, and are deleted.
 -- A script that includes this part defines `lock`, `companion`, `value` and `ttl`, and includes
 -- now.lua.

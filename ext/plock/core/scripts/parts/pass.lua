@@ -19,8 +19,8 @@ end
 -- Reserves the lock for 1 s for the first waiter whose process receives the turn, and returns true.
 -- The next waiter is told to look again after that second, because the first may be frozen.
 -- Returns false if the queue is empty, or if the caller's own record `mine` is the next.
--- Returns nil if the call reached its limit of tries, and more records are left. Then a lock that
--- is held expires within a second, and the client asks again in that time.
+-- Returns nil if the call reached its limit of tries, and more records are left. If the lock's key
+-- exists, it then expires within a second, and the client asks again in that time.
 local function pass(lock, queue, mine)
   local records = redis.call('ZRANGE', queue, 0, 1) -- usually the first waiter is alive
   while records[1] do
@@ -42,9 +42,9 @@ local function pass(lock, queue, mine)
   return false
 end
 
--- Tells the first two waiters that are alive to look again after `left` ms. The second is told,
--- too, because the first may be frozen or about to leave. The function may stop at the limit of
--- tries, because each waiting process looks once a second anyway.
+-- Tells the first two waiters that are alive to look again after `left` ms. One message is not
+-- enough, because the first waiter may be frozen or about to leave. The function may stop at the
+-- limit of tries, because each waiting process looks once a second anyway.
 local function look_again(lock, queue, left)
   if tries <= 0 then return end
   local told = 0

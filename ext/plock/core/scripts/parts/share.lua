@@ -4,10 +4,10 @@
 -- The companion is a hash. Its field 'fence' is the last fence. It also has a field for the value
 -- of each holder, with the text 'mode fence seconds:microseconds record'.
 -- The queue is a sorted set of entries 'share record', with the waiters' tickets as scores.
--- A share is a mode and its limit. The share 's3' is one of a semaphore with 3 permits. The share
--- 'r' of a reader has no limit. The share 'w' of a writer has the limit 1. A share is granted if
+-- A share is a mode and its limit. The share 's3' is one permit of a semaphore that has 3. A
+-- reader's share 'r' has no limit. A writer's share 'w' has the limit 1. A share is granted if
 -- there is no holder, or if all holders have its mode and are fewer than its limit. No share is
--- granted before that of an earlier waiter.
+-- granted before the share of an earlier waiter.
 -- When a waiter is called, its baton takes a place among the holders for 1 s.
 -- A script that includes this part defines `call`, `now` (the server's time in ms) and `fence_ttl`
 -- (for how many ms the fence outlasts the leases).
@@ -97,7 +97,7 @@ end
 -- after a second, because a called waiter may be frozen.
 -- Returns true if the caller's own entry `mine` is next, and otherwise the number of called
 -- waiters. If the function reaches the limit of tries, the called waiters call the others when they
--- acquire. If the function has called no waiter by then, it returns nil.
+-- acquire their shares. If the function has called no waiter by then, it returns nil.
 local function pass(lock, companion, queue, mine)
   local called, size = 0, 1
   local found, ended, unfinished

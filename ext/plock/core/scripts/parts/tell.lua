@@ -9,8 +9,8 @@ local function baton(value)
   return (string.gsub(value, '-', ':'))
 end
 
--- Returns the text that replaces a value if the lock, or the place among its holders, must stay
--- taken after the release. A late renewal of the value does not match this text.
+-- Returns the text that replaces a value if the lock, or the value's place among the holders, must
+-- stay taken after the release. A late renewal of the value does not match this text.
 local function kept(value)
   return (string.gsub(value, '-', '.'))
 end

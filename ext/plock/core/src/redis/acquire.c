@@ -112,7 +112,7 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
-/* Has the lease expired? That happens after a suspend of the machine or a stall of this thread. */
+/* Has the lease expired? That happens if the machine was suspended, or if this thread stalled. */
 static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
     const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
@@ -153,7 +153,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
     const bool too_few = status == PLOCK_UNREPLICATED;
-    /* If the server closed an idle connection, that is no failure. */
+    /* A closed idle connection does not count as a failure. */
     const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED &&
                             lease->call.reused && !lease->reconnected && now < lease->deadline;
     if (too_few)
@@ -187,7 +187,8 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return plock__lease_finish(lease, plock__outage_give_up(lease, status));
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
-    if (now < at && at < lease->resume_at) lease->resume_at = at; /* in time for the last attempt */
+    /* the pause ends at the limit, in time for the last attempt */
+    if (now < at && at < lease->resume_at) lease->resume_at = at;
     return PLOCK_TRY_FAILED;
 }
 
@@ -217,7 +218,7 @@ static plock_status part_step(plock_redis_lease *lease, plock_interest *interest
 
 static plock_status refused(plock_redis_lease *lease, const plock_place *place) {
     const plock_ns now = plock_now();
-    /* the server has not finished, so this is no refusal yet */
+    /* the server has not finished, so this is not a refusal yet */
     if (!place->free_in && !lease->waiter && now < lease->deadline) {
         ask(lease, now);
         return PLOCK_AGAIN;
@@ -233,7 +234,7 @@ static plock_status refused(plock_redis_lease *lease, const plock_place *place) 
     bool asks = true;
     if (!lease->waiter) {
         const plock_status status = join(lease, place, false, &asks);
-        stop_looking(lease); /* the next requests find this waiter in the queue */
+        stop_looking(lease); /* later requests for the key find this waiter in the wait queue */
         if (status) return failed(lease, status);
     } else {
         asks = !plock__waiter_rest(lease->waiter, place);

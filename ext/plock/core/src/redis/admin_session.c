@@ -15,7 +15,7 @@ struct plock_admin_session {
     plock_node *node;
     plock_connection *connection;
     plock_resolver sentinel; /* its host is NULL if the session asks the server */
-    plock_load *load;        /* the map of the cluster that the session waits for; NULL: none */
+    plock_load *load; /* the load of the cluster's map that the session waits for; NULL: none */
     enum { SILENT, CONNECTING, ASKING, LISTENING } state;
     plock_ns deadline;
     unsigned count;
@@ -102,8 +102,7 @@ plock_status plock_admin_session_ask(plock_admin_session *admin_session, unsigne
 
 /* --- the answer --- */
 
-/* Copies the answer, because the text of the connection is valid only until the connection is used
- * again. */
+/* Copies the answer, because its text is valid only until the connection is used again. */
 static plock_status keep(plock_admin_session *admin_session, const plock_value *value) {
     const plock_value *after = plock__value_after(value);
     size_t bytes = 0;
@@ -149,7 +148,7 @@ static plock_status connect_to(plock_admin_session *admin_session, plock_error *
                : status;
 }
 
-/* A session with a cluster asks the first primary, once it is known. */
+/* A session with a cluster asks the first primary, once that primary is known. */
 static plock_status find_primary(plock_admin_session *admin_session, plock_interest *interest,
                                  plock_error *error) {
     plock_store *store = admin_session->node->store;

@@ -98,8 +98,8 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
 
 /* --- the steps; each advances the state, or returns why it cannot --- */
 
-/* A request for a held lease or a reserved turn goes before an acquire: the lease or the turn may
- * expire, and other callers wait for the lock. */
+/* A request for a held lease or a reserved turn goes before an acquire. Otherwise the lease or the
+ * turn might expire, and other callers wait for the lock. */
 static bool is_urgent(const plock_request *request) {
     if (request->irreplaceable) return true;
     switch (request->script) {
@@ -122,8 +122,8 @@ static bool acquires(const plock_request *request) {
 }
 
 /* Has the process left this server for another one since the connection was made? A primary that
- * was silent may be back, and may not know yet that another primary has its keys. A call that sends
- * ASKING has not left, because the slot still has its old route. */
+ * was silent may be back, and may not know yet that another primary has its keys. Returns false for
+ * a call that sends ASKING, because the slot's route still leads to the old node. */
 static bool left_behind(const plock_call *call) {
     const plock_node *node = call->node;
     if (node->store->routes)
@@ -198,7 +198,8 @@ static plock_status ask(plock_call *call, plock_error *error) {
                        error);
 }
 
-/* The server does not know the script, so SCRIPT LOAD and the request are sent together. */
+/* The server does not know the script. Sends SCRIPT LOAD or FUNCTION LOAD together with the
+ * request. */
 static plock_status ask_again(plock_call *call, plock_error *error) {
     call->loads = true;
     const plock_status status = call->functions
@@ -214,7 +215,7 @@ static bool refuses(const plock_error *said, const char *command) {
            strcasestr(said->message, command);
 }
 
-/* The user may not call scripts. From Redis 7 on, functions are another way. */
+/* The user may not call scripts. From Redis 7 on, functions can be called instead. */
 static plock_status ask_by_function(plock_call *call, plock_error *error) {
     call->functions = true;
     return ask(call, error);
@@ -238,8 +239,8 @@ static plock_status read_answer(plock_call *call, const plock_value **value,
         plock_status status = plock__connection_receive(call->connection, value, interest, error);
         if (status) return status;
         plock__node_reached(call->node, call->left_at);
-        /* A reply that is not the last one answers SCRIPT LOAD. If it is an error and the script is
-         * still unknown, the call ends with that error. */
+        /* A reply that is not the last one answers the LOAD. If that reply is an error and the
+         * script is still unknown, the call ends with that error. */
         const bool last = call->connection->awaited == 0;
         if ((*value)->type != PLOCK__ERROR) {
             if (last) plock__node_knows(call->node, call->request.script, true);
@@ -360,8 +361,8 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
     }
     if (call->node->store->routes) status = plock__redirect_failed(call, status, error);
     status = name_the_server(call, status, error);
-    /* If the server went away, fell silent or became a replica, the other idle connections are
-     * useless, too. */
+    /* If the server went away, fell silent or became a replica, the other idle connections are also
+     * useless. */
     const bool gone = status == PLOCK_DISCONNECTED || status == PLOCK_SILENT;
     const bool elsewhere = status == PLOCK_READONLY || call->unfit;
     if (elsewhere) plock__node_moved(call->node);

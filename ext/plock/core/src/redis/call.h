@@ -12,7 +12,7 @@
 #include "redis/node.h"
 #include "redis/redirect.h"
 
-/* Called each time right before the request is sent. at: when it is sent. */
+/* Called every time the request is about to be sent. at: the present time. */
 typedef void plock__leaver(void *context, plock_ns at);
 
 typedef struct plock_call {
@@ -39,33 +39,35 @@ typedef struct plock_call {
     plock_turn turn;       /* the place in the pool's queue */
     plock__leaver *leaves; /* may be NULL */
     void *context;         /* for `leaves` */
-    bool halves; /* once it has a connection, it may use only half of the time that is left */
-    /* the connection was used before, so the server may have closed it since */
+    bool halves; /* Once the call has a connection, it may use only half of the remaining time. */
+    /* The connection was used before, so the server may have closed it since. */
     bool reused;
-    bool unfit;     /* the server refused WAIT, so it may be no primary any more */
-    bool functions; /* the call uses a function, because the user may not call scripts */
-    bool loads;     /* SCRIPT LOAD or FUNCTION LOAD was sent before the request */
+    bool unfit; /* The server refused WAIT, so it may no longer be a primary. */
+    /* Calls Redis functions (FCALL), because the Redis user may not call scripts. */
+    bool functions;
+    bool loads;                  /* SCRIPT LOAD or FUNCTION LOAD was sent before the request. */
     plock_status loading_failed; /* the error in the reply to this LOAD, if any */
-    plock_value *granted;        /* a copy of the script's answer, while CONFIRMING; else NULL */
+    plock_value *granted; /* while CONFIRMING, a copy of the script's answer; otherwise NULL */
 
     /* On a cluster. */
-    plock_load *load; /* while ROUTING, the map that the call waits for; else NULL */
+    plock_load *load; /* while ROUTING, the map that the call waits for; otherwise NULL */
     plock_redirection redirection;
-    unsigned hops, pauses; /* hops: how often a node named another one since the last pause */
-    bool asking;           /* the node serves the request only behind ASKING */
-    bool crowded;          /* a node named another one for which the store has no room */
-    plock_ns resume_at;    /* while PAUSING */
+    /* hops: how many times a node has named another node since the last pause */
+    unsigned hops, pauses;
+    bool asking;        /* The node serves the request only after ASKING. */
+    bool crowded;       /* A node named another node, for which the store has no room. */
+    plock_ns resume_at; /* while PAUSING, when the call continues */
 } plock_call;
 
 /* On a cluster, the call goes to the node that serves the key, whatever `node` is. If that node
- * names another one, the call follows. While the cluster does not serve the key, the call tries
+ * names another node, the call goes there. While the cluster does not serve the key, the call tries
  * again until its deadline. */
 void plock__call_begin(plock_call *call, plock_node *node, const plock_request *request,
                        plock_ns deadline);
 
-/* Returns PLOCK_OK and the script's answer in *value: the caller reads it before any other step on
- * the same thread, and then calls plock__call_finish. Otherwise returns PLOCK_AGAIN and the
- * interest, or the failure that ends the call. */
+/* Returns PLOCK_OK, and the script's answer in *value. The caller must read the answer before any
+ * other step on the same thread, and then call plock__call_finish. Otherwise returns PLOCK_AGAIN
+ * and the interest, or the failure that ends the call. */
 PLOCK_MUST_USE plock_status plock__call_step(plock_call *call, const plock_value **value,
                                              plock_interest *interest, plock_error *error);
 
@@ -74,7 +76,7 @@ PLOCK_MUST_USE plock_status plock__call_step(plock_call *call, const plock_value
 PLOCK_MUST_USE plock_status plock__call_send(const plock_node *node, plock_connection *connection,
                                              const plock_request *request, plock_error *error);
 
-/* Gives back the connection, or the place in the pool's queue, and ends the call. */
+/* Returns the connection, or gives up the place in the pool's queue, and ends the call. */
 void plock__call_let_go(plock_call *call, bool usable);
 
 /* Returns the connection to the pool, after the answer has been read. */
@@ -82,7 +84,7 @@ void plock__call_finish(plock_call *call);
 
 /* Cancels the call under way, and closes its connection, because a reply may still come. If the
  * request has left and undo is not NULL, first sends undo behind the request on the same
- * connection. If the server executes the request later, undo then follows at once. */
+ * connection. However late the server executes the request, it executes undo right after it. */
 void plock__call_cancel(plock_call *call, const plock_request *undo);
 
 /* Returns true if the server owes an answer, to the request or to WAIT. */
@@ -92,8 +94,8 @@ bool plock__call_unanswered(const plock_call *call);
  * it is cancelled. */
 bool plock__call_left(const plock_call *call);
 
-/* Returns the connection on which the call has reached a server; NULL: it has reached none, or is
- * over. */
+/* Returns the connection on which the call has reached a server. Returns NULL if the call has
+ * reached none, or is over. */
 const plock_connection *plock__call_reached(const plock_call *call);
 
 #endif

@@ -67,7 +67,7 @@ static bool names(const plock_channel *channel, const plock_value *pushed) {
 }
 
 /* Reads "KIND VALUE KEY". KIND is "=", "+", "~" with a number of ms, or "!" with the length of
- * VALUE, because the value of a holder may have blanks. */
+ * VALUE, because a holder's value may contain blanks. */
 static bool read_message(const plock_value *pushed, plock_message *message) {
     const plock_value *payload = plock__element(pushed, 2, PLOCK__STRING);
     const bool sharded = says(pushed, "smessage");

@@ -16,12 +16,12 @@ typedef struct plock_channel {
     plock_connection *connection;
     plock_ns deadline;
     /* The id is random, because any client that knows it can wake this process. On a cluster, a
-     * hash tag such as "{7}" follows, whose slot the node serves. */
+     * hash tag such as "{7}" follows. The node serves the tag's slot. */
     char name[PLOCK__CHANNEL_MAX];
-    size_t tag_length;   /* 0: none */
+    size_t tag_length;   /* 0: the name has no tag */
     unsigned tag;        /* the number in the tag */
     bool tag_lost;       /* the slot has moved to another node */
-    unsigned unanswered; /* requests to subscribe with the tag */
+    unsigned unanswered; /* requests to subscribe with the tag that have no answer yet */
 } plock_channel;
 
 typedef struct plock_message {

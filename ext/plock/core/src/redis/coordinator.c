@@ -49,7 +49,7 @@ static void fail_all(plock_coordinator *coordinator, const plock_error *error) {
 }
 
 /* The channel cannot be opened. While the server cannot be reached, the waiters rest until they
- * give up. Any other failure does not pass by itself, so the waiters fail. */
+ * give up. Other failures do not pass by themselves, so the waiters fail. */
 static void meet_failure(plock_coordinator *coordinator, const plock_error *error) {
     if (!plock_status_unreachable(error->status)) {
         fail_all(coordinator, error);
@@ -119,7 +119,7 @@ static void leave_stale_server(plock_coordinator *coordinator) {
 }
 
 /* For a node that is no server (routes.h). Waits for the map. Then all waiters and watches move to
- * the nodes in it. */
+ * the nodes that the map names. */
 static void await_map(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     plock_error error = {.status = PLOCK_OK};
     if (!is_needed(coordinator)) return;

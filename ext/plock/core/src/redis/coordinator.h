@@ -16,7 +16,7 @@ struct plock_coordinator {
     unsigned generation;
     bool begun;
     plock_failover *failover; /* NULL: none */
-    plock_load *load;         /* the map of the cluster that it waits for; NULL: none */
+    plock_load *load;         /* the load of the cluster's map that it waits for; NULL: none */
 
     plock_channel channel; /* only the worker thread uses it, except for the id */
     plock_ns retry_at;
@@ -29,9 +29,10 @@ struct plock_coordinator {
     plock_watch *watches;
     plock__index watches_by_key;
     bool open; /* the channel is open, so waiters can queue on the server */
-    /* by then the worker thread looks for wait queues that are due, but may find none */
+    /* When the worker thread next looks for wait queues that are due. It may find none. */
     plock_ns looks_at;
-    unsigned routes_seen; /* the version of the store's routes in which all its keys belong here */
+    unsigned routes_seen; /* The version of the store's routes in which all its keys belong to its
+                           * node. */
 };
 
 /* Returns the node's coordinator, or NULL if there is none. With the lock held. */
@@ -42,8 +43,8 @@ static inline plock_coordinator *plock__coordinator_among(const plock_wait_queue
     return PLOCK__CONTAINER(plock_coordinator, queues, queue->among);
 }
 
-/* Must be called after a waiter or watch for the key was added. If another node serves the key by
- * now, makes the coordinator check where all its keys belong. With the lock held. */
+/* Must be called after adding a waiter or a watch for the key. If another node serves the key now,
+ * makes the coordinator check where each of its own keys belongs. With the lock held. */
 void plock__coordinator_places(plock_coordinator *coordinator, plock_text key);
 
 /* Finds the node's coordinator, or makes one. Returns PLOCK_OK with the lock held, or

@@ -9,9 +9,9 @@
 #include "runtime/worker.h"
 
 enum {
-    DEBTS_MAX = 10000,  /* of one node: 20 MB of leases */
-    COLLECTORS_MAX = 4, /* at most this many collectors at the same time … */
-    POOL_SHARE = 4      /* … on at most 1 / POOL_SHARE of the pool's connections, or on one */
+    DEBTS_MAX = 10000,  /* Per node: 20 MB of leases. */
+    COLLECTORS_MAX = 4, /* At most this many collectors run at the same time. */
+    POOL_SHARE = 4      /* At most 1 / POOL_SHARE of the pool's connections, and at least one. */
 };
 
 /* A job of the worker thread that settles one debt after another. While the server cannot be
@@ -21,12 +21,12 @@ struct plock_collector {
     plock_collector *next;
     plock_node *node;
     unsigned generation;
-    bool ended;       /* it is no longer in the node's list */
-    plock_debt *debt; /* the current one */
+    bool ended;       /* the collector is no longer in the node's list */
+    plock_debt *debt; /* the debt that it is settling; NULL: none */
     plock_call call;
 };
 
-static plock_debts *indebted; /* the lists of this process that have collectors */
+static plock_debts *indebted; /* the lists of this process's nodes that have collectors */
 
 /* --- lists, with the lock held --- */
 
@@ -148,10 +148,10 @@ static void conclude(plock_collector *collector, plock_status status) {
     plock_debts *debts = &collector->node->debts;
     plock_debt *debt = collector->debt, *expired = NULL;
     const plock_ns now = plock_now();
-    const bool unfinished = status == PLOCK_AGAIN; /* the server has executed a part */
+    const bool unfinished = status == PLOCK_AGAIN; /* the server has executed the request in part */
     const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
-    /* If the server closed an idle connection, that is no failure. This does not happen twice in a
-     * row, because the pool then closes its other idle connections. */
+    /* A closed idle connection does not count as a failure. This does not happen twice in a row,
+     * because the pool then closes its other idle connections. */
     const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
     const bool kept =

@@ -28,14 +28,14 @@ typedef struct plock_debts {
     plock_debt *inherited; /* in a forked child, the parent's debts, which are only freed */
     unsigned count;
     plock_collector *collectors; /* at least one while there are debts */
-    unsigned collecting;         /* how many collectors */
+    unsigned collecting;         /* the number of collectors */
     unsigned failures;           /* since the last success */
     plock_ns resume_at; /* no try before this time, because the server could not be reached */
 } plock_debts;
 
 /* Takes over the debt, which must keep the store alive until `settle` is called. If there are too
- * many debts, no memory or no thread, the debt ends at once with a failure, and nothing is sent.
- * Not with the lock held. */
+ * many debts, memory runs out, or no thread can be started, the debt ends at once with a failure,
+ * and nothing is sent. Not with the lock held. */
 void plock__debt_submit(plock_node *node, plock_debt *debt);
 
 /* Ends the current pauses, because the process is about to end. */

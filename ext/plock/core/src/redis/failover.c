@@ -205,7 +205,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-/* Returns for how long a message may wait. Meanwhile the old primary may still grant locks. */
+/* Returns for how long a message may wait. In that time, the old primary may still grant locks. */
 static plock_ns idle(const plock_job *job) {
     const plock_failover *failover = (const plock_failover *)(const void *)job;
     return failover->state == OPEN ? 50 * PLOCK_MILLISECOND : 0;

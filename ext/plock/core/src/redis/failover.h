@@ -1,7 +1,7 @@
 /* A job of the worker thread for a coordinator whose node is found through sentinels. It listens to
  * one sentinel after another. When a sentinel names another primary, the job makes the resolver ask
- * all sentinels. If most of them name another primary, the node's connections are made again. The
- * job is needed because an old primary that was cut off or stopped does not report the failover. */
+ * all sentinels. If most of them name another primary, the node makes its connections again. The
+ * job is needed because an old primary that is isolated or stopped does not report the failover. */
 #ifndef PLOCK__FAILOVER_H
 #define PLOCK__FAILOVER_H
 
@@ -10,7 +10,7 @@
 
 typedef struct plock_failover plock_failover;
 
-/* Returns NULL if the node has no sentinels, or if there is no memory. Then only broken connections
+/* Returns NULL if the node has no sentinels, or if memory runs out. Then only broken connections
  * reveal a failover. The other functions accept NULL. */
 plock_failover *plock__failover_new(plock_node *node);
 void plock__failover_start(plock_failover *failover);

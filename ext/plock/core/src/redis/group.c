@@ -17,22 +17,22 @@ struct plock_group {
     size_t count;
     unsigned generation;
     size_t free_ones;
-    bool reconnected;       /* a connection found closed has been replaced, once */
+    bool reconnected;       /* a closed connection has been replaced, which is done only once */
     plock_ns ttl, deadline; /* of an acquire */
     plock_call call;
     plock_retry retry; /* of a release */
     plock_error error;
 
-    plock_subject *subjects[PLOCK_GROUP_MAX]; /* of the leases under release */
+    plock_subject *subjects[PLOCK_GROUP_MAX]; /* of the leases that are being released */
     size_t places[PLOCK_GROUP_MAX];           /* the indexes of these leases in `leases` */
     size_t releasing;
     plock_ns keep, release_by;
-    /* the server refused one request for all keys (CROSSSLOT), so they are released one by one … */
+    /* the server refused one request for all keys (CROSSSLOT), so they are released one by one */
     bool apart;
-    size_t at;    /* … and this one is next */
+    size_t at;    /* which key is released next in that case */
     bool hurried; /* the program has made the release's deadline earlier */
     bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
-    plock_text *texts; /* of the current request; stored behind the leases */
+    plock_text *texts; /* of the current request; stored after the leases */
     plock_redis_lease *leases[];
 };
 
@@ -147,7 +147,7 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
         const plock_status status = plock__acquire_granted(group->leases[i], &grants[i]);
         if (!status) continue;
         group->error = group->leases[i]->base.error;
-        while (i-- > 0) { /* give_back releases these, too */
+        while (i-- > 0) { /* give_back also releases these */
             group->leases[i]->base.held = false;
             group->leases[i]->doing = ACQUIRING;
         }
@@ -194,7 +194,7 @@ static plock_status acquire_step(plock_group *group, plock_interest *interest) {
             end_all(group, status);
             return finish(group, status);
         }
-        /* the server closed an idle connection, which is no failure */
+        /* a closed idle connection does not count as a failure */
         group->reconnected = true;
         group->call.state = PLOCK__CALL_NONE;
     }
@@ -212,8 +212,8 @@ static plock_status read_released(void *context, const plock_value *answer, ploc
         bool *released = &group->released[group->places[i]];
         if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED)
             return plock__not_our_answer(error);
-        /* If the server says that the lease is not held, an earlier request may have released it.
-         * The answer to that request was lost, or said so. */
+        /* If the server says that the lease is not held, an earlier request may have released it,
+         * whether or not its answer arrived. */
         *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
@@ -271,8 +271,9 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* May the release go on in the background after this failure? If the release's time was cut short,
- * it may, unless the owner was brought: that owner may have acquired the key again by then. */
+/* May the release go on in the background after this failure? If the program shortened the
+ * release's time, it may, but not for a brought owner, because that owner may have acquired the key
+ * again by then. */
 static bool goes_on(const plock_group *group, const plock_redis_lease *lease, plock_status why) {
     return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, why);
 }

@@ -126,8 +126,8 @@ plock_ns plock__node_window(const plock_node *node, bool shares) {
     return seen && plock_now() - seen < SEEN_LATELY ? WINDOW_SEEN : WINDOW;
 }
 
-/* A cache line that every thread writes is expensive, so a new time is written only if the old one
- * is at least OUTDATED ago. */
+/* A cache line that every thread writes is expensive, so a new time is written only if it is at
+ * least OUTDATED later than the old one. */
 void plock__node_reached(plock_node *node, plock_ns moment) {
     static const plock_ns OUTDATED = 10 * PLOCK_MILLISECOND;
     if (moment - atomic_load_explicit(&node->reached_at, memory_order_relaxed) >= OUTDATED)
@@ -161,8 +161,8 @@ static plock_status make_connection(plock_node *node, plock_connection **connect
     return plock__dial(connection, node->config, &node->resolver, error);
 }
 
-/* While a primary that sentinels have named is used, the coordinator listens to the sentinels. If
- * there is no memory for a coordinator, the next connection tries again. */
+/* While the node uses a primary that sentinels have named, its coordinator listens to the
+ * sentinels. If there is no memory for a coordinator, the next connection tries again. */
 static void attend_failovers(plock_node *node) {
     plock_coordinator *coordinator, *start;
     plock_error ignored;

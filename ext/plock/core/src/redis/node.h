@@ -13,7 +13,8 @@
 typedef struct plock_coordinator plock_coordinator;
 
 struct plock_node {
-    plock_store *store; /* the node is a part of it, so a reference to the store keeps the node */
+    /* the node is a part of the store, so a reference to the store keeps the node */
+    plock_store *store;
     /* for a node of a cluster (routes.h): the next node, and this node's number and address */
     _Atomic(plock_node *) next;
     unsigned number;
@@ -26,10 +27,11 @@ struct plock_node {
     _Atomic(plock_coordinator *) coordinator; /* NULL: none; changed under the lock */
     /* when a lock was last held by a process that does not notify waiters; 0: never */
     _Atomic plock_ns older_seen_at;
-    _Atomic plock_ns reached_at; /* about when the last answered request left; 0: never */
+    _Atomic plock_ns reached_at; /* roughly when the last answered request left; 0: never */
     /* a bit for each script that the server has executed since it last answered NOSCRIPT */
     atomic_uint known_scripts;
-    atomic_bool functions; /* the user may not call scripts, so functions are called */
+    /* call Redis functions (FCALL), because the Redis user may not call scripts */
+    atomic_bool functions;
     /* the pool's epoch that began when the node last moved to another server; under the lock */
     unsigned moved_in;
     /* a server has said that it is no primary, and no primary has answered since */
@@ -66,14 +68,14 @@ void plock__node_saw_older(plock_node *node, plock_ns now);
 void plock__node_knows(plock_node *node, unsigned script, bool knows);
 bool plock__node_knew(const plock_node *node, unsigned script);
 
-/* Must be called when another server may be the primary now. No present connection is used any
+/* Must be called when another server may be the primary now. Existing connections are not used any
  * more. The coordinator opens its channel again, makes all waiters ask again, and has all watched
  * leases checked. Not with the lock held. */
 void plock__node_moved(plock_node *node);
 
 /* Notes that a primary has answered on this connection. If it is the first primary to answer since
- * a server said that it was none, connections made in between may lead to the old server. Then all
- * connections are made again. Not with the lock held. */
+ * a server said that it was no primary, connections made in between may lead to the old server.
+ * Then all connections are made again. Not with the lock held. */
 void plock__node_served(plock_node *node, const plock_connection *connection);
 
 /* Was this connection made before the node last moved to another server? A connection that breaks

@@ -5,7 +5,7 @@
 
 #include "redis/redis_lease.h"
 
-/* Each request has at least this much time, even after the patience ends. Cutting off a request
+/* Each request has at least this much time, even after the patience ends. Abandoning a request
  * would cost the connection and a release in the background. */
 #define PLOCK__LAST_ATTEMPT (30 * PLOCK_MILLISECOND)
 
@@ -41,7 +41,7 @@ void plock__outage_end(plock_redis_lease *lease);
  * earlier failed attempt, because that message says more. */
 plock_status plock__outage_silence(plock_redis_lease *lease);
 
-/* Adds unavailable_timeout to the message, and cuts a long message. Returns the status. */
+/* Adds unavailable_timeout to the message, and truncates a long message. Returns the status. */
 plock_status plock__outage_give_up(plock_redis_lease *lease, plock_status status);
 
 #endif

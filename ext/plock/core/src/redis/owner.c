@@ -42,7 +42,7 @@ static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
         plock__text(owner->value.bytes == owner->marshalled ? copy->marshalled : copy->token,
                     owner->value.length);
     copy->signature = plock__text(copy->written, owner->signature.length);
-    copy->channel = copy->label = plock__text(NULL, 0); /* the signature contains them already */
+    copy->channel = copy->label = plock__text(NULL, 0); /* the signature already contains them */
 }
 
 plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner) {

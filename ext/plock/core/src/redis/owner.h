@@ -11,7 +11,7 @@
 enum {
     PLOCK__MARSHAL_MAX = 48,
     PLOCK__CHANNEL_LENGTH = 16, /* of a channel's id */
-    PLOCK__TAG_ROOM = 6,        /* of the hash tag behind the id on a cluster, with a NUL */
+    PLOCK__TAG_ROOM = 6,        /* for the hash tag that follows the id on a cluster, and a NUL */
     PLOCK__CHANNEL_MAX = PLOCK__CHANNEL_LENGTH + PLOCK__TAG_ROOM,
     PLOCK__SIGNATURE_MAX = 480, /* host, pid, thread, number, channel, label */
 };
@@ -50,8 +50,8 @@ void plock__owner_number(plock_owner *owner);
 /* Writes the signature of a fresh token again, with this channel and label. */
 void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label);
 
-/* Returns the value as the user knows it: a token that is not marshalled. Returns no bytes if there
- * is no value yet. */
+/* Returns the value as the user knows it: a token that is not marshalled. Returns an empty text if
+ * there is no value yet. */
 plock_text plock__owner_name(const plock_owner *owner);
 
 void plock__owner_clear(plock_owner *owner);

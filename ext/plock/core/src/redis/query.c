@@ -14,16 +14,16 @@ struct plock_query {
     plock_node *node;
     plock_subject subject;
     plock_retry retry;
-    bool asks;           /* a request is under way … */
-    unsigned generation; /* … of the process that sent it */
+    bool asks;           /* a request is under way */
+    unsigned generation; /* of the process that sent the request */
     plock_error error;
     size_t parts;
     plock_value answer[PLOCK__REPLY_VALUES_MAX];
     char text[PLOCK__REPLY_BYTES_MAX];
-    char note[PLOCK_NOTE_MAX]; /* a copy, which the request refers to */
-    bool resumes;              /* the scan of a cluster resumes at a cursor of a node, and not at
-                                * the beginning */
-    char cursor[24];           /* the next cursor of a cluster's scan, as text */
+    char note[PLOCK_NOTE_MAX]; /* A copy, because the request points to the text. */
+    bool resumes; /* The scan of a cluster resumes at a node's cursor, and not at the node's first
+                   * key. */
+    char cursor[24]; /* The next cursor of a cluster's scan, as text. */
     char names[];
 };
 
@@ -66,8 +66,8 @@ static void say_cursor(plock_query *query, int64_t cursor) {
 }
 
 /* Replaces the cursor of a primary, or the end of its keys, with the cluster's cursor. If the
- * primary of the cursor serves no more, another primary has answered, but not from its first key.
- * The scan then continues at that primary's beginning. */
+ * cursor's primary no longer serves slots, another primary has answered, but not from its first
+ * key. The scan then begins again at that primary's first key. */
 static plock_status continue_scan(plock_query *query, plock_error *error) {
     const plock_node *node = query->retry.call.node;
     const plock_value *part = &query->answer[0];
@@ -90,7 +90,7 @@ static plock_status continue_scan(plock_query *query, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* If the primary of the cursor serves no slot any more, begins with the next primary. */
+/* If the cursor's primary no longer serves slots, begins with the next primary. */
 static plock_request scan_request(plock_query *query, int64_t cursor) {
     plock_store *store = query->node->store;
     if (!store->routes) return plock__scan_request(&query->subject, cursor);
@@ -117,8 +117,7 @@ static plock_status read_break(plock_query *query) {
     return PLOCK_OK;
 }
 
-/* Copies the answer, because the text of the connection is valid only until the connection is used
- * again. */
+/* Copies the answer, because its text is valid only until the connection is used again. */
 static plock_status keep(void *context, const plock_value *answer, plock_error *error) {
     plock_query *query = context;
     const size_t parts = answer->type == PLOCK__ARRAY ? answer->length : 1;
@@ -205,7 +204,7 @@ plock_status plock_query_step(plock_query *query, plock_interest *interest) {
     return status;
 }
 
-/* Forgets the request without an undo: a read changes nothing, and a write is final. */
+/* Forgets the request without an undo, because a read changes nothing, and a write is final. */
 void plock_query_cancel(plock_query *query) {
     plock__begin_step();
     plock__retry_cancel(&query->retry);

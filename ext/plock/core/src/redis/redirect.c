@@ -127,7 +127,7 @@ plock_status plock__redirect_step(plock_call *call, plock_interest *interest, pl
 static void begin_again(plock_call *call) {
     plock__call_let_go(call, !call->connection || call->connection->awaited == 0);
     call->left_at = 0;
-    call->halves = false; /* its time has been halved already */
+    call->halves = false; /* the call's time has already been halved */
     call->reused = false;
 }
 
@@ -157,7 +157,7 @@ bool plock__redirect_follow(plock_call *call, plock_status status) {
     call->redirection.slot = PLOCK__SLOTS;
     const plock_ns now = plock_now();
     if (now >= call->deadline) return false;
-    /* a move that never ends must not prevent a break */
+    /* a slot that never finishes moving must not prevent a break */
     const plock_ns reserve = call->node->config->command_timeout / 2;
     if (unserved && call->deadline - now <= reserve) plock__break_anyway(&call->request);
     begin_again(call);
@@ -183,7 +183,7 @@ plock_status plock__redirect_failed(const plock_call *call, plock_status status,
                              PLOCK__NODES_MAX);
     if (status == PLOCK_MOVED)
         status = plock__fail(error, PLOCK_CLUSTERDOWN, "the key is just moving to another node");
-    /* the address may belong to another server by now, which refuses the connection */
+    /* by now, the address may belong to another server, which refuses the connection */
     const bool refused = call->state == PLOCK__OPENING;
     if (refused || plock_status_unreachable(status) || status == PLOCK_CLUSTERDOWN ||
         status == PLOCK_LOADING || status == PLOCK_MASTERDOWN || status == PLOCK_READONLY)

@@ -11,7 +11,7 @@ typedef struct plock_load plock_load;
 typedef struct plock_redirection {
     bool asks;          /* true for ASK: only this request goes to that node; false for MOVED */
     unsigned slot;      /* PLOCK__SLOTS: the answer was not understood */
-    plock_node_name to; /* its host is empty if it is that of the node that was asked */
+    plock_node_name to; /* an empty host stands for the host of the node that was asked */
 } plock_redirection;
 
 /* Reads "MOVED SLOT HOST:PORT" or "ASK SLOT HOST:PORT". */
@@ -22,14 +22,14 @@ PLOCK_MUST_USE plock_status plock__redirect_ask(plock_connection *connection, pl
 
 /* --- for call.c; the store is on a cluster --- */
 
-/* Chooses the node of a call that begins. */
+/* Chooses the node for a call that begins. */
 void plock__redirect_begin(plock_call *call);
 
-/* Makes a call that begins wait for a fresh map first. */
+/* Makes a new call wait for a fresh map first. */
 void plock__redirect_renew(plock_call *call);
 
-/* A step of a call that is PAUSING or ROUTING. Returns PLOCK_OK if it is TAKING a connection now.
- */
+/* A step of a call that is PAUSING or ROUTING. Returns PLOCK_OK if the call is TAKING a connection
+ * now. */
 PLOCK_MUST_USE plock_status plock__redirect_step(plock_call *call, plock_interest *interest,
                                                  plock_error *error);
 

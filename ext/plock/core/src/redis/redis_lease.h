@@ -14,22 +14,23 @@ struct plock_redis_lease {
     plock_debt debt;  /* for a release in the background */
     plock_store *store;
     plock_node *node; /* the node that has the key */
-    unsigned slot;    /* of the key, on a cluster */
+    unsigned slot;    /* the key's slot, on a cluster */
     plock_subject subject;
-    /* the owner was brought and may have other leases on the key, so a release takes back only the
-     * acquire with this record */
+    /* The caller brought the owner, which may have other leases on the key. So a release takes back
+     * only the acquire with this record. */
     bool undoes;
 
     bool lost; /* the server has answered that the lease is lost */
-    /* the program does not know that the release goes on in the background, so a notice reports its
-     * failure */
+    /* The program does not know that the release goes on in the background, so a notice reports a
+     * failure. */
     bool tells;
     plock_watch *watch; /* NULL: the lease is not renewed, and its loss is not reported */
     bool watched, renews, automatic, told; /* automatic, told: as in plock_watching */
     plock_ns max_hold;
     plock_ns valid_until;
-    plock_ns gone_by;     /* the lease has expired on the server by then */
-    plock_ns taken_until; /* the key stays taken until then, even if the lease is released before */
+    plock_ns gone_by; /* by this time, the lease has expired on the server */
+    /* the key stays taken until then, even if the lease is released earlier */
+    plock_ns taken_until;
 
     enum plock__operation {
         NOTHING,
@@ -44,8 +45,8 @@ struct plock_redis_lease {
     /* until this time, an extension waits for a renewal under way to end */
     plock_ns yields_until;
     plock_retry retry; /* of a release, an extension, a downgrade or an adoption */
-    plock_text left;   /* the value of the lease that is adopted; its bytes are … */
-    char *left_copy;   /* … this copy */
+    plock_text left;   /* the value of the lease that is adopted; its bytes are in left_copy */
+    char *left_copy;
 
     /* The phase of an acquire, which makes attempts until the lease is held or its patience ends.
      * RESTING: in the wait queue, until it is called. PARTING: its patience is over, and it is
@@ -57,11 +58,12 @@ struct plock_redis_lease {
     plock_call call;
     /* the slot in which this lease has marked the key as asked for; NULL: it has marked none */
     _Atomic uint64_t *looking;
-    bool reconnected; /* a connection found closed has been replaced, once */
+    bool reconnected; /* a closed connection has been replaced, which is done only once */
     /* the server may have executed an earlier request of this acquire, whose reply was lost */
     bool doubt;
     bool patient, insists, endures, shares;
-    unsigned pauses, failures_told; /* failures of the waiter's attempts that were reported */
+    /* failures_told: how many failures of the waiter's attempts were reported */
+    unsigned pauses, failures_told;
     /* why the last attempt could not reach the server; PLOCK_OK: it could */
     plock_status outage;
     plock_ns unanswered_since; /* since when the server has owed an answer; 0: it owes none */
@@ -86,7 +88,7 @@ static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_s
 
 /* --- redis_lease.c --- */
 
-/* Returns NULL if there is no memory. */
+/* Returns NULL if memory runs out. */
 plock_redis_lease *plock__lease_make(plock_store *store, plock_text key);
 /* Finds the node that has the key now. */
 void plock__lease_route(plock_redis_lease *lease);
@@ -95,7 +97,7 @@ void plock__lease_destroy(plock_redis_lease *lease);
 /* Begins an operation, and forgets the error of an earlier one. */
 void plock__lease_begin(plock_redis_lease *lease, enum plock__operation doing);
 
-/* Does the same for an operation that may make this lease the holder. */
+/* The same for an operation after which this lease may hold the lock. */
 void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation doing,
                                const plock_acquire_options *patience);
 
@@ -104,7 +106,8 @@ bool plock__lease_reasonable(const plock_acquire_options *patience, bool brought
 /* Sets the dates of a lease that a request, which left at `asked_at`, has granted or extended. */
 void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now);
 
-/* Returns for how long an acquire asks for the lock: its patience, but at least one attempt. */
+/* Returns for how long an acquire asks for the lock: its patience, but at least the time of one
+ * attempt. */
 plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience);
 
 PLOCK_MUST_USE plock_status plock__lease_prepare_watch(plock_redis_lease *lease);
@@ -117,10 +120,10 @@ void plock__lease_drop_watch(plock_redis_lease *lease);
  * that is a release, because no other acquire uses the token. */
 plock_request plock__lease_undo_request(plock_redis_lease *lease);
 
-/* For a lease that the program continues to use. A copy of the lease tries to release it, until it
- * has expired on the server. If a release would also free a newer lease of the same brought owner,
- * the copy gives up after release_timeout. tells: a notice reports a failure. Returns false if
- * there is no memory for the copy. The lease then stays held until it expires. */
+/* For a lease that the program continues to use. A copy of the lease tries to release it, until the
+ * lease has expired on the server. If a release would also free a newer lease of the same brought
+ * owner, the copy gives up after release_timeout. tells: a notice reports a failure. Returns false
+ * if there is no memory for the copy. The lock then stays held until the lease expires. */
 bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
 
 /* For a lease that the program has freed. The lease itself tries to release, as the copy does
@@ -147,7 +150,7 @@ void plock__lease_doubt_extension(plock_redis_lease *lease, bool doubt);
 PLOCK_MUST_USE plock_status plock__lease_downgrade(plock_lease *base);
 PLOCK_MUST_USE plock_status plock__lease_downgrade_step(plock_redis_lease *lease,
                                                         plock_interest *interest);
-/* Ends a downgrade. doubt: the server has executed it, or may still do so, so others may read. */
+/* Ends a downgrade. doubt: the server has executed it, or may still do so. Then others may read. */
 void plock__lease_doubt_downgrade(plock_redis_lease *lease, bool doubt);
 
 PLOCK_MUST_USE plock_status plock__lease_adopt_step(plock_redis_lease *lease,
@@ -172,7 +175,7 @@ PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease,
  * says so. */
 void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again);
 
-/* Is the lease itself asking, and not its waiter's job, and has its request left? */
+/* Has the lease itself, and not its waiter's job, sent a request? */
 bool plock__acquire_asked(const plock_redis_lease *lease);
 
 #endif

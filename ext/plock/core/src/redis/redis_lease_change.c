@@ -13,7 +13,7 @@ static void begin_asking(plock_redis_lease *lease, const plock_request *request,
                        plock_after(now, lease->store->config->command_timeout), false);
 }
 
-/* The server has answered that another owner holds the key, or that none does. */
+/* The server has answered that another owner holds the key, or that no owner does. */
 static void lose(plock_redis_lease *lease) {
     lease->base.held = !(lease->lost = true);
     plock__lease_drop_watch(lease);

@@ -61,7 +61,7 @@ void plock__lease_hand_over(plock_redis_lease *lease) {
 }
 
 /* Makes a copy of the lease, which releases it while the program continues to use the lease itself.
- * Returns NULL if there is no memory. */
+ * Returns NULL if memory runs out. */
 static plock_redis_lease *copy_to_release(const plock_redis_lease *lease, bool tells) {
     plock_redis_lease *copy = plock__lease_make(lease->store, lease->base.key);
     if (!copy) return NULL;
@@ -88,7 +88,7 @@ plock_status plock__lease_release_trailing(plock_lease *base, plock_ns keep) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
     plock_redis_lease *lease = plock__redis_lease(base);
-    /* the caller must learn that the lease is not valid any more */
+    /* the caller must learn that the lease is no longer valid */
     if (!plock_lease_valid(base)) return PLOCK_AGAIN;
     const plock_ns taken_until = lease->taken_until;
     keep_taken(lease, keep);

@@ -220,7 +220,7 @@ bool plock__shows_primary(const plock_request *request, const plock_value *answe
     case PLOCK__ACQUIRE:
     case PLOCK__SHARED_ACQUIRE: return true;
     case PLOCK__EXTEND:
-    case PLOCK__SHARED_EXTEND: /* without a TTL it only reads */
+    case PLOCK__SHARED_EXTEND: /* without a TTL, the script only reads */
         return request->arguments > 1 && plock__grants(request->script, answer);
     default: return false;
     }

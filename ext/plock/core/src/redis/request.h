@@ -64,8 +64,8 @@ plock_request plock__downgrade_request(plock_subject *subject);
 /* only: the fences whose holders lose the lock, written as for plock_query_break_only; empty: all
  * holders lose it */
 plock_request plock__break_request(plock_subject *subject, plock_text only);
-/* Changes a request that breaks a lock for all holders. It then succeeds even while a holder's note
- * is on another node of the cluster, so that this holder cannot be notified. */
+/* Changes a request that breaks a lock for all holders. It then succeeds even if a holder cannot be
+ * notified, because the holder's note is on another node of the cluster. */
 void plock__break_anyway(plock_request *request);
 /* Lists up to PLOCK_WAITERS_TOLD waiters, beginning with rank `first`. */
 plock_request plock__status_request(plock_subject *subject, int64_t first);
@@ -87,7 +87,7 @@ plock_request plock__acquire_all_request(plock_subject *const *subjects, size_t 
 plock_request plock__release_all_request(plock_subject *const *subjects, size_t count,
                                          plock_ns keep, plock_text *texts);
 
-/* Releases the lease that an acquire with exactly this signature was granted. */
+/* Releases the lease that was granted to an acquire with exactly this signature. */
 plock_request plock__undo_request(const plock_subject *subject);
 
 /* Reads the answer to an acquire. Returns PLOCK_OK and the grant (without asked_at), PLOCK_REFUSED

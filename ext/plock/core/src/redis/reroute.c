@@ -10,7 +10,7 @@
 /* How many tags are tried. A node with 1 % of the slots then lacks a tag in one of 20,000 cases. */
 enum { TAGS = 1000 };
 
-/* The pause after a failure, which is for lack of memory or of a thread. */
+/* The pause after a failure. The only causes are a lack of memory or of a thread. */
 static const plock_ns RETRY = 100 * PLOCK_MILLISECOND;
 
 static plock_routes *routes_of(const plock_coordinator *coordinator) {
@@ -27,7 +27,7 @@ static bool is_at(const plock_coordinator *coordinator, plock_node *node, plock_
     return plock__store_node(coordinator->node->store, key) == node;
 }
 
-/* Returns another node to which some key of the coordinator belongs, or NULL. */
+/* Returns another node to which a key of the coordinator belongs, or NULL. */
 static plock_node *find_target(const plock_coordinator *coordinator) {
     plock_store *store = coordinator->node->store;
     plock_node *own = coordinator->node;

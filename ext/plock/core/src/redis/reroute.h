@@ -1,7 +1,7 @@
-/* Coordinators on a cluster: each listens on one node. When another node serves a slot, the waiters
- * and watches of its keys move to that node's coordinator. All channels of a store have the same
- * id, so the records of waiters and holders on the servers stay true. On a store of one server,
- * these functions look only at the given coordinator. */
+/* Coordinators on a cluster: each listens on one node. When another node takes over a slot, the
+ * waiters and watches for its keys move to that node's coordinator. All channels of a store have
+ * the same id, so the records of waiters and holders on the servers stay valid. On a store of one
+ * server, these functions look only at the given coordinator. */
 #ifndef PLOCK__REROUTE_H
 #define PLOCK__REROUTE_H
 

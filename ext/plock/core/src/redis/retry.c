@@ -33,7 +33,7 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
 }
 
 /* Returns the final status after a failed attempt. If the last attempt had too little time for an
- * answer, but an earlier one was confirmed by too few replicas, that failure says more. */
+ * answer, but too few replicas confirmed an earlier one, the earlier failure says more. */
 static plock_status final(const plock_retry *retry, plock_status status, plock_error *error) {
     if (status != PLOCK_SILENT || retry->failure != PLOCK_UNREPLICATED) return status;
     return plock__fail_plainly(error, PLOCK_UNREPLICATED);
@@ -45,7 +45,7 @@ static plock_status failed(plock_retry *retry, plock_status status, plock_error 
     retry->doubt =
         retry->doubt || (plock__call_left(&retry->call) && plock_status_leaves_doubt(status));
     const plock_ns now = plock_now();
-    /* If the server closed an idle connection, that is no failure. */
+    /* A closed idle connection does not count as a failure. */
     const bool reconnects =
         status == PLOCK_DISCONNECTED && retry->call.reused && !retry->reconnected;
     if (now >= retry->deadline || !(reconnects || plock_status_retries(status))) {

@@ -19,17 +19,18 @@ typedef struct plock_retry {
     plock__retry_reader *read; /* NULL: plock__read_done */
     plock__retry_undoer *undo; /* NULL: there is nothing to undo */
     plock__leaver *leaves;     /* for each call; may be NULL */
-    void *context;             /* for these three */
+    void *context;             /* passed to these three callbacks */
     plock_request request;
     plock_call call;
     plock_ns deadline, resume_at;
     unsigned pauses;
-    plock_status failure; /* of the last attempt */
-    bool halves; /* an attempt with a connection may use only half of the time that is left, so that
-                  * time for another attempt is left if the connection is silent */
-    bool pausing, reconnected; /* reconnected: a connection found closed has been replaced, once */
-    bool doubt; /* the server may have executed an earlier attempt whose reply was lost */
-    bool begun; /* the server has executed an earlier attempt in part */
+    plock_status failure; /* how the last attempt failed */
+    bool halves; /* An attempt with a connection may use only half of the remaining time. If the
+                  * connection is silent, there is still time for another attempt. */
+    bool pausing, reconnected; /* reconnected: A closed connection has been replaced. Each retry
+                                * does that only once. */
+    bool doubt; /* The server may have executed an earlier attempt whose reply was lost. */
+    bool begun; /* The server has executed an earlier attempt in part. */
 } plock_retry;
 
 void plock__retry_begin(plock_retry *retry, plock_node *node, const plock_request *request,
@@ -39,12 +40,12 @@ void plock__retry_begin(plock_retry *retry, plock_node *node, const plock_reques
 void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__retry_undoer *undo,
                        plock__leaver *leaves, void *context);
 
-/* Returns PLOCK_OK or PLOCK_NOT_OWNER as the answer says, PLOCK_AGAIN and the interest, or the
- * failure that ended the retry. */
+/* Returns PLOCK_OK or PLOCK_NOT_OWNER, depending on the answer. Otherwise returns PLOCK_AGAIN and
+ * the interest, or the failure that ended the retry. */
 PLOCK_MUST_USE plock_status plock__retry_step(plock_retry *retry, plock_interest *interest,
                                               plock_error *error);
 
-/* Makes the retry end by the deadline, if it is earlier than the present one. */
+/* Replaces the retry's deadline with `deadline`, if that is earlier. */
 void plock__retry_hurry(plock_retry *retry, plock_ns deadline);
 
 void plock__retry_cancel(plock_retry *retry);

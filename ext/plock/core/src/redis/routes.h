@@ -1,13 +1,13 @@
 /* The routes of a store on a Redis Cluster: its nodes, and which of them serves which slot.
  *
- * A node is made when it is first named, and lasts as long as the store. The store's own node is no
- * server on a cluster. It stands for the slots whose node is not known yet. A call for such a slot
- * waits for the map. The own node's coordinator keeps the waiters and watches of such slots until
- * their node is known.
+ * A node is made when it is first named, and lasts as long as the store. On a cluster, the store's
+ * own node is not a server. It stands for the slots whose node is not known yet. A call for such a
+ * slot waits for the map. The coordinator of the store's own node keeps the waiters and watches of
+ * such slots until their node is known.
  *
- * The map is loaded on a thread of its own: before the first call, and again when a node names
- * another node for a request, or cannot be reached. In between, MOVED changes the route of one
- * slot. */
+ * The map is loaded on a thread of its own. It is loaded before the first call, and again when a
+ * node names another node for a request, or cannot be reached. In between, MOVED changes the route
+ * of one slot. */
 #ifndef PLOCK__ROUTES_H
 #define PLOCK__ROUTES_H
 
@@ -15,8 +15,8 @@
 #include "redis/request.h"
 #include "redis/store.h"
 
-/* The number of nodes that a store can meet in its life. A node that serves no slot stays, because
- * nothing counts the pointers to it. */
+/* How many nodes a store can meet in its life. A node that serves no slot stays, because nothing
+ * counts the pointers to it. */
 enum { PLOCK__NODES_MAX = 4096 };
 
 typedef struct plock_load plock_load;
@@ -38,11 +38,11 @@ struct plock_routes {
     unsigned turn;       /* which node the next load asks first; under the lock */
 };
 
-/* Returns NULL if there is no memory. */
+/* Returns NULL if memory runs out. */
 plock_routes *plock__routes_new(void);
 void plock__routes_free(plock_store *store);
 
-/* Must be called before the store is freed. Makes a load that is running forget the store. */
+/* Must be called before the store is freed. If a load is running, makes it forget the store. */
 void plock__routes_leave_load(plock_routes *routes);
 
 /* Must be called after the route of a slot has changed. Makes the coordinators check where their
@@ -54,10 +54,10 @@ void plock__routes_changed(plock_store *store);
  * Returns the store's own node if no such node is known. */
 plock_node *plock__route(plock_store *store, const plock_request *request);
 
-/* Is this the own node of a store on a cluster, which is no server? */
+/* Is this the own node of a cluster's store, which is not a server? */
 bool plock__is_no_server(const plock_node *node);
 
-/* Finds the node with this name, or makes it. Returns NULL if there is no memory, or there are too
+/* Finds the node with this name, or makes it. Returns NULL if memory runs out, or if there are too
  * many nodes. Not with the lock held. */
 plock_node *plock__routes_node(plock_store *store, const plock_node_name *name);
 
@@ -73,8 +73,8 @@ void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
  * number. Returns NULL if there is none. */
 plock_node *plock__routes_primary(plock_store *store, unsigned number);
 
-/* Loads the map again in the background. The nodes are asked after this call, but not more often
- * than every 100 ms. Not with the lock held. */
+/* Loads the map again in the background. The nodes are asked after this call, but at most once
+ * every 100 ms. Not with the lock held. */
 void plock__routes_doubt(plock_store *store);
 
 /* The same for a node that cannot be reached, or does not serve its slots. The next map counts for

@@ -25,14 +25,13 @@ enum { SEEDS_ASKED = 4 };
  * references, under the lock. */
 struct plock_load {
     unsigned references, generation;
-    plock_ns pause; /* before it asks */
+    plock_ns pause; /* The load waits this long before it asks. */
     bool asks, done;
-    bool doubted;       /* the map was doubted after the load had asked, so another load follows */
-    plock_error so_far; /* why the map is not known so far; of status PLOCK_OK: no reason is known
-                         * yet */
-    plock_error error;  /* of status PLOCK_OK if the map was loaded */
-    plock_waker *waker; /* woken at the end and never cleared, so that all callers see it */
-    plock_store *store; /* NULL: it is gone */
+    bool doubted;       /* The map was doubted after the load had asked, so another load follows. */
+    plock_error so_far; /* Why the map is not known yet. Status PLOCK_OK: no reason is known. */
+    plock_error error;  /* Status PLOCK_OK: the map was loaded. */
+    plock_waker *waker; /* Woken at the end and never cleared, so that all callers see it. */
+    plock_store *store; /* NULL: the store is gone. */
     plock_config *config;
     unsigned count;
     plock_node_name asked[PLOCK__MAP_ASKED_MAX];
@@ -64,7 +63,7 @@ static void apply(plock_store *store, const plock_slot_map *map) {
     for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) {
         const unsigned owner = map->owners[slot];
         plock_node *node = owner ? nodes[owner - 1] : NULL;
-        /* if the map has no node for the slot, or memory is lacking, the old route may still be
+        /* if the map has no node for the slot, or memory has run out, the old route may still be
          * right */
         if (!node || node == atomic_load(&store->routes->slots[slot])) continue;
         if (is_recent(store->routes->moved_at[slot], now)) continue;
@@ -130,15 +129,15 @@ static void add_seeds(plock_load *load, unsigned turn, unsigned most) {
     for (unsigned i = 0; i < seeds->count && i < most; i++) {
         const plock_endpoint *place = &seeds->list[(turn + i) % seeds->count];
         plock_node_name name = {0};
-        /* a host that is too long for a name has no address, either */
+        /* a host that is too long for a name has no address anyway */
         (void)snprintf(name.host, sizeof name.host, "%s", place->host);
         memcpy(name.port, place->port, sizeof name.port);
         add(load, &name);
     }
 }
 
-/* Adds the nodes that serve a slot, or without `serving` those that serve none. Leaves room for
- * `rest` others. */
+/* If `serving` is true, adds the nodes that serve a slot, and otherwise those that serve none.
+ * Leaves room for `rest` others. */
 static void add_nodes(plock_load *load, plock_routes *routes, unsigned turn, unsigned count,
                       bool serving, unsigned rest) {
     bool serves[PLOCK__NODES_MAX] = {false};
@@ -155,9 +154,9 @@ static void add_nodes(plock_load *load, plock_routes *routes, unsigned turn, uns
     }
 }
 
-/* Chooses the nodes to ask. Each load begins with another node, because a node may be silent or cut
- * off. Nodes that no longer serve a slot come last, because they may belong to another cluster now.
- */
+/* Chooses the nodes to ask. Each load begins with another node, because a node may be silent or
+ * unreachable. Nodes that no longer serve a slot come last, because they may belong to another
+ * cluster now. */
 static void choose(plock_load *load, plock_routes *routes) {
     plock__enter();
     const unsigned turn = routes->turn++, count = routes->count;
@@ -188,8 +187,8 @@ static plock_load *new_load(plock_store *store, plock_ns pause, plock_error *err
     return load;
 }
 
-/* Returns the load that is running. If none is, publishes `made` and returns it. *joins: true if a
- * load was running. *orphan: a load of the parent process, which the caller must release. */
+/* Returns the load that is running. If none is running, publishes `made` and returns it. *joins:
+ * true if a load was running. *orphan: a load of the parent, which the caller must release. */
 static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool *joins,
                                    plock_load **orphan) {
     plock__enter();
@@ -200,7 +199,7 @@ static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool 
     if (load) load->references++;
     if (!load && made) {
         load = routes->running = made;
-        made->references++; /* the thread's */
+        made->references++; /* the thread's reference */
         routes->loaded_at = plock_after(plock_now(), made->pause);
     }
     plock__leave();
@@ -238,7 +237,7 @@ static plock_load *begin(plock_store *store, plock_ns pause, plock_error *error)
     store->routes->running = NULL;
     plock__leave();
     plock_waker_wake(load->waker);
-    release(load); /* the thread's */
+    release(load); /* the thread's reference */
     return load;
 }
 

@@ -36,7 +36,7 @@
     X(SHARED_STATUS, shared_status, ALWAYS)
 
 /* Redis lets a function without `allow-oom` run only while it has memory. A grant may be refused
- * then, but not a release. The other flag allows SPUBLISH to a channel that has another slot of the
+ * then, but not a release. The other flag allows SPUBLISH to a channel in another slot of the same
  * node (parts/cluster.lua). A script needs no flag for that. */
 #define ALWAYS       ",flags={'allow-oom','allow-cross-slot-keys'}"
 #define NEEDS_MEMORY ",flags={'allow-cross-slot-keys'}"
@@ -146,7 +146,7 @@ static const char *line_of(const plock_script *script, long number) {
     return at;
 }
 
-/* Is the word in the list, which is separated by commas? */
+/* Is the word in the comma-separated list? */
 static bool lists(const char *words, const char *word, size_t length) {
     for (const char *at = words; (at = strstr(at, word)); at += length)
         if ((at == words || at[-1] == ' ') && (at[length] == ',' || !at[length])) return true;

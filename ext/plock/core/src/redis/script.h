@@ -1,6 +1,5 @@
 /* The Lua scripts, which the build embeds from core/scripts. A call names its script by SHA-1. If
- * the user may only call functions (Redis 7), it names a function, which has the script as its
- * body. */
+ * the user may only call functions (Redis 7), it names a function whose body is the script. */
 #ifndef PLOCK__SCRIPT_H
 #define PLOCK__SCRIPT_H
 
@@ -47,8 +46,8 @@ typedef struct plock_script {
 } plock_script;
 
 /* The server's message about a missing permission names the line of the script ("@user_script:12"),
- * but not the command that the user may not run. Lists the commands of that line, separated by
- * commas, or "" if the message names no line. */
+ * but not the command that the user may not run. Writes the commands of that line to `commands`,
+ * separated by commas, or "" if the message names no line. */
 enum { PLOCK__COMMANDS_MAX = 48 };
 void plock__script_commands(const plock_script *script, const char *failure,
                             char commands[PLOCK__COMMANDS_MAX]);

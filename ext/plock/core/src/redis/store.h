@@ -13,9 +13,9 @@ struct plock_store {
     unsigned attendants; /* how many of the references belong to coordinators and other jobs */
     plock_config *config;
     plock_node node;
-    plock_routes *routes; /* of a cluster; NULL: the store has only its own node */
-    /* On a cluster, the id of all channels of the store, because the message of one node arrives on
-     * the channels of all nodes. Each process has an id of its own. Under the lock. */
+    plock_routes *routes; /* The routes of a cluster. NULL: the store has only its own node. */
+    /* On a cluster, all channels of the store share this id, because one node's message arrives on
+     * the channels of all nodes. Each process has its own id. Under the lock. */
     char id[PLOCK__CHANNEL_LENGTH];
     bool named;
     unsigned named_in; /* the generation of the process that has the id */
@@ -25,7 +25,7 @@ struct plock_store {
 
 /* Returns the node that has the key. On a cluster, the next call may return another node. */
 plock_node *plock__store_node(plock_store *store, plock_text key);
-/* The same for a key with this slot; without a cluster, the slot is ignored. */
+/* The same for a key in this slot. Without a cluster, ignores the slot. */
 plock_node *plock__slot_node(plock_store *store, unsigned slot);
 
 /* Returns the node after `after`, or the first node if `after` is NULL. Returns NULL at the end. */
@@ -42,7 +42,7 @@ void plock__store_review(plock_store *store);
 plock_node *plock__store_attend(plock_node *node);
 void plock__store_unattend(plock_node *node);
 
-/* Do only jobs use the store any more, and not the program? With the lock held. */
+/* Is the store used only by jobs now, and no longer by the program? With the lock held. */
 bool plock__store_unused(const plock_store *store);
 
 /* Take a reference, and give one back. Outside a step, callers use plock_store_close instead of

@@ -15,7 +15,7 @@ typedef struct plock_subject {
     char ttl[24], ticket[24], window[8], noted_for[24]; /* room for a request's numbers as text */
 } plock_subject;
 
-/* Copies the key of the lock into `room`. fence_ttl: the store's. */
+/* Copies the key of the lock into `room`. fence_ttl: the store's setting. */
 void plock__subject_name(plock_subject *subject, char *room, plock_text key, plock_ns fence_ttl);
 
 /* Copies the key into another room, and copies the owner. Returns PLOCK_OK or PLOCK_NO_MEMORY. */

@@ -14,7 +14,7 @@ typedef struct trailing {
     plock_later later;
     struct trailing *next, *previous; /* under the lock */
     plock_connection *connection;     /* under the lock; NULL: the trail has ended */
-    unsigned references;              /* under the lock: one of the trail, and one of each look */
+    unsigned references;              /* under the lock: one for the trail, and one for each look */
     unsigned generation;
     plock_script_id script;
     plock_ns silent_at; /* the server must have answered by then */
@@ -140,7 +140,7 @@ void plock__trailing_settle(const plock_store *store, plock_ns deadline) {
         if (!t) return;
         interest.deadline = deadline;
         if (status == PLOCK_AGAIN && plock_now() < deadline)
-            (void)plock_await(&interest, NULL); /* the next look shows what has come */
+            (void)plock_await(&interest, NULL); /* the next look shows what has arrived */
     }
 }
 
@@ -185,7 +185,7 @@ plock_status plock__trailing_begin(plock_redis_lease *lease, const plock_request
     if (t) {
         plock__enter();
         plock__later_leave(&t->later);
-        t->references--; /* the trail's */
+        t->references--; /* the trail's reference */
         plock__leave();
         let_go(t);
     }

@@ -6,8 +6,8 @@
 
 #include "redis/store.h"
 
-/* Must be called after a connection was made. Starts the job if it is needed. If there is no
- * memory, does nothing, and the next connection tries again. Not with the lock held. */
+/* Must be called after a connection was made. Starts the job if it is needed. If memory runs out,
+ * does nothing, and the next connection tries again. Not with the lock held. */
 void plock__trim_attend(plock_store *store);
 
 /* Makes the job check whether the store still needs it. With the lock held. */

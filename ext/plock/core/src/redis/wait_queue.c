@@ -155,13 +155,14 @@ void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *err
         if (plock__waiter_rests(waiter)) plock__waiter_unreached(waiter, error, since);
 }
 
-/* One waiter of each process and key looks at least this often, whatever the server has said. The
- * queue may be lost, so that no holder notifies, or the waiters before this one may be frozen. */
+/* For each key, one waiter of each process looks at least this often, whatever the server has said.
+ * The queue may have been lost, so that no holder notifies the waiter. Or the waiters before it may
+ * be frozen. */
 static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 
-/* A waiter with more waiters before it looks a little later, so that the first one comes first. If
- * the holder does not notify, waiters look in jittered, growing intervals: the first one often, the
- * ones behind it more rarely. */
+/* A waiter with more waiters before it looks a little later, so that the first waiter looks first.
+ * If the holder does not notify waiters, they look at jittered, growing intervals: the first one
+ * often, the ones behind it more rarely. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
     plock_ns span = LOOK_EVERY;
@@ -218,7 +219,7 @@ plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_n
     /* usually the first waiter rests, or the second if the first one asks */
     for (; first && !plock__waiter_rests(first); first = first->next) VISIT();
     if (!first) return NULL;
-    /* if the queue was lost, this waiter would overtake the one that is asking for its place */
+    /* if the queue was lost, this waiter would overtake the waiter that is asking for its place */
     if (open && first->due) return NULL;
     if (now >= when(queue)) return first;
     if (when(queue) < *at) *at = when(queue);

@@ -23,12 +23,12 @@ struct plock_wait_queue {
     plock__heap_entry look;
     plock_waiter *first, *last;
     plock_ns look_at; /* when a waiter must look; PLOCK_NEVER: a waiter is looking now */
-    /* the same, but from a message of the server, which may be newer than the last answer;
-     * PLOCK_NEVER: there was no message */
+    /* The same time, but from a server's message, which may be newer than the last answer.
+     * PLOCK_NEVER: no message has come. */
     plock_ns told_at;
-    unsigned looks;     /* how many looks in a row found a holder that does not notify */
-    unsigned failures;  /* how many attempts in a row have not reached the server */
-    plock_ns resume_at; /* before this time no waiter asks, because the server cannot be reached */
+    unsigned looks;     /* How many looks in a row found a holder that does not notify waiters. */
+    unsigned failures;  /* How many attempts in a row have not reached the server. */
+    plock_ns resume_at; /* No waiter asks before this time, because the server cannot be reached. */
     /* Kept up to date by plock__wait_queue_note. due: the resting waiters that must ask for their
      * places, in order. asking: how many waiters have jobs that ask. unplaced: how many still need
      * a place. joined: how many have ever joined. */
@@ -38,15 +38,15 @@ struct plock_wait_queue {
     char key[];
 };
 
-/* Returns NULL if there is no memory. Does not require the lock. */
+/* Returns NULL if memory runs out. Does not require the lock. */
 plock_wait_queue *plock__wait_queue_new(plock_text key);
 
 /* Add a queue to the queues of a coordinator, and remove it. */
 void plock__wait_queues_add(plock_wait_queues *queues, plock_wait_queue *queue);
 void plock__wait_queues_remove(plock_wait_queue *queue);
 
-/* Returns a queue that the coordinator must visit now, or NULL. The queue has changed since the
- * last visit, or the time of its next visit has come. plock__wait_queue_come_at sets that time. */
+/* Returns a queue that the coordinator must visit now, or NULL. A queue must be visited if it has
+ * changed since the last visit, or if the time that plock__wait_queue_come_at set has come. */
 plock_wait_queue *plock__wait_queues_due(const plock_wait_queues *queues, plock_ns now);
 void plock__wait_queue_come_at(plock_wait_queue *queue, plock_ns at);
 
@@ -59,8 +59,8 @@ plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text
 void plock__wait_queue_insert(plock_wait_queue *queue, plock_waiter *waiter);
 void plock__wait_queue_remove(plock_waiter *waiter);
 
-/* Must be called after each change of the waiter's state, place or `due`. Counts these, so that no
- * function must visit all waiters. Does nothing if the waiter is in no wait queue. */
+/* Must be called after each change of the waiter's state, place or `due`. Keeps counts of these, so
+ * that no function must visit all waiters. Does nothing if the waiter is in no wait queue. */
 void plock__wait_queue_note(plock_waiter *waiter);
 
 /* Must a waiter still ask for its place in the queue? Then no other waiter may overtake it. */
@@ -79,13 +79,13 @@ void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *err
 void plock__wait_queue_failed(plock_wait_queue *queue, const plock_error *error, plock_ns since,
                               plock_ns now);
 
-/* Sets when the next look is due, after a refusal: in a second at the latest. */
+/* Sets when the next look is due after a refusal: within a second. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now);
 
 /* Sets when a waiter looks next. Replaces the time from an earlier answer. */
 void plock__wait_queue_look_at(plock_wait_queue *queue, plock_ns at);
 
-/* Notes that a message of the server says to look at this time. */
+/* Notes that a message from the server says to look at this time. */
 void plock__wait_queue_told(plock_wait_queue *queue, plock_ns at);
 
 /* Notes that a waiter looks now. If a look was due, no other waiter looks before the answer. */
@@ -93,8 +93,8 @@ void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now);
 
 /* Returns the next waiter whose job must ask. If the channel is `open` and no job of this queue is
  * asking, that is the first waiter that must ask for its place. Otherwise, if a look is due, it is
- * the first resting waiter, unless that waiter must ask for its place. Returns NULL if no waiter
- * must ask now, as in a pause, and lowers *at to the time of the next look. */
+ * the first resting waiter, unless that waiter must ask for its place. If no waiter must ask now
+ * (for example, during a pause), returns NULL, and lowers *at to the time of the next look. */
 plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
                                      plock_ns *at);
 

@@ -195,8 +195,8 @@ static plock_status make(plock_waiter **out, plock_wait_queue **queue, plock_nod
     return PLOCK_OK;
 }
 
-/* Does the first request ask without queueing? It does if the channel is not open and no waiter of
- * this process is before it. */
+/* Does the first request ask without queueing? It does if the channel is not open, and no other
+ * waiter of this process waits for the key. */
 static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
     return !coordinator->open && !plock__wait_queue_find(&coordinator->queues, key);
 }
@@ -218,7 +218,7 @@ static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
     waiter->due = !waiter->queues;
     if (waiter->due) plock__waiter_become(waiter, PLOCK__WAITER_RESTS);
     waiter->unanswered_since = waiter->due ? plock_now() : 0;
-    /* it has not asked yet, so the waiters that were refused go before it */
+    /* the waiter has not asked yet, so the waiters that were refused go before it */
     waiter->follows = !place && !wait_request->ticket;
     if (place) plock__wait_queue_schedule(queue, place, plock_now());
     plock__wait_queue_insert(queue, waiter);

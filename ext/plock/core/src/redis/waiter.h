@@ -1,7 +1,7 @@
 /* A waiter stands in its process's wait queue for a lock, and has a place in the queue on the
  * server. Its own thread asks first, unless another waiter of this process must ask before it.
- * After that a job in the worker thread asks for the waiter, when its turn has come or it is time
- * to look again. */
+ * After that, a job in the worker thread asks on the waiter's behalf, when its turn has come or it
+ * is time to look again. */
 #ifndef PLOCK__WAITER_H
 #define PLOCK__WAITER_H
 
@@ -18,20 +18,21 @@ typedef struct plock_wait_request {
     const plock_subject *subject;
     plock_ns ttl;
     int64_t ticket; /* from an earlier place in the queue; 0: none */
-    bool shares;    /* the lock is shared with processes of the older implementation */
-    /* another lease of this process has just asked for the key, so the waiter goes behind that
-     * lease, and does not ask at once */
+    bool shares;    /* The lock is shared with processes of the older implementation. */
+    /* Another lease of this process has just asked for the key. So the waiter goes behind that
+     * lease, and does not ask at once. */
     bool follows;
-    struct plock_watch *watch; /* starts as soon as the waiter holds the lock; NULL: none */
-    plock_ns renewed_for;      /* for how long the watch renews the lease */
-    bool reports;              /* the caller wants to know of each failure to reach the server */
+    struct plock_watch *watch; /* Starts as soon as the waiter holds the lock. NULL: none. */
+    plock_ns renewed_for;      /* For how long the watch renews the lease. */
+    bool reports;              /* The caller wants a report of each failure to reach the server. */
 } plock_wait_request;
 
 /* The answer that the server owes a waiter. */
 typedef struct plock_owing {
-    plock_ns since;    /* since when it has owed an answer; 0: it owes none */
+    plock_ns since;    /* since when the server has owed an answer; 0: it owes none */
     unsigned failures; /* how many of the waiter's attempts to reach the server have failed */
-    plock_error why;   /* why the server cannot be reached; PLOCK_OK: it can, as far as is known */
+    /* why the server cannot be reached; PLOCK_OK: it can, as far as the waiter knows */
+    plock_error why;
 } plock_owing;
 
 /* The states of a waiter, and the events that change them. "Called" means that the waiter must ask
@@ -50,7 +51,7 @@ typedef struct plock_owing {
  *                                   ASKS_CALLED                ASKS             asks again
  *                                   ASKED                      ANSWERED
  *                                   ASKED_CALLED               ASKED            asks again
- * the server cannot be reached      as refused, but the others rest, too, for a pause
+ * the server cannot be reached      as refused, but the others also rest, for a pause
  * refused without a coordinator     ASKS, ASKS_CALLED          FAILED           wakes its thread
  * granted                           ASKS, ASKS_CALLED          HOLDS            frees the waiter
  *                                   ASKED, ASKED_CALLED        HOLDS            wakes its thread
@@ -72,12 +73,13 @@ enum plock_waiter_state {
     PLOCK__WAITER_RESTS,
     PLOCK__WAITER_ASKED, /* its job asks, or is about to */
     PLOCK__WAITER_ASKED_CALLED,
-    PLOCK__WAITER_ANSWERED, /* it rests, but its job has not ended yet, so the job cannot be
+    PLOCK__WAITER_ANSWERED, /* the waiter rests, but its job has not ended yet, so the job cannot be
                              * submitted again */
     PLOCK__WAITER_ANSWERED_CALLED,
     PLOCK__WAITER_HOLDS,
     PLOCK__WAITER_FAILED,
-    PLOCK__WAITER_GOING, /* it has given up, as in the states below; its job has not ended */
+    PLOCK__WAITER_GOING, /* the waiter has given up, as in the states below, but its job has not
+                          * ended */
     PLOCK__WAITER_LEAVING,
     PLOCK__WAITER_PARTED
 };
@@ -90,7 +92,7 @@ struct plock_waiter {
     /* The wait queue's account of this waiter (plock__wait_queue_note). */
     plock__heap_entry due_entry;
     bool noted_asking, noted_unplaced;
-    unsigned joined; /* how many joined the wait queue before it */
+    unsigned joined; /* how many waiters joined the wait queue before this one */
     plock_node *node;
     unsigned references, generation;
 
@@ -99,31 +101,31 @@ struct plock_waiter {
 
     /* These are facts and not states: each can be true in several states, and a transition does not
      * change it. They are about the server, a request or another waiter. */
-    bool follows; /* it joined before it asked, so it goes behind the waiters that were refused */
-    bool placed;  /* the server may have it in the queue; never becomes false again */
-    bool known;   /* the server has answered that it is in the queue; never becomes false again */
-    bool doubt;   /* the server may have given it the lock; never becomes false again */
-    bool due;     /* it must ask for its place, because it has none, or may have lost it */
-    bool turn;    /* its turn has come since its last request; any call during that request counts
-                   * as a turn */
-    bool shaken;  /* another waiter was lost from the queue, so this one may be lost, too … */
-    bool checks; /* … and this one asks now for that reason; if it was lost, it shakes no others */
+    bool follows; /* It joined before it asked, so it goes behind the waiters that were refused. */
+    bool placed;  /* The server may have it in the queue. Never becomes false again. */
+    bool known;   /* The server has answered that it is in the queue. Never becomes false again. */
+    bool doubt;   /* The server may have given it the lock. Never becomes false again. */
+    bool due;     /* It must ask for its place, because it has none, or may have lost it. */
+    bool turn; /* Its turn has come since its last request. Any call during that request counts as a
+                * turn. */
+    bool shaken; /* Another waiter was lost from the queue, so this one may also be lost. */
+    bool checks; /* It asks now because it was shaken. If it was lost, it shakes no others. */
     plock_place place;
     plock_grant grant;
-    plock_error error;  /* why it failed, or why the server cannot be reached; OK: neither */
-    plock_waker *waker; /* woken when the waiter holds, has failed, or has parted; also when the
-                         * server cannot be reached: at the first failure, or at each one if its
-                         * caller wants reports */
-    bool confirms;      /* the server has granted the lock, and replicas must confirm the grant */
-    plock_ns unanswered_since; /* when the server began to owe an answer; 0: it owes none */
-    unsigned failures;         /* how many attempts to reach the server have failed */
+    plock_error error;  /* Why it failed, or why the server cannot be reached. OK: neither. */
+    plock_waker *waker; /* Woken when the waiter holds the lock, has failed, or has parted. Also
+                         * woken when the server cannot be reached: at the first failure, or at each
+                         * failure if the caller wants reports. */
+    bool confirms;      /* The server has granted the lock, and replicas must confirm the grant. */
+    plock_ns unanswered_since; /* When the server began to owe an answer. 0: it owes none. */
+    unsigned failures;         /* How many attempts to reach the server have failed. */
 
     /* Only for the thread that has the request under way. */
     plock_call call;
     plock_debt leaving;
     plock_ns ttl;
     bool shares, reports; /* as in plock_wait_request */
-    bool queues;          /* the request asks the server for a place in the queue, too */
+    bool queues;          /* the request also asks the server for a place in the queue */
     struct plock_watch *watch;
     plock_ns renewed_for;
     plock_subject subject;
@@ -136,12 +138,12 @@ static inline bool plock__waiter_rests(const plock_waiter *waiter) {
            waiter->state == PLOCK__WAITER_ANSWERED_CALLED;
 }
 
-/* Does its own thread ask? */
+/* Does the waiter's own thread ask? */
 static inline bool plock__waiter_asks(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_ASKS || waiter->state == PLOCK__WAITER_ASKS_CALLED;
 }
 
-/* Does its job ask, and has the waiter not given up? */
+/* Does the waiter's job ask? False once the waiter has given up. */
 static inline bool plock__waiter_asked(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_ASKED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
 }
@@ -155,16 +157,16 @@ PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_node *n
                                                const plock_place *place, bool *asks,
                                                plock_error *error);
 
-/* The request by which its own thread asks. */
+/* The request that asks for the lock. The waiter's own thread sends it, or its job does. */
 plock_request plock__waiter_request(plock_waiter *waiter);
 
-/* Handles a refusal that its own thread received. Returns false if the waiter was called in the
- * meantime, so that the thread must ask again. */
+/* Handles a refusal that the waiter's own thread received. Returns false if the waiter was called
+ * in the meantime, so that the thread must ask again. */
 bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place);
 
-/* Handles a request of its own thread that could not reach the server. The waiter keeps its place
- * and its token, because the server has received nothing that it may execute late. Returns as
- * plock__waiter_rest does. */
+/* Handles a request of the waiter's own thread that could not reach the server. The waiter keeps
+ * its place and its token, because the server has received nothing that it may execute late.
+ * Returns as plock__waiter_rest does. */
 bool plock__waiter_rest_unreached(plock_waiter *waiter, const plock_error *error);
 
 /* Notes that the server has not answered a request of the waiter's own thread. since: when the
@@ -183,7 +185,7 @@ plock_owing plock__waiter_owing(const plock_waiter *waiter);
  * the waiter's last request. */
 bool plock__waiter_known(const plock_waiter *waiter);
 
-/* Does it wait for replicas to confirm a grant? */
+/* Does the waiter wait for replicas to confirm a grant? */
 bool plock__waiter_confirms(const plock_waiter *waiter);
 
 /* Frees the waiter, because its own thread knows now that it holds the lock. */
@@ -198,9 +200,9 @@ bool plock__waiter_part(plock_waiter *waiter, bool asked);
  * leave has failed. Then returns PLOCK_OK. */
 PLOCK_MUST_USE plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interest);
 
-/* Ends the wait, and frees the waiter. It leaves the wait queue and, in the background, the queue
- * on the server. asked: a request of its own thread has left. doubt: the server may have executed
- * this request without an answer. Returns the ticket of the waiter; 0: it has none. */
+/* Ends the wait, and frees the waiter. The waiter leaves the wait queue and, in the background, the
+ * queue on the server. asked: a request of the waiter's own thread has left. doubt: the server may
+ * have executed this request without an answer. Returns its ticket; 0: it has none. */
 int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
 
 /* --- for the coordinator and the wait queue --- */
@@ -217,8 +219,9 @@ void plock__waiter_call_later(plock_waiter *waiter);
  * With the lock held. */
 void plock__waiter_unreached(plock_waiter *waiter, const plock_error *error, plock_ns since);
 
-/* Notes that the server has been silent to this waiter since this time. The server may be silent to
- * the other waiters in the queue, too, so they also ask, and may give up. With the lock held. */
+/* Notes that the server has not answered this waiter since the time `since`. The server may not
+ * answer the other waiters in the queue either, so they also ask, and may give up. With the lock
+ * held. */
 void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *error,
                                plock_ns since);
 

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 
-/* If no request comes for this time, the queue on the server expires (acquire.lua). */
+/* If no request arrives for this long, the queue on the server expires (acquire.lua). */
 static const plock_ns QUEUE_LASTS = 600 * PLOCK_SECOND;
 
 static plock_waiter *debtor(plock_debt *debt) {
@@ -30,7 +30,7 @@ bool plock__waiter_depart(plock_waiter *waiter) {
     const bool leaves = owes(waiter);
     if (leaves) {
         plock__waiter_become(waiter, PLOCK__WAITER_LEAVING);
-        waiter->references++; /* the debt's */
+        waiter->references++; /* the debt's reference */
     } else {
         plock__waiter_say_parted(waiter);
     }
@@ -100,7 +100,7 @@ int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt) {
     const int64_t ticket = waiter->place.ticket;
     const bool gone = waiter->state >= PLOCK__WAITER_GOING;
     const bool leaves = !gone && part(waiter, asked, doubt, &empty);
-    /* given back now, because another thread may need it before the waiter has left */
+    /* the waker is given back now, because another thread may need it before the waiter has left */
     plock_waker *waker = waiter->waker;
     waiter->waker = NULL;
     plock__leave();

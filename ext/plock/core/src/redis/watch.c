@@ -14,7 +14,7 @@
 /* A renewal begins after a third of the TTL, so two renewals may fail before the lease is lost. */
 enum { RENEWALS_PER_TTL = 3 };
 
-/* The pause after a renewal or check that failed in spite of its retry. */
+/* The pause after a renewal or check that failed despite its retries. */
 static plock_ns before_another_try(const plock_watch *watch) {
     return watch->ttl / (4 * RENEWALS_PER_TTL);
 }
@@ -40,7 +40,7 @@ static plock_watch *watch_of(plock_later *later) {
 
 static void keep(plock_later *later) { watch_of(later)->references++; }
 
-/* Begins the work of an automatic watch: its lease is held for longer than most. */
+/* Begins the work of an automatic watch, because its lease is held for longer than most. */
 static void begin_watching(plock_later *later) {
     plock_watch *watch = watch_of(later);
     plock_error ignored;
@@ -55,7 +55,7 @@ static void begin_watching(plock_later *later) {
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(current_node(watch));
     /* An earlier break was not reported to this watch, so it checks the lease. If the channel opens
-     * later, that starts a check. */
+     * later, its opening starts a check. */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);
@@ -344,7 +344,7 @@ static void understand(plock_watch *watch, plock_status status) {
     if (renewal && current)
         watch->renew_at =
             status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
-    /* a check follows, too, because renewals may stop before one succeeds */
+    /* a check also follows, because renewals may stop before one succeeds */
     if (status && status != PLOCK_NOT_OWNER) {
         watch->doubtful = true;
         watch->check_at = now + before_another_try(watch);

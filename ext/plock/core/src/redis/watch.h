@@ -26,25 +26,25 @@ struct plock_watch {
     /* The watch does nothing while the lease is young. Until `later` begins, the coordinator does
      * not listen for it, and the owner's record names no channel. */
     bool automatic;
-    bool told; /* a notice reports a loss */
+    bool told; /* A notice reports a loss. */
     plock_later later;
 
     /* Under the lock. */
-    bool ended; /* the lease is released, or will be */
+    bool ended; /* The lease is released, or will be. */
     bool lost;
-    bool doubtful;     /* the lease may have been broken without a message */
-    plock_ns check_at; /* after a failed check, no check before this time */
-    bool paused;       /* the program is extending the lease */
-    unsigned epoch;    /* grows when the program changes the dates */
+    bool doubtful;     /* The lease may have been broken without a message. */
+    plock_ns check_at; /* After a failed check, no check begins before this time. */
+    bool paused;       /* The program is extending the lease. */
+    unsigned epoch;    /* Grows when the program changes the dates. */
     plock_ns ttl, valid_until;
-    plock_ns renewed_until; /* no renewal after this time (max_hold) */
-    /* the TTL of the renewal under way, or 0; only the worker thread writes it */
+    plock_ns renewed_until; /* No renewal begins after this time (max_hold). */
+    /* The TTL of the renewal under way, or 0. Only the worker thread writes it. */
     plock_ns renewing_for;
 
     /* Only for the worker thread. */
     plock_retry retry;
     bool asks;         /* the retry is under way */
-    unsigned asked_in; /* the epoch in which it began */
+    unsigned asked_in; /* the epoch in which the retry began */
     plock_ns renew_at;
     plock_subject subject;
     bool unnoted; /* the server's record does not name the channel yet */
@@ -64,15 +64,15 @@ typedef struct plock_watching {
 } plock_watching;
 
 /* Makes a watch with one reference. A fresh owner is set when the watch starts. Returns NULL if
- * there is no memory. */
+ * memory runs out. */
 plock_watch *plock__watch_new(plock_node *node, const plock_subject *subject,
                               const plock_watching *wanted);
 plock_watch *plock__watch_retain(plock_watch *watch);
 void plock__watch_release(plock_watch *watch);
 
 /* Makes the coordinator of the key's node listen for the watch, unless the watch is automatic. The
- * owner's record must then name `channel`. An owner that the caller brought is copied now, while a
- * lack of memory can still be reported. Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or
+ * owner's record must then name `channel`. If the caller brought the owner, copies the owner now,
+ * while a lack of memory can still be reported. Returns PLOCK_OK, PLOCK_NO_MEMORY, PLOCK_CRYPTO or
  * PLOCK_DESCRIPTORS (no thread). */
 PLOCK_MUST_USE plock_status plock__watch_prepare(plock_watch *watch, const plock_owner *owner,
                                                  plock_error *error);
@@ -83,14 +83,14 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
 
 /* The program calls plock__watch_pause before it extends the lease, and plock__watch_resume after a
  * success. After a failure it calls plock__watch_resume_as_it_was. If the server may still execute
- * the extension, doubtful_ttl is its TTL, and later renewals use this TTL if it is shorter.
- * PLOCK_NEVER: the server will not execute the extension. */
+ * the extension, doubtful_ttl is its TTL, and later renewals use this TTL if it is shorter. It is
+ * PLOCK_NEVER if the server will not execute the extension. */
 void plock__watch_pause(plock_watch *watch, plock_ns valid_until);
 void plock__watch_resume(plock_watch *watch, plock_ns ttl, plock_ns valid_until);
 void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl);
 
-/* Is a renewal for a TTL longer than this under way? If the server executed it after an extension
- * to this TTL, the renewal would undo the extension. */
+/* Is a renewal under way whose TTL is longer than `ttl`? If the server executed it after an
+ * extension to `ttl`, the renewal would undo the extension. */
 bool plock__watch_renews_beyond(plock_watch *watch, plock_ns ttl);
 
 /* Ends the watch: no renewal begins after this. */
