@@ -6,7 +6,7 @@
  *   plock_config_new(&config, "redis://127.0.0.1:6379", &error);
  *   plock_store *store;                  // 2. takes ownership of the config; no I/O yet
  *   plock_store_open(&store, config, &error);
- *   plock_lease *lease;                  // 3. a lease of one key; nothing is held
+ *   plock_lease *lease;                  // 3. a lease of one key, not held yet
  *   plock_lease_new(&lease, store, "plock:v1:abc", 12);
  *   plock_lease_acquire(lease, &(plock_acquire_options){.ttl = 3 * PLOCK_SECOND});
  *   status = plock_drive(lease, plock_wait_poll, NULL);  // 4. the loop that waits

@@ -22,7 +22,7 @@ typedef struct plock_word {
  * before its elements. */
 typedef struct plock_part {
     enum { PLOCK_PART_NOTHING, PLOCK_PART_NUMBER, PLOCK_PART_TEXT, PLOCK_PART_LIST } kind;
-    int64_t number;   /* NUMBER */
+    int64_t number;   /* NUMBER: its value */
     const char *text; /* TEXT: valid until the next question */
     size_t length;    /* TEXT: in bytes; LIST: the number of its elements */
 } plock_part;
@@ -32,8 +32,8 @@ typedef struct plock_part {
 PLOCK_MUST_USE plock_status plock_admin_session_new(plock_admin_session **admin_session,
                                                     plock_store *store);
 
-/* Makes a session with the sentinel that has this number in the store's URL. Returns PLOCK_MISUSE
- * if there is no such sentinel. */
+/* Makes a session with one of the sentinels in the store's URL, which are numbered from 0. Returns
+ * PLOCK_MISUSE if there is no such sentinel. */
 PLOCK_MUST_USE plock_status plock_admin_session_to_sentinel(plock_admin_session **admin_session,
                                                             plock_store *store, unsigned number);
 
@@ -49,9 +49,9 @@ void plock_admin_session_free(plock_admin_session *admin_session); /* NULL is al
 PLOCK_MUST_USE plock_status plock_admin_session_ask(plock_admin_session *admin_session,
                                                     unsigned count, const plock_word *words);
 
-/* Returns PLOCK_OK when the answer has come, PLOCK_AGAIN with interest, or the failure. If the
- * server answers with an error, that is a failure, too. Connecting may take up to connect_timeout,
- * and the answer up to command_timeout. */
+/* Returns PLOCK_OK when the answer has come, PLOCK_AGAIN with interest, or the failure. An error
+ * reply is also a failure. Connecting may take up to connect_timeout, and the answer up to
+ * command_timeout. */
 PLOCK_MUST_USE plock_status plock_admin_session_step(plock_admin_session *admin_session,
                                                      plock_interest *interest);
 plock_operation plock_admin_session_operation(plock_admin_session *admin_session);

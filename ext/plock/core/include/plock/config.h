@@ -7,7 +7,6 @@
 
 typedef struct plock_config plock_config;
 
-/* 366 days. */
 #define PLOCK_FENCE_TTL_MAX (366 * 86400 * PLOCK_SECOND)
 
 #define PLOCK_REPLICAS_MAX 100
@@ -17,34 +16,35 @@ typedef struct plock_config plock_config;
  * rediss+sentinel:// names sentinels, with commas between them, and then the primary:
  * redis+sentinel://a:26379,b:26379/mymaster/0. A URL with redis+cluster:// or rediss+cluster://
  * names some nodes of a cluster: redis+cluster://a:6379,b:6379. An error names the part of the URL
- * that is wrong, and never repeats the part's text. Returns PLOCK_OK, PLOCK_BAD_CONFIG or
+ * that is wrong, and never repeats its text. Returns PLOCK_OK, PLOCK_BAD_CONFIG or
  * PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *url,
                                              plock_error *error);
 
 /* Sets one option by its name. The value is text, as in the query of a URL:
  *
- *   username, password   not allowed in a query, because the URL has its own place for them
- *   database             called "db" in a query
- *   connect_timeout      0.5   seconds for one connection: name lookup, TCP, TLS, AUTH
- *   command_timeout      0.5   seconds for one command
- *   attempt_timeout      0.2   seconds for the first attempt, even if the acquire may not wait
- *   release_timeout      0.5   seconds that the caller waits for a release at most
- *   unavailable_timeout  1     seconds until an acquire that cannot reach the server gives up
- *   fence_ttl            3600  seconds that a fence outlives its lease, 0 to PLOCK_FENCE_TTL_MAX
- *   pool_size            16    connections at most, 1 to 1024
+ *   username, password   not allowed in a query, because the URL has its own place for them.
+ *   database             called "db" in a query.
+ *   connect_timeout      0.5   seconds for one connection: name lookup, TCP, TLS, AUTH.
+ *   command_timeout      0.5   seconds for one command.
+ *   attempt_timeout      0.2   seconds for the first attempt, even if `wait` is 0.
+ *   release_timeout      0.5   the most seconds that a caller waits for a release.
+ *   unavailable_timeout  1     seconds until an acquire that cannot reach the server gives up.
+ *   fence_ttl            3600  seconds that a fence outlives its lease, 0 to PLOCK_FENCE_TTL_MAX.
+ *   pool_size            16    the most connections, 1 to 1024.
  *   replicas             0     replicas that must confirm a lease before it counts, 0 to
- *                              PLOCK_REPLICAS_MAX
- *   ca_file, ca_path, cert, key   PEM files for TLS
- *   verify               "peer" or "none"
- *   server_name          the name that the server's certificate must have; "": the host's name
+ *                              PLOCK_REPLICAS_MAX.
+ *   ca_file, ca_path, cert, key   PEM files for TLS.
+ *   verify               "peer" or "none".
+ *   server_name          the name that the server's certificate must have; "": the host's name.
  *   sentinel_username, sentinel_password, sentinel_ca_file, sentinel_ca_path, sentinel_cert,
  *   sentinel_key, sentinel_verify, sentinel_server_name   the same options for the sentinels. A
- *                        query may have each of them. A TLS option that is not given has the value
- *                        for the servers. But ca_file and ca_path go together, and so do cert and
- *                        key. If one of the first two is given, verify is "peer" by default.
- *   sentinel_tls         "true" or "false"; the default is as the URL's scheme says
- *   encoding             "plain", or "marshal": the lock's value in the format of Ruby's Marshal
+ *                        query may have each of them. A TLS option that is not given has the
+ *                        servers' value. But ca_file and ca_path have it only if neither is given,
+ *                        and the same is true of cert and key. If ca_file or ca_path is given,
+ *                        verify is "peer" by default.
+ *   sentinel_tls         "true" or "false"; the default follows the URL's scheme.
+ *   encoding             "plain", or "marshal": lock values in the format of Ruby's Marshal.
  *
  * Returns PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_config_set(plock_config *config, const char *option,
@@ -65,7 +65,7 @@ const char *plock_config_primary_name(const plock_config *config);
 /* Are sentinels asked over TLS? Returns false if the URL names none. */
 bool plock_config_sentinel_tls(const plock_config *config);
 
-/* Do connections use TLS with verify=none: to the servers, to the sentinels, to either of them? If
+/* Do connections use TLS with verify=none: to the servers, to the sentinels, or to either? If
  * so, the program should log one warning. */
 bool plock_config_unverified_servers(const plock_config *config);
 bool plock_config_unverified_sentinels(const plock_config *config);

@@ -5,7 +5,7 @@
 
 #include "plock/redis.h"
 
-#define PLOCK_GROUP_MAX 64 /* leases */
+#define PLOCK_GROUP_MAX 64 /* the most leases in a group */
 
 typedef struct plock_group plock_group;
 
@@ -34,9 +34,9 @@ PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group,
                                                 const plock_acquire_options *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);
 
-/* Returns PLOCK_AGAIN with interest; PLOCK_OK when done; PLOCK_REFUSED if a key was not free, so
- * that nothing was acquired; or the store's failure, with a message in plock_group_error. After
- * PLOCK_REFUSED, plock_group_free_ones returns the index of a key that was not free. */
+/* Returns PLOCK_AGAIN with interest; PLOCK_OK when done; PLOCK_REFUSED if nothing was acquired
+ * because a key was not free; or the store's failure, with a message in plock_group_error. After
+ * PLOCK_REFUSED, plock_group_free_ones returns the index of the first key that was not free. */
 PLOCK_MUST_USE plock_status plock_group_step(plock_group *group, plock_interest *interest);
 void plock_group_cancel(plock_group *group);
 /* Ends the operation by the deadline. The worker thread continues the releases that have no answer

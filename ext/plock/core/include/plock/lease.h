@@ -22,7 +22,7 @@ typedef struct plock_lease plock_lease;
 #define PLOCK_KEEP_AT_LEAST ((plock_ns)-1) /* until the acquire's at_least is over */
 
 /* Each of these functions begins an operation and does no I/O; plock_lease_step carries it out.
- * They return PLOCK_OK; PLOCK_MISUSE if the lease is not held or a span is out of range;
+ * They return PLOCK_OK; PLOCK_MISUSE if the lease is not held or a span is out of range; or
  * PLOCK_IN_USE if another operation is under way (plock/turn.h waits for it).
  *
  * After a release the key stays taken for `keep`, which is a span or PLOCK_KEEP_AT_LEAST. An
@@ -83,11 +83,12 @@ void plock_lease_abandon(plock_lease *lease);
  * has neither expired nor been found lost. Asks no server. */
 bool plock_lease_valid(const plock_lease *lease);
 /* Returns true if this process acquired the lease, and has not released or left it. The lease may
- * have expired. On Redis, an operation that finds the lease lost ends this state, too. */
+ * have expired. On Redis, an operation that finds the lease lost also ends this state. */
 bool plock_lease_held(const plock_lease *lease);
 /* Returns true if the lease was held, and has expired or was taken away. */
 bool plock_lease_lost(const plock_lease *lease);
-/* Returns true if the key was held by another lease at first, or had earlier waiters. */
+/* Returns true if the acquire found that another lease held the key, or that other callers already
+ * waited for it. */
 bool plock_lease_contended(const plock_lease *lease);
 bool plock_lease_inherited(const plock_lease *lease); /* acquired by the parent of this process */
 /* unique in this process; notices identify the lease by it */

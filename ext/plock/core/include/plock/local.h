@@ -1,4 +1,4 @@
-/* The embedded store: locks among the processes of one host, in a file that all of them map. It
+/* The embedded store: locks shared by the processes of one host, in a file that all of them map. It
  * needs no server.
  *
  *   plock_local *store;
@@ -73,14 +73,14 @@ const char *plock_local_remade(const plock_local *store);
 int plock_local_liveness(plock_local *store, plock_error *error);
 
 typedef struct plock_local_acquire_options {
-    plock_ns ttl;                    /* PLOCK_TTL_MIN to PLOCK_TTL_MAX */
-    plock_ns wait;                   /* how long to try; 0: one attempt */
-    plock_ns at_least;               /* how long the key stays taken even if this process dies */
-    plock_ns max_hold;               /* no renewal after this span; 0: no bound */
+    plock_ns ttl;      /* PLOCK_TTL_MIN to PLOCK_TTL_MAX */
+    plock_ns wait;     /* how long to try; 0: one attempt */
+    plock_ns at_least; /* how long the key stays taken even if this process dies */
+    plock_ns max_hold; /* how long after its acquisition the lease is renewed; 0: no bound */
     bool renews, automatic, watched; /* as in plock_acquire_options */
-    char mode;         /* 0: exclusive; otherwise holders with the same mode share the key, … */
-    unsigned limit;    /* … up to this number of holders, 65535 at most; 0: no bound */
-    const char *label; /* PLOCK_LOCAL_LABEL_MAX bytes at most, of any kind */
+    char mode;         /* 0: exclusive; otherwise holders with the same mode share the key */
+    unsigned limit;    /* the most holders that may share the key, up to 65535; 0: no bound */
+    const char *label; /* up to PLOCK_LOCAL_LABEL_MAX bytes, with any values */
     size_t label_length;
     const char *owner; /* NULL: a fresh token */
     size_t owner_length;
@@ -98,11 +98,11 @@ PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_loc
 PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease,
                                                       const plock_local_acquire_options *terms);
 
-/* Begins to take over the lease of the owner `left`, which gave it up by plock_lease_leave. The
- * lease gets a new owner (that of `terms`, or a fresh token) and a greater fence, so it can be
- * adopted only once. From then on the lease ends with this process. If terms->ttl is 0, the lease
- * keeps its expiry. It never ends before its earlier at_least is over, and terms->at_least may only
- * lengthen that. The operation also uses max_hold, renews, automatic and watched. It ends with
+/* Begins to take over the lease that the owner `left` gave up with plock_lease_leave. The lease
+ * gets a new owner (that of `terms`, or a fresh token) and a greater fence, so it can be adopted
+ * only once. From then on the lease ends with this process. If terms->ttl is 0, the lease keeps its
+ * expiry. The lease never ends before its earlier at_least is over. terms->at_least can only
+ * lengthen that time. The operation also uses max_hold, renews, automatic and watched. It ends with
  * PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
 PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left,
                                                     size_t length,
@@ -122,15 +122,15 @@ PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, 
                                                     plock_error *error);
 
 /* Forgets a held lease. The lock then stays taken until plock_local_lease_release_owned releases
- * it, its time is over or this process ends. The lease must not be watched, and must have been
- * acquired with wait 0. */
+ * it, it expires, or this process ends. The lease must not be watched, and must have been acquired
+ * with wait 0. */
 void plock_local_lease_forget(plock_lease *lease);
 
 /* A holder or a waiter. */
 typedef struct plock_local_person {
     bool waits;
     char mode;
-    plock_ns left;                     /* holders: the time until the lease ends by itself */
+    plock_ns left;                     /* for a holder: the time until the lease ends by itself */
     int64_t fence, since, pid, thread; /* since: microseconds since 1970 */
     size_t label_length;
     char label[PLOCK_LOCAL_LABEL_MAX];
@@ -146,7 +146,7 @@ PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *
 
 #define PLOCK_LOCAL_KEY_MAX 200 /* bytes; longer keys are not listed */
 
-/* Finds the next held key from *cursor on, and moves *cursor behind that key. *cursor is 0 at
+/* Finds the next held key from *cursor on, and moves *cursor past that key. *cursor must be 0 at
  * first. After the last key, *length is 0. Returns PLOCK_OK, PLOCK_AGAIN with interest, or a
  * failure. */
 PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,

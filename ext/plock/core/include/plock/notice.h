@@ -1,4 +1,4 @@
-/* Notices report events of leases that no call returns, to a thread that listens for them. */
+/* Notices tell a listening thread of events that no call returns, such as the loss of a lease. */
 #ifndef PLOCK_NOTICE_H
 #define PLOCK_NOTICE_H
 
@@ -9,12 +9,12 @@
 #include "plock/clock.h"
 
 typedef enum plock_notice_kind {
-    PLOCK_LOST,       /* a watched lease is lost */
-    PLOCK_RENEWED,    /* a lease was renewed; `took`: how long that took */
-    PLOCK_ABANDONED,  /* the program forgot a held lease, which is released (plock_lease_abandon) */
-    PLOCK_UNRELEASED, /* a background release failed: the lock stays until its lease expires */
-    PLOCK_LOST_BEFORE, /* a trailing release found that the lease had been lost */
-    PLOCK_EXPIRED      /* the program forgot a held lease that had expired or was lost */
+    PLOCK_LOST,      /* A watched lease is lost. */
+    PLOCK_RENEWED,   /* A lease was renewed. `took` is how long that took. */
+    PLOCK_ABANDONED, /* The program forgot a held lease, which is released (plock_lease_abandon). */
+    PLOCK_UNRELEASED,  /* A background release failed, so the lock stays until its lease expires. */
+    PLOCK_LOST_BEFORE, /* A trailing release found that the lease had been lost. */
+    PLOCK_EXPIRED      /* The program forgot a held lease that had expired or was lost. */
 } plock_notice_kind;
 
 typedef struct plock_notice {

@@ -1,4 +1,4 @@
-/* An operation under way on an object of the engine, as the loop that drives it sees it. */
+/* An operation under way, in the form in which a loop drives it. */
 #ifndef PLOCK_OPERATION_H
 #define PLOCK_OPERATION_H
 
@@ -6,7 +6,7 @@
 
 typedef struct plock_operation {
     void *of;
-    /* PLOCK_AGAIN with interest, or the result */
+    /* returns PLOCK_AGAIN with interest, or the result */
     plock_status (*step)(void *of, plock_interest *interest);
     void (*cancel)(void *of);                   /* gives the operation up */
     void (*hurry)(void *of, plock_ns deadline); /* ends the operation by the deadline */
@@ -17,8 +17,8 @@ typedef struct plock_operation {
 typedef plock_status (*plock_wait)(void *context, const plock_interest *interest);
 
 /* The loop that waits: it steps the operation and waits, until the operation is done or a wait is
- * interrupted. After an interrupt the caller may call this again, because nothing is lost, or
- * cancel the operation. Returns the result of the last step or wait. */
+ * interrupted. An interrupt loses nothing: the caller may then call this again, or cancel the
+ * operation. Returns the result of the last step or wait. */
 PLOCK_MUST_USE plock_status plock_carry_on(const plock_operation *operation, plock_wait wait,
                                            void *context);
 

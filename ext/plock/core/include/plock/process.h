@@ -5,7 +5,7 @@
 #include "plock/status.h"
 
 /* Prepares the process for fork(). Call this before the first plock_waker_take or
- * plock_notice_descriptor. Opening a store calls this, too. Further calls do nothing. Returns
+ * plock_notice_descriptor. Opening a store also calls this. Further calls do nothing. Returns
  * PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_initialize(void);
 

@@ -9,14 +9,14 @@
 #include "plock/operation.h"
 #include "plock/store.h"
 
-#define PLOCK_WAITERS_TOLD 24  /* holders and waiters in one answer */
+#define PLOCK_WAITERS_TOLD 24  /* the most holders and waiters in one answer */
 #define PLOCK_NOTE_MAX     160 /* bytes */
 
 typedef struct plock_query plock_query;
 
 /* Creates a query about this key or, for a scan, this pattern
- * (https://redis.io/docs/latest/commands/scan). shared: the lock may have several holders
- * (plock_lease_share). Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). */
+ * (https://redis.io/docs/latest/commands/scan). `shared` means that the lock may have several
+ * holders (plock_lease_share). Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty key). */
 PLOCK_MUST_USE plock_status plock_query_new(plock_query **query, plock_store *store,
                                             const char *key, size_t length, bool shared);
 void plock_query_free(plock_query *query);
@@ -24,28 +24,30 @@ void plock_query_free(plock_query *query);
 /* Each of these functions begins a question, and gives up an earlier question that is still under
  * way. plock_query_step carries the question out.
  *
- * status answers with the value, the ms left, the note of the last acquire ("fence
- * seconds:microseconds host pid thread channel label value"), and the number of waiters. Then it
- * lists at most PLOCK_WAITERS_TOLD waiters, from index `first` on. For each waiter there are two
- * parts: a ticket (microseconds) and "host pid thread channel label value".
+ * plock_query_status answers with the value, the milliseconds left, the note of the last acquire,
+ * and the number of waiters. The note is "fence seconds:microseconds host pid thread channel label
+ * value". Then the answer lists at most PLOCK_WAITERS_TOLD waiters, from index `first` on. For each
+ * waiter there are two parts: a ticket (microseconds) and "host pid thread channel label value".
  *
- * status of a shared lock answers with the number of holders and the number of waiters. Then it
- * lists the holders and after them the waiters: at most PLOCK_WAITERS_TOLD in all, from index
- * `first` on. For a holder there are the ms left and "mode fence seconds:microseconds host pid
- * thread channel label value" ("": no note). For a waiter there are its ticket and "share host …".
+ * For a shared lock, plock_query_status answers with the number of holders and the number of
+ * waiters. Then the answer lists the holders and after them the waiters: at most PLOCK_WAITERS_TOLD
+ * in all, from index `first` on. For a holder there are the milliseconds left and "mode fence
+ * seconds:microseconds host pid thread channel label value" ("": no note). For a waiter there are
+ * its ticket and "share host …".
  *
- * scan answers with a cursor to continue from (0 at the end), and then with keys.
+ * plock_query_scan answers with a cursor to continue from (0 at the end), and then with keys.
  *
- * break answers 0 if the lock was not held. break_only takes the lock only from the holders with
- * these fences. `fences` has a blank before and after each fence (" 1700000000000000 - "); "-"
- * means the holders without a fence. The text must not change until the question has ended. If the
- * answer to an earlier attempt was lost, that attempt may have broken the lock, so the answer is
- * not 0.
+ * plock_query_break answers 0 if the lock was not held. If the answer to an earlier attempt was
+ * lost, that attempt may have broken the lock, so the answer is then not 0.
  *
- * note stores the given note if the key had none or `replace` is true. It answers with the note
- * that the key has afterwards, or with "" if it has none. An empty note changes nothing, so it only
- * reads. Returns PLOCK_OK; or PLOCK_MISUSE, without a question, if the note is longer than
- * PLOCK_NOTE_MAX. */
+ * plock_query_break_only takes the lock only from the holders with these fences. `fences` has a
+ * blank before and after each fence, as in " 1700000000000000 - ". "-" means the holders without a
+ * fence. The text must not change until the question has ended.
+ *
+ * plock_query_note stores the given note if the key had none or `replace` is true. It answers with
+ * the note that the key has afterwards, or with "" if it has none. An empty note changes nothing,
+ * so it only reads. Returns PLOCK_OK; or PLOCK_MISUSE, and begins no question, if the note is
+ * longer than PLOCK_NOTE_MAX. */
 void plock_query_status(plock_query *query, int64_t first);
 void plock_query_scan(plock_query *query, int64_t cursor);
 void plock_query_break(plock_query *query);
@@ -64,7 +66,7 @@ void plock_query_cancel(plock_query *query);
 plock_operation plock_query_operation(plock_query *query);
 const plock_error *plock_query_error(const plock_query *query);
 
-/* The answer, part by part, until the next question. */
+/* The parts of the answer, which stay valid until the next question. */
 size_t plock_query_parts(const plock_query *query);
 /* returns NULL if the part is not a text */
 const char *plock_query_text(const plock_query *query, size_t part, size_t *length);

@@ -7,7 +7,7 @@
 #include "plock/lease.h"
 #include "plock/store.h"
 
-#define PLOCK_LABEL_MAX 300 /* bytes: 100, each of which may be percent-encoded as three */
+#define PLOCK_LABEL_MAX 300 /* 100 bytes, each of which may be percent-encoded as three */
 
 #define PLOCK_NO_REPLICAS UINT_MAX /* no replicas, whatever the store's option says */
 
@@ -15,13 +15,14 @@ typedef struct plock_acquire_options {
     plock_ns ttl; /* the time to live of the lease: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     /* how long to try; 0: one attempt. With a named owner (plock_lease_own) it must be 0. */
     plock_ns wait;
-    plock_ns asking; /* the time since a caller of several keys began with the first one.
-                      * attempt_timeout counts from that moment. For a single key, 0. */
+    /* With several keys: the time since the caller began with the first key. attempt_timeout counts
+     * from that moment. With a single key: 0. */
+    plock_ns asking;
     /* how long the key stays taken even after an earlier release, up to PLOCK_TTL_MAX; the lease
      * lasts at least as long */
     plock_ns at_least;
-    bool renews;       /* the worker thread extends the lease while it is held … */
-    plock_ns max_hold; /* … up to this span after its acquisition; 0: no bound */
+    bool renews;       /* the worker thread renews the lease while it is held */
+    plock_ns max_hold; /* how long after its acquisition the lease is renewed; 0: no bound */
     bool automatic; /* set with `renews` if the program did not ask for renewal itself. The worker
                      * thread then ignores the lease until it is older than most leases become. */
     bool watched;   /* a loss is reported (plock/notice.h); `renews` without `automatic` implies
@@ -30,8 +31,8 @@ typedef struct plock_acquire_options {
     bool insists;
     bool endures; /* retry even if the server is unreachable for longer than unavailable_timeout;
                    * `insists` implies this */
-    /* the lock is shared with processes of the older Ruby implementation, which poll, so they must
-     * get a chance to acquire it */
+    /* Processes of the older Ruby implementation use the lock as well. They poll, so they must get
+     * a chance to acquire it. */
     bool shares;
     /* how many replicas must confirm the lease, each extension and each renewal; 0: as many as the
      * store's option says */

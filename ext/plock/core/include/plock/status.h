@@ -104,7 +104,8 @@ typedef struct plock_error {
 #define PLOCK_MUST_USE
 #endif
 
-/* Lower-case name ("refused", "readonly"), stable: callers may match on it. */
+/* Returns the name in lower case, such as "refused". Names do not change, so callers may match on
+ * them. */
 const char *plock_status_name(plock_status status);
 const char *plock_status_text(plock_status status);
 plock_kind plock_status_kind(plock_status status);

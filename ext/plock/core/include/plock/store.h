@@ -1,5 +1,5 @@
-/* A store: one Redis, its connection pool, and the process's knowledge of it. All threads may share
- * it. */
+/* A store: a Redis server or cluster, the connections to it, and the state that this process keeps
+ * about it. All threads may share a store. */
 #ifndef PLOCK_STORE_H
 #define PLOCK_STORE_H
 
@@ -22,20 +22,20 @@ const plock_config *plock_store_config(const plock_store *store);
 typedef struct plock_pool_status {
     unsigned size; /* the most connections that the pool may have */
     unsigned used, idle;
-    unsigned waiting; /* callers that wait for a connection now */
-    uint64_t waits;   /* how often a caller has had to wait, in this process */
+    unsigned waiting; /* callers now waiting for a connection */
+    uint64_t waits;   /* how many times a caller has had to wait, in this process */
 } plock_pool_status;
 
 plock_pool_status plock_store_pool_status(plock_store *store);
 
 /* On a Redis Cluster: finds the first primary whose number is at least *number, and sets *number to
  * the number after it. Returns false if there is no such primary, or if none is known yet. The
- * texts stay valid as long as the store. */
+ * texts stay valid as long as the store exists. */
 bool plock_store_primary(plock_store *store, unsigned *number, const char **host,
                          const char **port);
 
 /* Finds the node that serves a key, as far as this process knows. Returns false if it knows none.
- * The texts stay valid as long as the store. */
+ * The texts stay valid as long as the store exists. */
 bool plock_store_node_of(plock_store *store, const char *key, size_t length, const char **host,
                          const char **port);
 
@@ -48,7 +48,7 @@ bool plock_store_disconnected(const plock_store *store);
 void plock_store_close(plock_store *store);
 
 /* Waits until the background releases are done, at most until the deadline. A process that becomes
- * a daemon calls this before it forks, because the parent then ends at once. */
+ * a daemon calls this before it forks, because the parent ends right after the fork. */
 void plock_settle(plock_ns deadline);
 
 /* Waits as plock_settle does, and then ends the worker thread. Called at the end of the process. */

@@ -24,14 +24,14 @@ struct plock_place_in_turn {
 typedef struct plock_lease_use {
     plock_place_in_turn *places;
     size_t count; /* 1 or more */
-    /* begins the operation; a status other than PLOCK_OK ends the turn, and is the turn's result */
+    /* Begins the operation. A status other than PLOCK_OK ends the turn, and is its result. */
     plock_status (*begin)(void *context);
     /* called if the operation is given up before it has begun; may be NULL */
     void (*give_up)(void *context);
     void *context;
-    plock_operation operation; /* used after `begin` */
-    /* the wait for the turn ends with PLOCK_IN_USE after this span; an operation that had to wait
-     * must also end within the span */
+    plock_operation operation; /* used once `begin` has succeeded */
+    /* The wait for the turn ends with PLOCK_IN_USE after this span. An operation that had to wait
+     * must also end within the span. */
     plock_ns patience;
 
     plock_ns deadline, hurried, pause;

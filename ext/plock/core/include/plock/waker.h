@@ -8,7 +8,7 @@
 typedef struct plock_waker plock_waker;
 
 /* Returns a silent (not woken) waker, which has no descriptor yet. Returns NULL with errno ENOMEM
- * if there is no memory. */
+ * if memory runs out. */
 plock_waker *plock_waker_take(void);
 
 /* Clears the waker, closes its descriptor, and keeps the waker for the next plock_waker_take. NULL

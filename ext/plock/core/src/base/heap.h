@@ -28,7 +28,7 @@ void plock__heap_insert(plock__heap *heap, plock__heap_entry *entry, plock_ns at
 /* Removes the entry, if it is in the heap. */
 void plock__heap_remove(plock__heap *heap, plock__heap_entry *entry);
 
-/* Moves the entry, which may be in the heap or in none, to another moment. */
+/* Moves the entry to another moment, or inserts it if it is in no heap. */
 void plock__heap_move(plock__heap *heap, plock__heap_entry *entry, plock_ns at);
 
 /* Moves all entries of `from` to `to`. */

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* The hash function is FNV-1a, which does not protect against keys that were chosen to collide. The
+/* The hash function is FNV-1a. It need not resist keys that were chosen to collide, because the
  * keys come from the program, or are digests with its secret. */
 static uint32_t hash_of(plock_text key) {
     uint32_t hash = 2166136261u;

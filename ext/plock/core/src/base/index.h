@@ -1,5 +1,5 @@
 /* An index: finds the entries with a key. The entries are embedded in the structs of their owners,
- * so an insertion needs no memory and cannot fail. They are in a fixed number of lists. With a
+ * so an insertion needs no memory and cannot fail. The index has a fixed number of lists. With a
  * hundred thousand keys, each list has about a hundred entries. */
 #ifndef PLOCK__INDEX_H
 #define PLOCK__INDEX_H

@@ -35,7 +35,9 @@ void *plock__allocate(size_t size) {
 void plock__free(void *memory) {
     const bool exists = memory != NULL;
     free(memory);
-    COUNT(exists, -1); /* counted last, because free() may open a file in /proc for a moment */
+    /* After free(), which may open a file in /proc for a moment. A test counts the open descriptors
+     * once no block is left. */
+    COUNT(exists, -1);
 }
 
 char *plock__copy(const char *text, size_t length) {

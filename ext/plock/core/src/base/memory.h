@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-void *plock__allocate(size_t size); /* zeroed; NULL if there is no memory */
+void *plock__allocate(size_t size); /* zeroed; NULL if memory runs out */
 void plock__free(void *memory);
-char *plock__copy(const char *text, size_t length); /* terminated; NULL if there is no memory */
+char *plock__copy(const char *text, size_t length); /* terminated; NULL if memory runs out */
 
 /* Overwrites the memory in a way that the compiler does not optimize away. */
 void plock__wipe(void *memory, size_t size);

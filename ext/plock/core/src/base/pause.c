@@ -2,8 +2,9 @@
 
 #include "base/random.h"
 
-/* Each kind of pause doubles from its FIRST to its LAST. The longest pause between two looks, plus
- * the window that is left to polling processes (`WINDOW_SEEN` in node.c), stays below 100 ms. */
+/* Each kind of pause doubles from its FIRST to its LAST. A waiter notices a release within the
+ * longest pause plus the window that is reserved for polling processes (`WINDOW_SEEN` in node.c).
+ * Together they take less than 100 ms. */
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 20 * PLOCK_MILLISECOND;
 static const plock_ns TRY_FIRST = 10 * PLOCK_MILLISECOND, TRY_LAST = 250 * PLOCK_MILLISECOND;
 static const plock_ns BACKGROUND_FIRST = 20 * PLOCK_MILLISECOND, BACKGROUND_LAST = PLOCK_SECOND;

@@ -1,5 +1,5 @@
-/* Pauses between two looks at a lock whose holder publishes no release, and between two attempts at
- * a store that failed. */
+/* Pauses between two looks at a lock whose holder publishes no release, and between two attempts to
+ * reach a store after a failure. */
 #ifndef PLOCK__PAUSE_H
 #define PLOCK__PAUSE_H
 

@@ -1,4 +1,4 @@
-/* Says which system calls and clocks this platform has. PLOCK_PORTABLE turns those of Linux off, so
+/* Says which system calls and clocks this platform has. PLOCK_PORTABLE turns off those of Linux, so
  * that the fallbacks can be tested on Linux. */
 #ifndef PLOCK__PLATFORM_H
 #define PLOCK__PLATFORM_H

@@ -17,10 +17,10 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The number of steps under way, and whether a thread waits until they end, so that it can fork. A
- * thread that begins a step and a thread that forks each set their own mark first, and then read
- * the other thread's mark. So at least one of the two threads sees the other's mark, and waits for
- * `changed`. */
+/* `steps` counts the steps under way. `forking` is set while a thread forks, or waits for the steps
+ * to end before it forks. A thread that begins a step and a thread that forks each set their own
+ * mark first, and then read the other thread's mark. So at least one of the two threads sees the
+ * other's mark, and waits for `changed`. */
 static atomic_uint steps;
 static atomic_bool forking;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -80,11 +80,11 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_fetch_add(&generation, 1);
     for (unsigned i = 0; i < handler_count; i++) handlers[i]();
-    /* a thread of the parent may have counted its step and not seen the fork yet */
+    /* a thread that exists only in the parent may have counted a step just before the fork */
     atomic_store(&steps, 0);
     atomic_store(&forking, false);
-    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* the threads that waited for it exist only
-                                                         * in the parent */
+    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* the threads that waited for `changed`
+                                                         * exist only in the parent */
     plock__leave();
 }
 

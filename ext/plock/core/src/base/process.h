@@ -18,8 +18,8 @@ void plock__leave(void);
 void plock__begin_step(void);
 void plock__end_step(void);
 
-/* Grows by one in each forked child. An object of another generation belongs to the parent, and
- * this process must not use it. */
+/* Returns the fork generation, which grows by one in each forked child. An object of another
+ * generation belongs to the parent, and this process must not use it. */
 unsigned plock__generation(void);
 
 /* Registers a handler that each forked child calls, with the lock held, to close descriptors and

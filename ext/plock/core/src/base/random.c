@@ -9,8 +9,8 @@
 #include <sys/random.h>
 #endif
 
-/* the most that getentropy returns at once; this one call takes as long as three calls for a token
- * each */
+/* The most bytes that getentropy returns at once. One such call takes only as long as three calls
+ * for a single token each. */
 enum { DRAWN = 256 };
 
 static _Thread_local struct {

@@ -23,7 +23,7 @@ static inline bool plock__same_text(plock_text one, plock_text other) {
     return one.length == other.length && !memcmp(one.bytes, other.bytes, one.length);
 }
 
-/* Removes the first word from a text of words with blanks between them, and returns that word. */
+/* Removes the first word from a text of words separated by blanks, and returns that word. */
 static inline plock_text plock__cut_word(plock_text *rest) {
     const char *blank = memchr(rest->bytes, ' ', rest->length);
     const plock_text word =

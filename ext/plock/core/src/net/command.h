@@ -1,6 +1,6 @@
-/* Commands as bytes of the protocol, which the formatter of hiredis makes. Two commands have the
- * same shape if they have equally many words of the same lengths. They then differ only in the
- * bytes of the words, so the formatter is called only for a new shape. */
+/* Writes commands in the protocol of Redis, with the formatter of hiredis. Two commands have the
+ * same shape if they have the same number of words, with the same lengths. They then differ only in
+ * the bytes of the words, so the formatter is called only for a new shape. */
 #ifndef PLOCK__COMMAND_H
 #define PLOCK__COMMAND_H
 
@@ -11,8 +11,8 @@ enum {
     PLOCK__WORDS_MAX = 11, /* words of a command about one key */
     PLOCK__LIST_MAX = 200, /* words of a command about several keys */
     PLOCK__SHAPE_MAX = 36, /* words in a shape (about ten keys); longer commands have no shape */
-    PLOCK__SHAPES = 6 /* enough for the commands that alternate on a connection: acquire, acquire of
-                       * a waiter, release, leave, and two for several keys */
+    PLOCK__SHAPES = 6 /* enough for the commands that alternate on a connection: acquire, a waiter's
+                       * acquire, release, leave, and two for several keys */
 };
 
 typedef struct plock_command {

@@ -232,7 +232,7 @@ plock_status plock__config_expect_sentinels(plock_config *config, plock_error *e
 plock_status plock_config_new(plock_config **out, const char *url, plock_error *error) {
     *out = NULL;
     plock_config *config = new_config(PLOCK_TCP);
-    /* a copy that is parsed in place and then wiped, because it has the password */
+    /* a copy that is parsed in place and then wiped, because it contains the password */
     char *scratch = config ? plock__copy(url, strlen(url)) : NULL;
     if (!scratch) {
         plock__free(config);

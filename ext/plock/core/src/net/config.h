@@ -24,23 +24,22 @@ typedef struct plock_sentinels {
     char *primary; /* the primary's name, which Sentinel calls the name of the master */
     plock_endpoints places;
     plock_config *config; /* how to connect to the sentinels; it has no host */
-    bool own_verify;      /* do the sentinels have their own options for the verification of
-                           * certificates? */
+    bool own_verify;      /* Was any option given for verifying the sentinels' certificates? */
     bool of_lettuce; /* is the scheme redis-sentinel://, in which the path may be a database? */
 } plock_sentinels;
 
 struct plock_config {
-    unsigned references; /* under the lock */
+    unsigned references; /* Protected by the lock. */
     plock_scheme scheme;
-    plock_endpoint server;      /* for TCP; without a host if there are sentinels or a cluster */
-    char *path;                 /* of the Unix socket */
-    plock_sentinels *sentinels; /* NULL if the URL names none */
-    bool is_sentinel;           /* the server must be a sentinel */
-    plock_endpoints *cluster;   /* some nodes of the cluster; NULL if there is no cluster */
-    char *username, *password, *database; /* NULL if not given */
+    plock_endpoint server;      /* For TCP. Has no host if there are sentinels or a cluster. */
+    char *path;                 /* The path of the Unix socket. */
+    plock_sentinels *sentinels; /* NULL if the URL names none. */
+    bool is_sentinel;           /* The server must be a sentinel. */
+    plock_endpoints *cluster;   /* Some nodes of the cluster. NULL if there is no cluster. */
+    char *username, *password, *database; /* NULL if not given. */
     char *ca_file, *ca_path, *cert, *key, *server_name;
     bool unverified;
-    struct ssl_ctx_st *tls; /* made at the first connection, and kept; under the lock */
+    struct ssl_ctx_st *tls; /* Made for the first connection, and kept. Protected by the lock. */
     plock_encoding encoding;
     unsigned pool_size, replicas;
     plock_ns connect_timeout, command_timeout, attempt_timeout, release_timeout;
@@ -55,8 +54,7 @@ PLOCK_MUST_USE plock_status plock__config_check(plock_config *config, plock_erro
 /* Takes another reference, which plock_config_free gives back. */
 plock_config *plock__config_retain(plock_config *config);
 
-/* Returns the end of the message that no server has answered in time: a question about TLS, or
- * "". */
+/* If no server answers in time, the error's message ends with this: a question about TLS, or "". */
 const char *plock__config_tls_question(const plock_config *config);
 
 /* --- for config_url.c --- */
@@ -76,7 +74,7 @@ bool plock__config_in_query(const char *name);
 PLOCK_MUST_USE plock_status plock__config_option(plock_config *config, const char *name,
                                                  const char *value, plock_error *error);
 
-/* The kind of the hosts in a URL, which depends on the scheme. */
+/* The kind of hosts in a URL, which depends on the scheme. */
 typedef enum plock_hosts { PLOCK__OF_SERVER, PLOCK__OF_SENTINELS, PLOCK__OF_CLUSTER } plock_hosts;
 
 /* Adds the options for sentinels to the config, with their defaults. Returns PLOCK_OK or

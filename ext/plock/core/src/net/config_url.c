@@ -16,7 +16,7 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* Decodes the text in place. Refuses an encoded NUL, which would silently cut the text short. */
+/* Decodes the text in place. Refuses an encoded NUL, which would silently truncate the text. */
 static bool percent_decode(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
@@ -186,7 +186,7 @@ static plock_status parse_address(plock_config *config, char *rest, plock_error 
                                   error);
 }
 
-/* Returns what follows the scheme, or NULL. */
+/* Returns the text after the scheme, or NULL if the scheme is unknown. */
 static char *read_scheme(char *url, plock_scheme *scheme, plock_hosts *hosts) {
     static const struct {
         const char *text;

@@ -214,7 +214,7 @@ static plock_status receive(plock_connection *connection, const plock_value **va
         if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
         if (status) break;
     }
-    /* no reply can arrive before the command has left, so wait for that */
+    /* no reply can arrive before the command is sent, so wait for that */
     if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN)
         plock__interest_set(interest, for_writing.fd, for_writing.events);
     if (status) return die(connection, status);
@@ -242,7 +242,7 @@ plock_status plock__connection_receive(plock_connection *connection, const plock
 
 /* --- the greeting ---
  *
- * AUTH, HELLO, SELECT, CLIENT SETNAME and ROLE leave in one write. A server that refuses us may
+ * AUTH, HELLO, SELECT, CLIENT SETNAME and ROLE are sent in one write. A server that refuses us may
  * close the connection at once. A second write would then fail, and hide the server's message. */
 
 enum { AUTH = 1, HELLO = 2, SELECT = 4, SETNAME = 8, ROLE = 16 };
@@ -267,7 +267,7 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
         words[count++] = word(config->password);
         status = say(connection, AUTH, count, words, error);
     }
-    /* Keeps RESP2. The answer shows whether this kind of server can keep locks. */
+    /* HELLO 2 keeps RESP2, and its answer shows whether this kind of server can keep locks. */
     if (!status)
         status = say(connection, HELLO, 2, (plock_text[]){word("HELLO"), word("2")}, error);
     if (!status && plock_config_selects(config))
@@ -285,15 +285,15 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
     return status;
 }
 
-/* The client works without these two commands. SETNAME only names the client in CLIENT LIST, and
- * not every proxy knows HELLO. */
+/* The connection works without these two commands. SETNAME only names the client in CLIENT LIST,
+ * and not every proxy knows HELLO. */
 static bool may_be_refused(unsigned command, plock_status status) {
     return (command == SETNAME || command == HELLO) &&
            (status == PLOCK_NOPERM || status == PLOCK_SERVER);
 }
 
-/* Reports a refused AUTH, but only after the answer to HELLO. A Sentinel may refuse a password,
- * too, and only HELLO shows that the server is a Sentinel. */
+/* Reports a refused AUTH, but only after the answer to HELLO. A sentinel may also refuse a
+ * password, and only HELLO shows that the server is a sentinel. */
 static plock_status take_refusal(plock_connection *connection, plock_error *error) {
     if (!connection->refusal.status) return PLOCK_OK;
     *error = connection->refusal;
@@ -328,16 +328,15 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
-/* Returns the scheme with which the user's URL leads to the same servers with TLS, or without
- * TLS. */
+/* Returns the scheme for a URL that names the same servers, but with TLS or without TLS. */
 static const char *scheme(const plock_config *config, bool tls) {
     if (config->cluster) return tls ? "rediss+cluster" : "redis+cluster";
     if (config->is_sentinel || config->sentinels) return tls ? "rediss+sentinel" : "redis+sentinel";
     return tls ? "rediss" : "redis";
 }
 
-/* Adds a hint about TLS to the error. A server that speaks TLS closes a connection that begins
- * without a TLS handshake. */
+/* Adds a hint about TLS to the error, if the server closed the connection without an answer. A
+ * server that speaks TLS does so when a connection begins without a handshake. */
 static plock_status ask_for_tls(const plock_connection *connection, plock_error *error) {
     const plock_config *config = connection->config;
     const bool unanswered = connection->greeting & (config->password ? AUTH : HELLO);

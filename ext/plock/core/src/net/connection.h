@@ -10,13 +10,13 @@
 typedef struct plock_connection plock_connection;
 typedef struct plock_trail plock_trail;
 
-/* A request that has left on a connection, while no caller waits for its reply. The next user of
+/* A request that was sent on a connection, although no caller waits for its reply. The next user of
  * the connection reads that reply before its own. */
 struct plock_trail {
     /* Called once, without the lock: with the reply, or with NULL if the connection is closed
      * before the reply has come. */
     void (*ends)(plock_trail *, const plock_value *reply);
-    plock_text key; /* a request about this key must not leave on another connection */
+    plock_text key; /* a request about this key must not be sent on another connection */
 };
 
 /* Returns true if the connection has a trail about this key. With the lock held. */
@@ -25,7 +25,7 @@ bool plock__connection_trails(const plock_connection *connection, plock_text key
 bool plock__connections_trail(void);
 /* In a forked child: forgets the trails, which belong to the parent. */
 void plock__connections_forget_trails(void);
-/* Sets the trail of a request that has just left. */
+/* Sets the trail of a request that was just sent. */
 void plock__connection_leave_trail(plock_connection *connection, plock_trail *trail);
 
 struct plock_connection {
@@ -33,7 +33,7 @@ struct plock_connection {
     /* the process's generation and the pool's epoch when the connection was made */
     unsigned generation, epoch;
     plock_ns idle_since;
-    bool beside; /* the connection does not count for the pool's limit */
+    bool beside; /* the connection does not count towards the pool's limit */
 
     enum { PLOCK__CONNECTING, PLOCK__GREETING, PLOCK__READY, PLOCK__DEAD } state;
     plock_transport *transport;
@@ -43,15 +43,15 @@ struct plock_connection {
     char *out; /* the bytes that the socket has not taken yet */
     size_t out_length, out_sent, out_room;
     unsigned awaited; /* the number of replies still to come */
-    /* the trail that the first of these replies is for; NULL if the reply is for the caller. Only
+    /* The trail that the next reply is for; NULL if that reply is for the caller. Only
      * the connection's user changes this field, with the lock held. */
     plock_trail *trail;
-    unsigned greeting;   /* a bit for each command of the greeting without a reply yet */
+    unsigned greeting;   /* a bit for each command of the greeting that has no reply yet */
     plock_error refusal; /* the error reply to AUTH, kept until the reply to HELLO */
 };
 
-/* Makes a connection, which then owns the transport. If there is no memory, destroys the transport
- * and returns NULL. */
+/* Makes a connection, which then owns the transport. If memory runs out, destroys the transport and
+ * returns NULL. */
 plock_connection *plock__connection_new(const plock_config *config, plock_transport *transport);
 void plock__connection_free(plock_connection *connection);
 
@@ -78,17 +78,17 @@ PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connecti
                                                       const plock_value **value,
                                                       plock_interest *interest, plock_error *error);
 
-/* Receives a push of a subscription in the same way. Without `reads`, it uses only the bytes that
- * were read before, if poll(2) reports all others. */
+/* Receives a pushed message of a subscription in the same way. If `reads` is false, does not read
+ * from the socket, provided that poll(2) will report all further bytes. */
 PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads,
                                                    const plock_value **value,
                                                    plock_interest *interest, plock_error *error);
 
-/* Returns true if all output has left, the transport holds no bytes that poll(2) cannot see, and a
- * descriptor reports the next reply. The interest then waits for that descriptor. */
+/* Returns true if all output has been sent, the transport holds no bytes that poll(2) cannot see,
+ * and a descriptor reports the next reply. The interest then waits for that descriptor. */
 bool plock__connection_expects(const plock_connection *connection, plock_interest *interest);
 
-/* Has all output left for the server? */
+/* Has all output been sent? */
 bool plock__connection_flushed(const plock_connection *connection);
 
 /* Reads the reply that a trail waits for, if it has come. Returns PLOCK_OK if no trail is left,
@@ -97,8 +97,8 @@ PLOCK_MUST_USE plock_status plock__connection_catch_up(plock_connection *connect
                                                        plock_interest *interest,
                                                        plock_error *error);
 
-/* Is the connection ready, and does it belong to this process? Nothing may be under way except the
- * reply for a trail, and there may be no unexpected bytes. */
+/* Returns true if the connection is ready, belongs to this process, and has received no unexpected
+ * bytes. It may wait for nothing but the reply for a trail. */
 bool plock__connection_at_rest(const plock_connection *connection);
 
 /* In a forked child: closes the descriptor, and sends nothing. */

@@ -5,7 +5,7 @@
 
 #include "net/pool.h"
 
-/* Makes a connection that is not open yet, and is in no pool. `config` is for the server. Returns
+/* Makes a connection that is not open yet, and is in no pool. `config` says how to connect. Returns
  * PLOCK_OK, PLOCK_BAD_CONFIG (TLS files) or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__dial(plock_connection **connection, plock_config *config,
                                         plock_resolver *resolver, plock_error *error);

@@ -16,9 +16,9 @@ typedef struct plock_question {
     enum { PLOCK__QUESTION_OPENS, PLOCK__QUESTION_LISTENS, PLOCK__QUESTION_ENDED } state;
     plock_resolver resolver;
     plock_connection *connection;
-    plock_interest interest; /* if the question has not ended */
-    plock_error error;       /* if the question has ended; its status is the result of `read`, or a
-                              * failure */
+    plock_interest interest; /* the event that an unfinished question waits for */
+    /* Valid when the question has ended. Its status is the result of `read`, or a failure. */
+    plock_error error;
 } plock_question;
 
 /* Sends the question. */
@@ -31,9 +31,9 @@ typedef plock_status plock__answer_reader(plock_inquiry *inquiry, plock_question
  * pool, and closes them. */
 struct plock_inquiry {
     plock_config *config; /* for the connections */
-    plock_error *so_far;  /* the failure that is known before the end, under the lock; NULL if no
-                           * caller reads it */
-    plock__asker *ask;    /* NULL: a question ends when its connection is open */
+    /* where plock__inquiry_publish writes, under the lock; NULL if no caller reads it */
+    plock_error *so_far;
+    plock__asker *ask; /* NULL: a question ends when its connection is open */
     plock__answer_reader *read;
     bool large; /* answers may be large */
     bool started;
@@ -49,7 +49,7 @@ struct plock_inquiry {
  * asked. */
 PLOCK_MUST_USE plock_status plock__inquiry_start(plock_inquiry *inquiry, plock_error *error);
 
-/* Adds a server, if there is room. The texts must stay valid as long as the inquiry. */
+/* Adds a server, if there is room. The texts must stay valid until the inquiry has ended. */
 void plock__inquiry_add(plock_inquiry *inquiry, const char *host, const char *port);
 
 /* Advances a question that has not ended. */

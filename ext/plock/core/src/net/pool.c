@@ -159,7 +159,7 @@ static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_conne
     return count;
 }
 
-/* The user of a connection with such a trail usually reads its answer within a round trip. */
+/* The user of a connection with a trail usually reads the trail's answer within a round trip. */
 static const plock_ns TRAIL_PAUSE = PLOCK_MILLISECOND, TRAIL_PATIENCE = 20 * PLOCK_MILLISECOND;
 
 /* Returns PLOCK_OK with the only connection that has such a trail, or PLOCK_AGAIN if it is in use

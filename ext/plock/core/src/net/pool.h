@@ -1,4 +1,4 @@
-/* The connections of one store, made on demand up to a limit. Idle connections are kept, and the
+/* A pool of connections, which are made on demand up to a limit. Idle connections are kept, and the
  * most recently used one is taken first.
  *
  * If all connections are in use, callers queue. A returned connection goes to the first caller in
@@ -17,26 +17,25 @@ typedef struct plock_pool plock_pool;
 /* A caller's place in the queue. If all fields are zero, the caller is not in the queue. */
 typedef struct plock_turn {
     struct plock_turn *next, *previous;
-    /* the caller is in the queue, or has not noticed yet that it was served; only its own thread
-     * uses this */
+    /* The caller is in the queue, or has not noticed yet that it was served. Only the caller's own
+     * thread uses this. */
     bool waits;
-    bool served; /* under the lock */
-    /* the caller goes before those that are not urgent; set this before plock__pool_take */
+    bool served; /* Protected by the lock. */
+    /* Urgent callers go before all others. Set this before plock__pool_take. */
     bool urgent;
-    bool careful; /* check a connection even if it was idle only briefly; set this before
-                   * plock__pool_take */
-    /* the keys that the caller's request acquires; set them before plock__pool_take. NULL: no
-     * keys */
+    /* Check a connection even if it was idle only briefly. Set this before plock__pool_take. */
+    bool careful;
+    /* The keys that the caller's request acquires, or NULL. Set them before plock__pool_take. */
     const plock_text *keys;
     unsigned key_count;
-    plock_ns follows_until; /* the caller waits until then for trails about its keys; 0 if it has
-                             * found no such trail */
-    unsigned generation;    /* of the caller's process */
-    plock_connection *connection; /* if served; NULL means that there is room for a new
-                                   * connection */
-    plock_job *job;               /* the job of the worker thread that is in the queue; NULL if
-                                   * another thread is in the queue */
-    /* wakes that other thread; NULL if there was no memory, so that the thread polls */
+    /* When the caller stops waiting for trails about its keys. 0 if it has found no such trail. */
+    plock_ns follows_until;
+    unsigned generation; /* the generation of the caller's process */
+    /* Valid if served. NULL means that there is room for a new connection. */
+    plock_connection *connection;
+    /* The caller, if it is a job of the worker thread; otherwise NULL. */
+    plock_job *job;
+    /* Wakes the caller if it is not a job. NULL if memory ran out; the caller then polls. */
     plock_waker *waker;
 } plock_turn;
 
@@ -45,11 +44,11 @@ typedef struct plock_turns {
 } plock_turns;
 
 struct plock_pool {
-    plock_pool *next, *previous; /* all pools of the process, for a forked child */
+    plock_pool *next, *previous; /* in the list of all pools, which a forked child needs */
     plock_connection *idle, *all;
     unsigned limit, open, waiting;
     uint64_t waits;     /* how many turns have been in the queue */
-    unsigned epoch;     /* grows when no earlier connection is trusted any more */
+    unsigned epoch;     /* grows when the pool stops trusting all earlier connections */
     atomic_bool closed; /* the pool keeps no connection until its next use */
     plock_turns urgent, ordinary;
 };
@@ -68,7 +67,7 @@ void plock__pool_clear(plock_pool *pool); /* no connection may be in use */
  * may be waiting for the caller. */
 PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection **connection,
                                              plock_turn *turn, plock_interest *interest);
-/* Returns an idle connection without a trail, on which a request can leave at once, or NULL. */
+/* Returns an idle connection without a trail, on which a request can be sent at once, or NULL. */
 plock_connection *plock__pool_take_idle(plock_pool *pool);
 /* Takes this connection if it is idle. With the lock held. */
 bool plock__pool_take_this(plock_pool *pool, plock_connection *connection);
@@ -90,7 +89,7 @@ void plock__pool_close(plock_pool *pool);
 bool plock__pool_closed(const plock_pool *pool);
 void plock__pool_use(plock_pool *pool);
 
-/* Makes sure that no present connection is used again: idle ones are closed now, and those in use
+/* Makes sure that no existing connection is used again: idle ones are closed now, and those in use
  * when they are given back. */
 void plock__pool_distrust(plock_pool *pool);
 

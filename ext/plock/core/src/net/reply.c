@@ -15,7 +15,7 @@ struct plock_reader {
     bool whole;          /* the reader has returned the values as a reply */
     size_t count, text_used;
     size_t values_max, bytes_max;
-    char *text; /* stored behind the values */
+    char *text; /* stored after the values */
     plock_value values[];
 };
 
@@ -131,8 +131,8 @@ static plock_reader *new_reader(size_t values_max, size_t bytes_max) {
         return NULL;
     }
     reader->hiredis->privdata = reader;
-    /* 0 keeps hiredis from replacing its buffer by a smaller one, because version 0.14 aborts if
-     * there is no memory for that. plock__reader_feed bounds the buffer. */
+    /* 0 keeps hiredis from replacing its buffer with a smaller one. Version 0.14 would abort if
+     * memory ran out at that point. plock__reader_feed bounds the buffer. */
     reader->hiredis->maxbuf = 0;
     return reader;
 }
@@ -167,9 +167,9 @@ plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t 
 #define TASK(hiredis) (&(hiredis)->rstack[(hiredis)->ridx])
 #endif
 
-/* Is the bulk string that has begun longer than a reply may be? hiredis reports a bulk string only
- * when all of it has arrived, but the length comes first. hiredis knows the task's type as soon as
- * it has read the '$', and the length follows. */
+/* Is the bulk string that is arriving longer than a reply may be? hiredis reports a bulk string
+ * only when all of it has arrived, but the length comes first. hiredis knows the task's type as
+ * soon as it has read the '$', and the length follows. */
 static bool announces_too_much(const plock_reader *reader) {
     const redisReader *hiredis = reader->hiredis;
     if (hiredis->ridx < 0 || TASK(hiredis)->type != REDIS_REPLY_STRING) return false;
@@ -182,8 +182,8 @@ static bool announces_too_much(const plock_reader *reader) {
     return false;
 }
 
-/* Does RESP2 lack the type of the value that has begun? hiredis reports such a value only when it
- * is complete, too. */
+/* Does RESP2 lack the type of the value that is arriving? hiredis itself reports such a value only
+ * when it is complete. */
 static bool awaits_beyond_resp2(const redisReader *hiredis) {
     return hiredis->ridx >= 0 && beyond_resp2(TASK(hiredis)->type);
 }
@@ -254,7 +254,7 @@ plock_value *plock__value_copy(const plock_value *value) {
 
 /* --- errors of the server --- */
 
-/* Recognizes errors of a cluster's node, whose words may stand anywhere in the error of a script.
+/* Recognizes errors of a cluster node, which may stand anywhere in the text of a script's error.
  * If the cluster is down, it was down when the script began, so the script has written nothing. */
 static plock_status inside_script(const char *text) {
     if (strstr(text, "access a non local key") || strstr(text, "during rehashing of the slot"))
@@ -285,9 +285,9 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"DENIED", PLOCK_NOAUTH},
         {"MISCONF", PLOCK_MISCONF},
         {"NOREPLICAS", PLOCK_MISCONF},
-        /* Redis begins all of these messages with ERR. The first four mean a password although none
-         * is set, or a wrong password (before version 6). The next two mean a command in a script
-         * that the user may not run (since version 7). */
+        /* Redis begins all of these messages with ERR. The first four mean that no password is set,
+         * or that the password is wrong (before version 6). The next two mean that a script called
+         * a command that the user may not run (since version 7). */
         {"ERR AUTH ", PLOCK_WRONGPASS},
         {"ERR Client sent AUTH", PLOCK_WRONGPASS},
         {"ERR invalid password", PLOCK_WRONGPASS},
@@ -306,8 +306,8 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
     (void)snprintf(text, sizeof text, "%.*s", (int)value->length, value->text);
     for (char *c = text; *c; c++)
         if (*c < ' ' || *c > '~') *c = ' ';
-    /* "unknown command 'AUTH', with args beginning with: …": the arguments may be secret, so cut
-     * them off */
+    /* "unknown command 'AUTH', with args beginning with: …": the arguments may be secret, so remove
+     * them */
     char *quoted = strstr(text, ", with args");
     if (quoted) *quoted = 0;
     /* Redis 6 wraps an error inside a script: "ERR Error running script (…): @user_script: 3:

@@ -12,7 +12,7 @@ enum {
     /* bytes in one reply, headers included */
     PLOCK__REPLY_BYTES_MAX = 16 * 1024,
     PLOCK__REPLY_VALUES_MAX = 256, /* values in one reply */
-    /* the same for the map of a cluster, enough for about 5000 ranges of slots */
+    /* the same two limits for the map of a cluster: enough for about 5000 ranges of slots */
     PLOCK__LARGE_REPLY_BYTES_MAX = 1536 * 1024,
     PLOCK__LARGE_REPLY_VALUES_MAX = 64 * 1024,
     PLOCK__REPLY_DEPTH_MAX = 4, /* arrays in arrays */
@@ -29,18 +29,19 @@ typedef enum plock_type {
 
 typedef struct plock_value {
     plock_type type;
-    int64_t integer; /* of an INTEGER */
+    int64_t integer; /* for an INTEGER */
     /* for a STRING, a DONE ("+OK") or an ERROR: the number of bytes; for an ARRAY: the number of
      * elements, which follow it in the list */
     size_t length;
-    const char *text; /* of a STRING, DONE or ERROR: without a NUL; valid until the next reply */
+    /* for a STRING, DONE or ERROR; without a terminating NUL; valid until the next reply */
+    const char *text;
 } plock_value;
 
 typedef struct plock_reader plock_reader;
 
-/* Returns NULL if there is no memory. */
+/* Returns NULL if memory runs out. */
 plock_reader *plock__reader_new(void);
-/* Makes a reader with room for a large reply. Returns NULL if there is no memory. */
+/* Makes a reader with room for a large reply. Returns NULL if memory runs out. */
 plock_reader *plock__reader_new_large(void);
 void plock__reader_free(plock_reader *reader); /* NULL is allowed */
 
@@ -53,7 +54,7 @@ PLOCK_MUST_USE plock_status plock__reader_feed(plock_reader *reader, const char 
 PLOCK_MUST_USE plock_status plock__reader_next(plock_reader *reader, const plock_value **values,
                                                plock_error *error);
 
-/* Has the reader returned a reply for every byte that it was fed? */
+/* Do all bytes that the reader was fed belong to replies that it has returned? */
 bool plock__reader_empty(const plock_reader *reader);
 
 /* Returns the i-th element of an array of plain values, counted from 0. Returns NULL if there is
@@ -64,8 +65,8 @@ const plock_value *plock__element(const plock_value *array, size_t i, plock_type
  * value after its last element. */
 const plock_value *plock__value_after(const plock_value *value);
 
-/* Returns a copy of a reply of plain values, or of one array of them, which plock__free frees.
- * Returns NULL if there is no memory. */
+/* Returns a copy of a plain value, or of an array of plain values. plock__free frees the copy.
+ * Returns NULL if memory runs out. */
 plock_value *plock__value_copy(const plock_value *value);
 
 /* Returns the status for an error reply, and copies the server's words into error. */

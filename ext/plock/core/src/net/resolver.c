@@ -20,13 +20,13 @@ static name_service *service = getaddrinfo;
 /* One call of getaddrinfo, or of a finder. The resolver thread and all callers that wait for it
  * share the lookup. They change it, and count their references, under the lock. */
 struct plock_lookup {
-    plock_lookup *next; /* in the list of the lookups that run */
+    plock_lookup *next; /* in the list of running lookups */
     unsigned references, generation;
     bool done;
-    plock_error so_far;       /* its status is PLOCK_OK until the finder writes an error */
-    plock_error error;        /* its status is PLOCK_OK if the addresses were found */
-    plock_addresses found;    /* until the end: the addresses that the resolver had at the
-                               * beginning */
+    plock_error so_far; /* its status is PLOCK_OK until the finder writes an error */
+    plock_error error;  /* its status is PLOCK_OK if the addresses were found */
+    /* until the lookup ends: the addresses that the resolver had when it began */
+    plock_addresses found;
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
     plock_resolver *resolver; /* the resolver whose finder runs; NULL if no finder runs, or if the
                                * resolver has ended */
@@ -35,7 +35,7 @@ struct plock_lookup {
     plock_config *config; /* for `find` */
 };
 
-/* The lookups that run; the lock protects the list. At most one runs for each name, so a name that
+/* The running lookups. The lock protects the list. At most one runs for each name, so a name that
  * hangs costs one thread, however many callers ask for it. */
 static plock_lookup *running;
 

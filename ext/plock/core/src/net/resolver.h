@@ -1,7 +1,7 @@
 /* Finds the addresses of a server: it resolves a host name, or asks sentinels. getaddrinfo(3) has
  * no deadline, so it runs on a thread of its own. At the caller's deadline that thread is
  * abandoned. All callers in a process that ask for the same name and port share one such thread.
- * All callers of a resolver with a finder share one, too. */
+ * All callers of a resolver with a finder also share one. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
@@ -28,9 +28,9 @@ typedef struct plock_addresses {
 } plock_addresses;
 
 /* Finds the addresses by other means than the host's name. It runs on the resolver's thread, and
- * may block for as long as the config's connect_timeout. `known` has the addresses that it found
+ * may block for up to the config's connect_timeout. `known` has the addresses that it found
  * last, or the host "" if it has found none yet. While it runs, it may write an error into *so_far,
- * under the lock, for callers whose time ends before. */
+ * under the lock, for callers whose time ends sooner. */
 typedef plock_status plock__finder(plock_config *config, const plock_addresses *known,
                                    plock_addresses *found, plock_error *so_far, plock_error *error);
 
@@ -41,8 +41,7 @@ typedef struct plock_resolver {
     const char *host, *port; /* NULL if there is a finder */
     plock__finder *find;     /* NULL: the host is resolved */
     plock_config *config;    /* for `find` */
-    /* Called with the lock held when the finder has found another address than before. May be
-     * NULL. */
+    /* Called with the lock held when the finder has found a different server. May be NULL. */
     void (*moved)(void *of);
     void *of;              /* for `moved` */
     plock_addresses found; /* the addresses that the finder found last; under the lock */
@@ -70,11 +69,11 @@ PLOCK_MUST_USE plock_status plock__unresolved_yet(const plock_resolver *resolver
 /* Gives up a lookup that the caller no longer waits for. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);
 
-/* Ends the resolver. A lookup that runs for it forgets it. A resolver without a finder need not be
- * ended. */
+/* Ends the resolver. A lookup that still runs for it no longer refers to it. A resolver without a
+ * finder need not be ended. */
 void plock__resolver_clear(plock_resolver *resolver);
 
-/* Resolves a name for a finder. This waits for the result until the deadline. Returns PLOCK_OK,
+/* Resolves a name for a finder, and waits for the result until the deadline. Returns PLOCK_OK,
  * PLOCK_RESOLVE, PLOCK_DESCRIPTORS or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__resolve_by(plock_ns deadline, const char *host, const char *port,
                                               plock_addresses *found, plock_error *error);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the other sentinels have to answer after the first answer. They have half of the whole
- * time if the answer names another primary than the known one. A sentinel that is cut off must not
- * send this process to a wrong server while the others are slow. The second half of the time is for
- * resolving names, asking servers for their roles, and connecting. */
+/* How long the other sentinels have to answer after the first answer. If that answer names a
+ * primary different from the known one, they have half of the whole time. Without that, an isolated
+ * sentinel could send this process to a wrong server while the others are slow. The second half of
+ * the time is for resolving names, asking servers for their roles, and connecting. */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
@@ -19,8 +19,8 @@ _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
 
 /* Must be on the heap, because its inquiry must. */
 typedef struct search {
-    plock_inquiry inquiry; /* the first field, so that an inquiry's address is its search's
-                            * address */
+    /* the first field, so that a pointer to the inquiry is a pointer to the search */
+    plock_inquiry inquiry;
     const plock_sentinels *sentinels;
     const plock_addresses *known;
     plock_addresses named[PLOCK__ASKED_MAX]; /* the server that each sentinel named; the name may
@@ -36,7 +36,7 @@ plock_status plock__sentinel_ask(plock_connection *connection, const char *prima
     return plock__connection_send(connection, 3, words, error);
 }
 
-/* Copies an element of the answer. Returns false if it is not a text, or is too long. */
+/* Copies an element of the answer. Returns false if it is not a string, or is too long. */
 static bool copy(const plock_value *answer, size_t element, char *to, size_t room) {
     const plock_value *text = plock__element(answer, element, PLOCK__STRING);
     if (!text || text->length == 0 || text->length >= room) return false;
@@ -168,7 +168,7 @@ static plock_addresses *listen_to_all(search *s, bool *enough) {
             patient_until = plock_after(now, PATIENCE);
         plock_ns until = patient_until;
         if (most && now >= until && !most_agree(s, votes)) {
-            /* what looks like another server may be the known one by another name */
+            /* what looks like another server may be the known one under another name */
             resolve_all(s);
             most = most_named(s, &votes);
             now = plock_now();
@@ -189,7 +189,7 @@ static bool is_primary(const plock_question *q) {
 
 /* Connects to the servers. Each connection asks its server for its role. Returns the index of the
  * first server that is a primary, or the count if there is none. After one server has said that it
- * is a primary, the servers before it in the list have PATIENCE to say so, too. */
+ * is a primary, the servers before it in the list have PATIENCE to say the same. */
 static unsigned first_primary(plock_inquiry *servers) {
     plock_ns patient_until = servers->deadline;
     for (;;) {
@@ -212,8 +212,8 @@ static unsigned first_primary(plock_inquiry *servers) {
     }
 }
 
-/* Chooses between servers that equally many sentinels have named. Returns the first one that says
- * it is a primary, or NULL. */
+/* Chooses between servers that were named by equally many sentinels. Returns the first one that
+ * says it is a primary, or NULL. */
 static plock_addresses *break_tie(search *s, plock_config *config, unsigned votes) {
     plock_addresses *tied[PLOCK__ASKED_MAX] = {NULL};
     plock_error ignored;
@@ -239,9 +239,9 @@ static plock_addresses *break_tie(search *s, plock_config *config, unsigned vote
     return chosen;
 }
 
-/* Decides if the sentinels do not agree. They may know one server by several names, so the names
- * are resolved first. If that does not help, the servers are asked. If no server is a primary, the
- * first sentinel of the URL decides between the servers that were named most often. */
+/* Chooses a server when the sentinels do not agree. They may know one server by several names, so
+ * the names are resolved first. If that does not help, the servers are asked. If no server is a
+ * primary, the first sentinel of the URL decides between the servers that were named most often. */
 static plock_addresses *decide(search *s, plock_config *config) {
     unsigned votes;
     resolve_all(s);

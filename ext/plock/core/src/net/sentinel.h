@@ -6,8 +6,8 @@
 
 /* A plock__finder that asks all sentinels of the config at once which server is the primary. It
  * takes the server that more than half of the sentinels name. If there is no such server, it takes
- * the server that most sentinels name. Before that, it waits a short time for the other sentinels,
- * or half of connect_timeout if the server is not the known one.
+ * the server that most sentinels name. Before it does so, the other sentinels have a short time to
+ * answer. They have half of connect_timeout if the server is not the known one.
  *
  * Names with an address in common are one server. If several servers are named equally often, the
  * finder takes the first one that says it is a primary. A connection to the server then checks that
@@ -25,9 +25,9 @@ PLOCK_MUST_USE plock_status plock__find_primary(plock_config *config, const ploc
 PLOCK_MUST_USE plock_status plock__sentinel_ask(plock_connection *connection, const char *primary,
                                                 plock_error *error);
 
-/* Reads the answer into the host and port of `named`. If the host is an address, reads that, too.
- * Returns PLOCK_OK, PLOCK_REFUSED if the sentinel knows no such primary, or the sentinel's
- * failure. */
+/* Reads the answer into the host and port of `named`. If the host is an address literal, also fills
+ * in the address. Returns PLOCK_OK, PLOCK_REFUSED if the sentinel knows no such primary, or the
+ * sentinel's failure. */
 PLOCK_MUST_USE plock_status plock__sentinel_read(const plock_value *answer, plock_addresses *named,
                                                  plock_error *error);
 

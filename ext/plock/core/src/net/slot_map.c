@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long to wait for the answer of a node before the next node is asked, too. */
+/* How long to wait for a node's answer before the next node is also asked. */
 static const plock_ns STAGGER = 50 * PLOCK_MILLISECOND;
 
 bool plock__name_node(plock_node_name *name, plock_text host, long port) {
@@ -88,8 +88,8 @@ _Static_assert((int)PLOCK__MAP_ASKED_MAX <= (int)PLOCK__ASKED_MAX,
 
 /* Must be on the heap, because its inquiry must. */
 typedef struct search {
-    plock_inquiry inquiry; /* the first field, so that an inquiry's address is its search's
-                            * address */
+    /* the first field, so that a pointer to the inquiry is a pointer to the search */
+    plock_inquiry inquiry;
     const plock_node_name *nodes;
     plock_slot_map *map;
     plock_ns next_at; /* when the next node is asked */

@@ -39,7 +39,7 @@ typedef struct socket_transport {
     int fd;        /* -1: no socket is open */
     plock_ns address_deadline;
     /* May recv(2) sleep on the socket, for READ_AHEAD_MS at most? While the socket connects, it
-     * never blocks. All calls that must not wait say so by MSG_DONTWAIT. */
+     * never blocks. All calls that must not wait pass MSG_DONTWAIT. */
     bool blocks;
     bool slow; /* nothing came within READ_AHEAD_MS, so the rest of the wait is in poll(2) */
     plock__answers answers;
@@ -161,7 +161,7 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
         if (s->fd < 0) {
             failure = open_socket(s, address->storage.ss_family, error);
             if (failure == PLOCK_DESCRIPTORS || failure == PLOCK_NO_MEMORY) return failure;
-            if (failure) { /* for example a family that this host lacks */
+            if (failure) { /* for example, this host lacks the address family */
                 s->next++;
                 continue;
             }

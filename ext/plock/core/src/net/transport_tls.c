@@ -1,4 +1,4 @@
-/* TLS over TCP, by OpenSSL: version 1.2 or later. It verifies the certificate's chain and name
+/* TLS 1.2 or later over TCP, with OpenSSL. It verifies the certificate's chain and name
  * unless verify=none is given. */
 #include "net/transport.h"
 
@@ -35,7 +35,7 @@ static tls_transport *of(plock_transport *transport) { return (tls_transport *)(
 /* OpenSSL keeps state for every thread that calls it. If such a thread ends while exit() runs,
  * OpenSSL frees the state twice (https://github.com/openssl/openssl/issues/6214). Ruby keeps ended
  * threads alive for seconds, so one of them may well end while exit() runs. Each step therefore
- * frees this state at its end. The functions that free a transport do not call this. They create no
+ * frees this state at its end. The functions that free a transport do not do this. They create no
  * state, and they may run in a garbage collection while another library uses OpenSSL on this
  * thread. */
 static plock_status leave(plock_status status) {
@@ -320,7 +320,7 @@ static void expect(plock_transport *transport, plock_interest *interest) {
     plock__socket_expect(of(transport)->socket, interest);
 }
 
-/* Counts the unread rest of a record, too, because OpenSSL reads whole records from the socket, one
+/* Also counts the unread rest of a record, because OpenSSL reads whole records from the socket, one
  * at a time. */
 static size_t pending(const plock_transport *transport) {
     const tls_transport *t = (const tls_transport *)(const void *)transport;
@@ -328,8 +328,8 @@ static size_t pending(const plock_transport *transport) {
     return plock__socket_pending(t->socket) + (bytes > 0 ? (size_t)bytes : 0);
 }
 
-/* Bytes on the socket may be a session ticket, or an alert that the server closes the connection.
- * SSL_peek_ex distinguishes them, and takes a ticket off the socket. */
+/* Bytes on the socket may be a session ticket, or an alert that the server is closing the
+ * connection. SSL_peek_ex distinguishes them, and takes a ticket off the socket. */
 static bool alive(plock_transport *transport) {
     tls_transport *t = of(transport);
     char byte;

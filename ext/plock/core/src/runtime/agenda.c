@@ -40,7 +40,7 @@ plock_job *plock__jobs_pop(plock__job_list *list) {
     return job;
 }
 
-/* --- the jobs that say when they are idle --- */
+/* --- the jobs with an `idle` function --- */
 
 static void check(plock__agenda *agenda, plock_job *job) {
     job->previous_checked = NULL;

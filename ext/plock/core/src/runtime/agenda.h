@@ -1,5 +1,5 @@
-/* The agenda has the jobs of the worker thread. Each job is due, is being stepped, or rests. A job
- * that rests costs nothing until its moment comes or it is scheduled. All functions require the
+/* The agenda holds the jobs of the worker thread. Each job is due, is being stepped, or rests. A
+ * job that rests costs nothing until its moment comes or it is scheduled. All functions require the
  * lock. */
 #ifndef PLOCK__AGENDA_H
 #define PLOCK__AGENDA_H
@@ -7,7 +7,6 @@
 #include "base/heap.h"
 #include "runtime/worker.h"
 
-/* Jobs in order. */
 typedef struct plock__job_list {
     plock_job *first, *last;
 } plock__job_list;
@@ -49,19 +48,19 @@ void plock__agenda_drop(plock__agenda *agenda, plock_job *job);
  * must call this until it returns NULL, and step no job until then. */
 plock_job *plock__agenda_empty(plock__agenda *agenda);
 
-/* Moves all jobs of `from` to `to` in a few instructions. Only plock__agenda_empty may use `to`
- * then. */
+/* Moves all jobs of `from` to `to` in a few instructions. Afterwards, only plock__agenda_empty may
+ * use `to`. */
 void plock__agenda_put_away(plock__agenda *to, plock__agenda *from);
 
 /* Returns the moment at which a job must be stepped next: 0 if a job is due now, PLOCK_NEVER if no
  * job has a moment. */
 plock_ns plock__agenda_when(const plock__agenda *agenda);
 
-/* Returns for how long all jobs may wait without a step, or 0 if some job may not wait. */
+/* Returns how long all jobs may wait without a step, or 0 if some job may not wait. */
 plock_ns plock__agenda_idle(const plock__agenda *agenda);
 
 #ifdef PLOCK_TESTING
-/* Returns how often the worker thread or a follower has looked at a job since the last call. */
+/* Returns how many times the leader has looked at a job since the last call. */
 unsigned long plock__jobs_visited(void);
 void plock__job_visit(void);
 #else

@@ -14,7 +14,8 @@
  * machine. */
 static const plock_ns SPAN = PLOCK_MILLISECOND / 10;
 
-/* Ends the polling if the clock stands still. Otherwise the time is over before so many looks. */
+/* Ends the polling if the clock stands still. With a running clock, the span ends before this many
+ * looks. */
 enum { LOOKS_MOST = 10000 };
 
 /* The most waits in a row that do not poll, however late the answers come. */
@@ -39,7 +40,7 @@ long plock__running_threads(void) {
     long count = 0;
 #ifdef PLOCK__LOADAVG
     char text[128] = ""; /* "0.26 1.04 1.67 2/345 6789": 2 of 345 threads run */
-    plock__begin_step(); /* prevents a fork, after which the child would keep the descriptor */
+    plock__begin_step(); /* delays a fork, so that no child inherits the open descriptor */
     const int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     const ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) (void)close(fd);

@@ -1,9 +1,9 @@
 /* Busy polling: a thread looks for an answer again and again before it sleeps. A server on the same
- * host answers sooner than a thread falls asleep and wakes. The price is processor time. So no wait
- * polls for longer than the sleep would cost on a virtual machine (Karlin, Li, Manasse and Owicki,
- * "Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991). If the
- * answers come later than that, fewer and fewer waits poll. No wait polls while more threads want
- * to run than there are processors. */
+ * host answers in less time than a thread needs to fall asleep and wake. The price is processor
+ * time. So no wait polls for longer than the sleep would cost on a virtual machine. This limit is
+ * from Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
+ * shared-memory multiprocessor", 1991. If the answers come later, fewer and fewer waits poll. No
+ * wait polls while more threads want to run than there are processors. */
 #ifndef PLOCK__BUSY_POLL_H
 #define PLOCK__BUSY_POLL_H
 
@@ -11,9 +11,9 @@
 
 /* Remembers how soon the answers have come so far. Begins with zeros. */
 typedef struct plock__answers {
-    unsigned skipping; /* how many of the next waits will not poll */
-    unsigned skipped;  /* how many waits skip polling after the last wait that polled; 0 if the
-                        * answer to that wait came in time */
+    unsigned skipping; /* how many more waits will not poll */
+    unsigned skipped;  /* how many waits the last poll causes not to poll; 0 if it found the answer
+                        * in time */
 } plock__answers;
 
 /* Calls `look` until it returns true or until sleep is better. Returns true if `look` did. */

@@ -1,4 +1,4 @@
-/* Sets what an unfinished operation waits for. */
+/* Sets the event that an unfinished operation waits for. */
 #ifndef PLOCK__INTEREST_H
 #define PLOCK__INTEREST_H
 

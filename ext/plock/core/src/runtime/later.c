@@ -16,8 +16,8 @@ static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 /* The lock protects these variables. */
 static plock_job *at_work;
-static plock__heap dates;   /* of the entries that have a date */
-static unsigned entries;    /* with and without a date */
+static plock__heap dates;   /* the entries that have a date */
+static unsigned entries;    /* the number of entries, with and without a date */
 static plock_ns looks_at;   /* when the job looks next; the look may turn out to be unnecessary */
 static plock_ns last_span;  /* how far ahead the last date was when it was set */
 static bool used;           /* has a date been set since the last look? */
@@ -42,7 +42,7 @@ void plock__later_leave(plock_later *later) {
     later->listed = false;
     entries--;
     plock__heap_remove(&dates, &later->date);
-    /* while no entry had a date, the job rested; its idle time begins now */
+    /* no entry had a date, so the job was resting; its idle time begins now */
     if (!entries && looks_at == PLOCK_NEVER) idle_since = plock_now();
 }
 
@@ -75,8 +75,8 @@ static plock_ns next_look(plock_ns now) {
 /* --- the job of the worker thread --- */
 
 /* Returns true if the list has been empty for a while. Otherwise lowers *at to the next moment at
- * which that may be true. The job must look then, because an entry without a date does not wake it
- * when it leaves. */
+ * which that may be true. The job must look then, because it is not woken when an entry without a
+ * date leaves. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (entries > 0 || used)
         idle_since = PLOCK_NEVER;

@@ -31,8 +31,8 @@ void plock__later_by(plock_later *later, plock_ns due);
  * it. */
 void plock__later_leave(plock_later *later);
 
-/* Returns when to begin to watch a lease that is renewed automatically: as late as possible, so
- * that most leases are released by then. */
+/* Returns when to begin watching a lease that is renewed automatically: as late as possible, so
+ * that most leases have been released by then. */
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at);
 
 void plock__later_in_child(void);

@@ -34,7 +34,7 @@ struct plock_lease {
     const plock_lease_kind *kind;
     plock_text key;
     uint64_t id;
-    unsigned generation; /* of the process that acquired the lease */
+    unsigned generation; /* the fork generation of the process that acquired the lease */
     bool held, contended;
     int64_t fence;
     plock_ns ttl, acquired_at, waited;

@@ -20,7 +20,7 @@
 
 enum { WORD, NAP, WORDS };
 
-static atomic_bool missing; /* the kernel does not have the call, or forbids it */
+static atomic_bool missing; /* the kernel lacks the call, or forbids it */
 
 static _Atomic uint32_t *lower_half(_Atomic uint64_t *word) {
     const uint32_t one = 1;

@@ -11,7 +11,7 @@ struct plock__parking_slot {
     _Atomic uint64_t *word; /* only its lower half is compared */
     uint64_t value;         /* the process sleeps while the word has this value */
     _Atomic uint8_t *asleep;
-    plock_waker *waker; /* the interest's waker, for all other events that concern the process */
+    plock_waker *waker; /* the interest's waker, for all other events that end the sleep */
     bool (*is_there)(const void *of); /* does the shared memory still exist? NULL: it always does */
     const void *of;
 };

@@ -15,7 +15,7 @@ enum { LEADER_WAKER, JOBS, PLACES = 257 };
  * again after this time. */
 static const plock_ns SOON = 2 * PLOCK_MILLISECOND;
 
-/* The descriptors that the jobs wait for, and the job of each. Only the leader uses them, and
+/* The descriptors that the jobs wait for, each with its job. Only the leader uses these lists, and
  * changes them only within a step. */
 static struct {
     unsigned count;
@@ -126,7 +126,7 @@ int plock__round_wait(plock__agenda *agenda, plock_waker *leader_waker, plock_ns
     places.polled[LEADER_WAKER] =
         (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
     const int ready = poll(places.polled, places.count, plock_poll_timeout(deadline));
-    /* a signal has come; the next round steps the jobs whose moments have come */
+    /* after a signal, the next round steps the jobs whose moments have come */
     if (ready < 0) return ready;
     if (places.polled[LEADER_WAKER].revents) (void)plock_waker_clear(leader_waker);
     if (ready > (places.polled[LEADER_WAKER].revents ? 1 : 0)) heed_ready(agenda);

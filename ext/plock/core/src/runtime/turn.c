@@ -2,7 +2,7 @@
 
 #include "base/process.h"
 
-/* The pause between two looks at the lease grows from the first span to the second. The operation
+/* The pause between two looks at the lease grows from FIRST_PAUSE to LONGEST_PAUSE. The operation
  * that a turn waits for takes a round trip, or up to command_timeout if the server is silent. */
 static const plock_ns FIRST_PAUSE = PLOCK_MILLISECOND;
 static const plock_ns LONGEST_PAUSE = 4 * PLOCK_MILLISECOND;

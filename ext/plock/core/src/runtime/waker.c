@@ -33,7 +33,7 @@ struct plock_waker {
     _Atomic uint32_t pokes;   /* the thread sleeps at this word */
     atomic_uint sleepers;
     _Atomic(plock_waker *) forward; /* the waker that is poked instead, or NULL */
-    bool expects_signals; /* keep the descriptor open? only the waiting thread reads this */
+    bool expects_signals; /* Must the descriptor stay open? Only the waiting thread reads this. */
 #ifndef PLOCK__FUTEX
     pthread_mutex_t mutex;
     pthread_cond_t poked;
@@ -114,8 +114,8 @@ void plock__waker_detach(plock_waker *waker) {
         plock__ends_give(open);
 }
 
-/* The mark is cleared last. A wake in between pokes for nothing, but this call reports it, and the
- * next wake pokes again. */
+/* The mark is cleared last. If a wake comes in between, this call reports it. Its poke may then end
+ * a later wait for nothing, but the next wake pokes again. */
 bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
     return atomic_exchange(&waker->woken, 0);
@@ -190,7 +190,8 @@ static plock_status sleep_at_descriptor(plock_waker *waker, int fd, plock_ns spa
 }
 
 static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
-    static const plock_ns ROUND = 10 * PLOCK_SECOND; /* short enough for any system's arithmetic */
+    /* short enough not to overflow on any system */
+    static const plock_ns ROUND = 10 * PLOCK_SECOND;
     plock_waker *waker = nap->sleeper;
     const plock_ns left = deadline - plock_now(), round = left > ROUND ? ROUND
                                                           : left > 0 ? left
@@ -224,7 +225,7 @@ plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, ploc
 /* --- life --- */
 
 /* Makes a condition variable on the monotonic clock. A child makes it again, because the threads
- * that slept there belong to the parent. */
+ * that slept on it belong to the parent. */
 static void prepare_to_sleep(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
     (void)waker;

@@ -10,7 +10,7 @@
 #include "plock/waker.h"
 
 /* Does the same as plock_waker_take, and opens the waker's descriptor. Returns NULL with errno if
- * there is no descriptor or memory. */
+ * no descriptor or memory is left. */
 plock_waker *plock__waker_take_open(void);
 
 /* In a forked child: closes all descriptors, because an eventfd is shared with the parent. Each
@@ -26,9 +26,9 @@ void plock__waker_clear_if_woken(plock_waker *waker);
 
 bool plock__waker_woken(const plock_waker *waker);
 
-/* From now on a wake of `waker` wakes the thread that waits for `to`. If `to` is NULL, this stops.
- * After this call, and before it waits for `to`, the caller checks whether `waker` has been woken.
- * Only the thread that waits for `waker` calls this. */
+/* From now on, a wake of `waker` wakes the thread that waits for `to`. NULL ends this. The caller
+ * must then check whether `waker` has already been woken, before it waits for `to`. Only the thread
+ * that waits for `waker` calls this. */
 void plock__waker_forward(plock_waker *waker, plock_waker *to);
 
 /* Empties the descriptor that poll(2) reported. A woken waker stays woken. */
@@ -46,9 +46,10 @@ void plock__waker_rest(plock_waker *waker);
  * came, otherwise PLOCK_OK. Opens no descriptor. */
 plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
 
-/* A nap lets a thread wait in the same way, but sleep in a system call of its own. During the nap,
- * a wake of either waker changes the word at plock__nap_word, and wakes the futex there. `seen` is
- * the word's value at the beginning. The thread checks plock__nap_over before it falls asleep. */
+/* A nap lets a thread wait in the same way, but sleep in a system call of its own choice. During
+ * the nap, a wake of either waker changes the word at plock__nap_word, and wakes the futex there.
+ * `seen` is the word's value at the beginning. The thread checks plock__nap_over before it falls
+ * asleep. */
 typedef struct plock__nap {
     plock_waker *waker, *interrupt, *sleeper;
     uint32_t seen;

@@ -15,12 +15,13 @@ static plock__agenda agenda;
 /* in a forked child: the jobs of the parent */
 static plock__job_list inherited_submitted;
 static plock__agenda inherited;
-static unsigned owed; /* jobs that a drain waits for */
+static unsigned owed; /* how many jobs a drain must wait for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, FOLLOWER } leader;
-static unsigned followers;    /* how many there have been since the worker thread parked */
-static plock_ns parked_until; /* when the parked worker thread looks for work */
-/* the leader waits for the first, the parked worker thread for the second, a drain for the third */
+static unsigned followers; /* How many followers there have been since the worker thread parked. */
+static plock_ns parked_until; /* When the parked worker thread looks for work. */
+/* The leader waits for leader_waker, the parked worker thread for `parking`, and a drain for
+ * `ended`. */
 static plock_waker *leader_waker, *parking, *ended;
 static pthread_t thread;
 
@@ -28,8 +29,8 @@ static _Thread_local bool leads, served;
 /* the waker that this thread waits for as a follower; NULL if it is no follower */
 static _Thread_local const plock_waker *follower_waker;
 
-/* Wakes the thread that must look for new jobs. If this thread is the leader, it looks anyway. With
- * the lock held. */
+/* Wakes the thread that must look for new jobs. Does nothing if this thread is the leader, which
+ * looks anyway. With the lock held. */
 static void wake(void) {
     if (!leads && leader_waker) plock_waker_wake(leader == NOBODY ? parking : leader_waker);
 }
@@ -54,13 +55,13 @@ static void settle(void) {
 
 static void end(plock_job *job) {
     const bool lingers = job->lingers;
-    job->destroy(job); /* before `settle`, because it may submit another job that a drain must wait
-                        * for */
+    /* before `settle`, because `destroy` may submit another job that a drain must wait for */
+    job->destroy(job);
     if (!lingers) settle();
 }
 
-/* Moves the submitted jobs into the agenda. Returns false if the thread is about to end. The jobs
- * are then for the next thread. With the lock held. */
+/* Moves the submitted jobs into the agenda. If the worker thread is about to end, returns false and
+ * leaves the jobs to the next thread. With the lock held. */
 static bool take_submitted(void) {
     if (stopping) return false;
     plock__agenda_take(&agenda, &submitted);
@@ -220,8 +221,8 @@ static plock_status drive(const plock_interest *interest, plock_waker *interrupt
     return status == PLOCK_AGAIN ? PLOCK_OK : status;
 }
 
-/* A thread that waits without a descriptor closes its interrupt's descriptor, because hundreds of
- * threads may wait for a long time. */
+/* A thread that waits without a descriptor closes its interrupt's descriptor, so that hundreds of
+ * waiting threads do not use up the descriptors. */
 plock_status plock_await(const plock_interest *interest, plock_waker *interrupt) {
     plock_status status;
     if (interest->fd >= 0) return plock__await_descriptor(interest, interrupt);
@@ -292,7 +293,7 @@ void plock__worker_submit(plock_job *job) {
     take_inherited(&dead);
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    /* a drain is ending the job that submits this one, so no thread will do this one */
+    /* a drain is ending the job that submits this one, so no thread will step this one */
     const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         job->progress = PLOCK__JOB_OUT;
@@ -316,7 +317,8 @@ void plock__worker_schedule(plock_job *job) {
     wake();
 }
 
-/* Waits until no owed job is left. With the lock held, but not while this thread sleeps. */
+/* Waits until no owed job is left. Called with the lock held, which it releases while this thread
+ * sleeps. */
 static void await_owed(plock_waker *waker, plock_ns deadline) {
     ended = waker;
     while (running && owed && waker && plock_now() < deadline) {

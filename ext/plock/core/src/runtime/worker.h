@@ -3,7 +3,8 @@
  *
  * While all jobs are idle, the worker thread parks, for as long as all of them may wait. A thread
  * of the program that waits for a job may listen in its place, as a follower (plock_await). If no
- * follower comes for a second, the worker thread listens itself until something happens. */
+ * follower comes for a second, the worker thread listens itself until something happens. The thread
+ * that runs the jobs at the moment, the worker thread or a follower, is the leader. */
 #ifndef PLOCK__WORKER_H
 #define PLOCK__WORKER_H
 
@@ -26,22 +27,21 @@ enum plock__job_progress {
 };
 
 struct plock_job {
-    plock_status (*step)(plock_job *, plock_interest *); /* any result but PLOCK_AGAIN means that
-                                                          * the job is done */
+    /* Any result but PLOCK_AGAIN means that the job is done. */
+    plock_status (*step)(plock_job *, plock_interest *);
     void (*destroy)(plock_job *);
-    /* returns for how long the job may wait without a step. 0 or no function means that it may not
+    /* Returns how long the job may wait without a step. 0, or no function, means that it may not
      * wait. Called with the lock held. */
     plock_ns (*idle)(const plock_job *);
-    bool lingers; /* the job ends when no other job needs it any more, so a drain does not wait for
-                   * its end */
-    bool ready;   /* poll(2) has just reported the descriptor that the job waits for */
+    bool lingers; /* The job ends once no other job needs it, so a drain does not wait for it. */
+    bool ready;   /* poll(2) has just reported the descriptor that the job waits for. */
 
     /* The lock protects these fields. Only the worker uses them. */
     enum plock__job_progress progress;
     unsigned generation;
-    plock_job *next, *previous;                 /* in the list that the job is in */
-    plock_job *next_checked, *previous_checked; /* among the jobs with an `idle` function */
-    plock__heap_entry moment;                   /* if the job rests */
+    plock_job *next, *previous;                 /* links of the list that the job is in */
+    plock_job *next_checked, *previous_checked; /* links of the jobs with an `idle` function */
+    plock__heap_entry moment;                   /* used while the job rests */
 
     /* Only for the leader: the index of the job's descriptor among the polled ones; 0 if it has
      * none. */
@@ -56,14 +56,14 @@ plock_ns plock__job_idles(const plock_job *job);
 void plock__worker_submit(plock_job *job);
 
 /* Makes the worker thread step a submitted job soon. Must be called with the lock held, so that the
- * job cannot end before. */
+ * job cannot end first. */
 void plock__worker_schedule(plock_job *job);
 
 /* Returns the job that this thread is stepping, or NULL if it steps none. */
 plock_job *plock__worker_stepping(void);
 
 /* Wakes the waker, unless this thread itself waits for it, as a follower. In that case the thread
- * only has to look at its own wait. */
+ * finds by itself that its wait is over. */
 void plock__worker_wake(plock_waker *waker);
 
 /* Waits until the jobs that do not linger are done, or until the deadline. */
