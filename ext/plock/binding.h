@@ -1,5 +1,5 @@
-/* The functions that the files of the binding share. The binding turns Ruby values into calls of
- * the engine, and statuses of the engine into exceptions. It decides how Ruby waits, but sets no
+/* The functions that the files of the binding share. The binding turns Ruby values into calls to
+ * the engine, and the engine's statuses into exceptions. It decides how Ruby waits, but sets no
  * policy. */
 #ifndef PLOCK_BINDING_H
 #define PLOCK_BINDING_H
@@ -92,8 +92,8 @@ void binding_wait_readable(int descriptor);
 
 /* --- plock.c --- */
 
-/* Returns the deadline of a release if the process is ending and Ruby ends this thread; otherwise
- * PLOCK_NEVER. Calls no Ruby method, because a method would raise a pending interrupt. */
+/* Returns the deadline of a release if the process is ending and Ruby will end this thread;
+ * otherwise PLOCK_NEVER. Calls no Ruby method, because a method would raise a pending interrupt. */
 plock_ns binding_farewell(void);
 
 /* Returns true if the program has subscribed to events with Plock.subscribe. */
@@ -131,14 +131,14 @@ typedef struct binding_request {
     const char *share; /* as in plock_lease_share; NULL: exclusive */
 } binding_request;
 
-/* The points in which stores on Redis and local stores differ. */
+/* The differences between stores on Redis and local stores. */
 typedef struct binding_store_kind {
-    const VALUE *hold_class; /* the class of its holds in Ruby */
-    /* Does a caller wait by requests to a server? Then a wait may end with a failure of the server,
-     * and a status names the caller's token among the waiters. */
+    const VALUE *hold_class; /* the Ruby class of the store's holds */
+    /* Does a caller wait by sending requests to a server? If so, a wait may end with a failure of
+     * the server, and a status may list the caller's token among the waiters. */
     bool has_server;
     plock_status (*make)(plock_lease **lease, VALUE store, const char *key, size_t length);
-    /* Begins to acquire for a block. */
+    /* Begins to acquire a lease for a block. */
     plock_status (*acquire)(plock_lease *lease, const binding_request *request);
     /* Makes one attempt to acquire all leases or none. Returns PLOCK_OK, PLOCK_REFUSED,
      * PLOCK_CROSSSLOT if one request to a cluster cannot serve all keys, or the store's failure,
@@ -191,7 +191,7 @@ plock_lease *binding_lease(VALUE object);
 VALUE binding_token(const plock_lease *lease);
 
 /* Passes the granted hold to the block, if there is one, and returns the hold. The block is needed
- * because Ruby may raise an interrupt when a method in C returns. The returned hold is then
+ * because Ruby may raise an interrupt just as a C method returns. The returned hold would then be
  * lost. */
 VALUE binding_hand_out(VALUE granted);
 
@@ -207,7 +207,7 @@ plock_status binding_release(plock_lease *lease, plock_ns keep, binding_told *to
  * Returns false if it did nothing. The caller must then call binding_release. */
 bool binding_release_trailing(plock_lease *lease, plock_ns keep);
 
-/* Defines the methods that acquire for a block. Both kinds of stores have these methods. */
+/* Defines the methods that acquire a lease for a block. Both kinds of stores have these methods. */
 void binding_define_acquiring(VALUE class);
 
 /* --- the short ways: binding_direct.c, binding_group.c --- */

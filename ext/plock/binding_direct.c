@@ -154,9 +154,9 @@ typedef struct direct {
     plock_lease *lease;
     binding_request request;
     double wait;
-    const char *name; /* in the store */
+    const char *name; /* the key's name in the store */
     size_t length;
-    bool tells; /* is there an event bridge? After the block: does it want the release? */
+    bool tells; /* is there an event bridge? After the block: does it want the release event? */
     plock_ns began;
 } direct;
 
@@ -265,7 +265,7 @@ static VALUE take_and_run(direct *d, bool raises) {
  * false.
  *
  * name: the key's name in the store; if it is nil, the name is made from the key's digest. share: a
- * Share, or nil. renews: true if the lease is renewed even if the caller passes a ttl. */
+ * Share, or nil. renews: true to renew the lease even if the caller passes a ttl. */
 VALUE binding_acquire_directly(int argc, VALUE *argv, VALUE store) {
     rb_check_arity(argc, 8, 8);
     VALUE calls = argv[0], key = argv[1], bytes = direct_bytes_of(key), name = argv[2], text = Qnil;

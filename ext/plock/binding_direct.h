@@ -17,8 +17,8 @@ typedef struct plain_calls {
 /* Returns the struct of a PlainCalls object. Raises TypeError for other objects. */
 const plain_calls *direct_plain(VALUE object);
 
-/* USUAL stands for the store's own ttl: or wait:. A call that has done nothing returns UNDONE, and
- * Ruby begins the call again. */
+/* USUAL stands for the store's own ttl: or wait:. A call that returns UNDONE has done nothing, and
+ * Ruby makes the call instead. */
 extern VALUE direct_usual, direct_undone;
 
 /* Fills in the request for these options, and sets *seconds to its `wait`. Returns false if a value
@@ -26,7 +26,7 @@ extern VALUE direct_usual, direct_undone;
 bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait, binding_request *request,
                          double *seconds);
 
-/* Returns the text of a valid key, which is a String or a Symbol; otherwise nil. */
+/* Returns the key's text if the key is a valid String or Symbol; otherwise nil. */
 VALUE direct_bytes_of(VALUE key);
 
 /* Returns the name of a key in the store as a String. */
@@ -38,10 +38,11 @@ VALUE direct_lease(const plain_calls *plain, const binding_request *request, VAL
 /* Returns true if the lease still has the hold that it was made with. */
 bool direct_has(VALUE lease, VALUE hold);
 
-/* Returns this fiber's Array of OwnHolds. In the Array, each lease follows its store. */
+/* Returns the Array in which OwnHolds keeps this fiber's leases. In the Array, each lease follows
+ * its store. */
 VALUE direct_own(void);
 
-/* Returns true if this fiber holds the key already, and so would wait for itself. */
+/* Returns true if this fiber already holds the key, and so would wait for itself. */
 bool direct_own_in_the_way(VALUE own, VALUE store, VALUE name, VALUE share, double wait);
 
 /* Removes a lease and its store from the Array. Calls no Ruby code, because an interrupt could end

@@ -89,7 +89,7 @@ static plock_status begin_release(void *argument) {
     return plock_group_release(s->group, s->keep);
 }
 
-/* Called if the release is given up before all leases were free. They are then released in the
+/* Called if the release is given up before all leases are free. The leases are then released in the
  * background. */
 static void let_all_go(void *argument) {
     const several *s = argument;
@@ -165,9 +165,10 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
     return binding_hand_out(objects);
 }
 
-/* release_all(holds, keep, budget) -> an answer for each hold: true if it was released now, false
- * if it was lost, nil if it was released or left before. budget: in seconds, or nil. A release
- * without an answer within the budget continues in the background and raises nothing. */
+/* release_all(holds, keep, budget) -> an answer for each hold: true if it has now been released,
+ * false if it was lost, or nil. nil means that it had been released or left before. budget: in
+ * seconds, or nil. A release without an answer within the budget continues in the background and
+ * raises nothing. */
 VALUE binding_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     (void)self;
     plock_lease *leases[PLOCK_GROUP_MAX];
@@ -197,7 +198,7 @@ typedef struct direct_all {
     size_t count;
     /* in the order of the caller's keys, each key once */
     VALUE holds[PLOCK_GROUP_MAX], given[PLOCK_GROUP_MAX];
-    /* sorted by the keys' names in the store, because Ruby acquires keys in that order, too;
+    /* sorted by the keys' names in the store, because Ruby also acquires keys in that order;
      * places: the index of each handle in `given` */
     plock_lease *handles[PLOCK_GROUP_MAX];
     unsigned char places[PLOCK_GROUP_MAX];
@@ -233,7 +234,7 @@ static void insert(direct_all *d, plock_lease *handle, const char *name, size_t 
     d->places[at] = (unsigned char)d->count;
 }
 
-/* Adds a key. Returns false if there are too many keys, or if this fiber holds the key already and
+/* Adds a key. Returns false if there are too many keys, or if this fiber already holds the key and
  * would wait for itself. */
 static bool add(direct_all *d, VALUE key, VALUE bytes) {
     char name[BINDING_NAME_MAX];
@@ -262,8 +263,8 @@ static bool add_all(direct_all *d) {
 }
 
 /* Makes Ruby end the leases after the block. Ruby receives the answers of the release (true, false
- * or nil for each lease), or the exception if the release failed. It receives nil if nothing was
- * released yet. */
+ * or nil for each lease), or the exception if the release failed. It receives nil if nothing has
+ * been released yet. */
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     direct_all *d = (direct_all *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;

@@ -1,5 +1,5 @@
-/* Plock::Hold and Plock::LocalHold, the leases of the engine's stores as Ruby objects. Store#hold
- * and Store#hold_digest, which acquire a lease for a block. */
+/* Plock::Hold and Plock::LocalHold, the leases of the engine's stores as Ruby objects. Also
+ * Store#hold and Store#hold_digest, which acquire a lease for a block. */
 #include "binding.h"
 
 /* Ruby frees an object that the program no longer refers to. The object's lease may still be
@@ -55,7 +55,7 @@ VALUE binding_token(const plock_lease *lease) {
 
 static VALUE lease_token(VALUE self) { return binding_token(binding_lease(self)); }
 
-/* Methods that read what this process knows of the lease, without I/O. */
+/* Methods that return what this process knows about the lease, without I/O. */
 #define READER(name, convert)                                                                      \
     static VALUE lease_##name(VALUE self) {                                                        \
         return convert(plock_lease_##name(binding_lease(self)));                                   \
@@ -166,19 +166,21 @@ bool binding_release_trailing(plock_lease *lease, plock_ns keep) {
     return true;
 }
 
-/* leave -> as binding_answer. Any process that knows the owner can release the lease. */
+/* leave -> the result of binding_answer. Any process that knows the owner can then release the
+ * lease. */
 static VALUE lease_leave(VALUE self) { return in_turn(self, 0, begin_leaving); }
 
-/* extend(ttl) -> as binding_answer. */
+/* extend(ttl) -> the result of binding_answer. */
 static VALUE lease_extend(VALUE self, VALUE ttl) {
     return in_turn(self, binding_ttl(ttl, PLOCK_SECOND), begin_extension);
 }
 
-/* downgrade -> as binding_answer. Turns a write lease into a read lease. No other writer can
- * acquire the lock in between. */
+/* downgrade -> the result of binding_answer. Turns a write lease into a read lease. No other writer
+ * can acquire the lock in between. */
 static VALUE lease_downgrade(VALUE self) { return in_turn(self, 0, begin_downgrade); }
 
-/* release(keep) -> as binding_answer. The key stays taken for `keep` seconds from now. */
+/* release(keep) -> the result of binding_answer. The key stays taken for `keep` seconds from
+ * now. */
 static VALUE lease_release(VALUE self, VALUE keep) {
     plock_lease *lease = binding_lease(self);
     const plock_status status = binding_release(lease, binding_span(keep), NULL, NULL);
@@ -207,7 +209,7 @@ static VALUE lease_share(VALUE self) {
     return *share ? rb_usascii_str_new_cstr(share) : Qnil;
 }
 
-/* Omits the token: any code that knows it can release the lock. */
+/* Omits the token, because any code that knows it can release the lock. */
 static VALUE lease_inspect(VALUE self) {
     const plock_lease *lease = binding_lease(self);
     return rb_sprintf("#<%" PRIsVALUE " key=%" PRIsVALUE " fence=%lld %s>", rb_obj_class(self),
@@ -339,8 +341,8 @@ static VALUE free_lease(VALUE argument) {
 }
 
 /* hold_digest(prefix, key, secret, ttl_ms, wait, report) { |token| } -> the block's value, or
- * UNACQUIRED. Creates no String for the key's name and no object for the lease. Otherwise the later
- * garbage collection would be most of the cost in Ruby of an acquire and its release. */
+ * UNACQUIRED. Creates no String for the key's name and no object for the lease. Otherwise,
+ * collecting them as garbage would be most of what an acquire and its release cost in Ruby. */
 static VALUE store_hold_digest(VALUE self, VALUE prefix, VALUE key, VALUE secret, VALUE ttl_ms,
                                VALUE wait, VALUE report) {
     char name[BINDING_NAME_MAX];

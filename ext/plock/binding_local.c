@@ -42,8 +42,8 @@ static VALUE store_remade(VALUE self) {
     return why ? rb_utf8_str_new_cstr(why) : Qnil;
 }
 
-/* Returns the number of a descriptor, or nil on a system that cannot do this. This process counts
- * as alive while any process that has inherited the descriptor is alive. */
+/* Returns the number of a descriptor. This process counts as alive while any process that has
+ * inherited the descriptor is alive. Returns nil on a system where that is impossible. */
 static VALUE store_liveness(VALUE self) {
     plock_error error = {.status = PLOCK_OK};
     const int fd = plock_local_liveness(binding_local_store(self), &error);
@@ -303,7 +303,7 @@ static VALUE store_adopt(VALUE self, VALUE key, VALUE owner, VALUE renew, VALUE 
 /* --- one attempt, with an owner that the caller names --- */
 
 /* lock_acquire(key, owner, ttl) -> true, or false if the key is held. ttl: in seconds. Any process
- * that names the owner can release the lock. If this process ends first, the lock ends, too. */
+ * that names the owner can release the lock. If this process ends first, the lock ends with it. */
 static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     StringValue(owner);
     const plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),

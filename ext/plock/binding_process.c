@@ -86,8 +86,8 @@ static VALUE signals_blocked(VALUE self) {
 }
 
 /* default_signals -> nil. For a child of signals_blocked that is about to call exec. From now on,
- * signals have the effect that they will have after exec, and so do those that have come since the
- * fork. Otherwise Ruby's handlers would catch the signals, and exec would lose them. */
+ * signals have the effect that they will have after exec, and so do the signals that have arrived
+ * since the fork. Otherwise Ruby's handlers would catch the signals, and exec would lose them. */
 static VALUE default_signals(VALUE self) {
     (void)self;
     for (int number = 1; number < NSIG; number++) {
@@ -103,9 +103,8 @@ static VALUE default_signals(VALUE self) {
  * --- */
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
-/* If the system cannot tell whether a group is dead, the watchdog kills the group this often, for
- * about 2 s in all. It does not wait for longer, because the group's zombies may never be
- * reaped. */
+/* If the system cannot tell whether a group is dead, the watchdog kills the group this many times,
+ * over about 2 s. It does not go on for longer, because the group's zombies may never be reaped. */
 enum { BLIND = 12 };
 
 static void close_range_of(long first, long last) {
@@ -219,7 +218,7 @@ static void end_group(pid_t group) {
 }
 
 /* Reads groups until the pipe ends. Returns the last group that was read, or `group` if there was
- * none. 0 means that no group must be killed. */
+ * none. 0 stands for no group. */
 static pid_t hear(int from, pid_t group) {
     pid_t told = 0;
     for (;;) {
@@ -252,7 +251,7 @@ static VALUE start_watchdog(VALUE self, VALUE from, VALUE kept, VALUE group) {
     const int reads = NUM2INT(from);
     const pid_t first = NUM2PIDT(group);
     /* The owner of the descriptor may close it in each child, so the child keeps a copy. The copy
-     * stays open in this process, too, because on some systems closing it would release this
+     * also stays open in this process, because on some systems closing it would release this
      * process's locks on the file. */
     const int keeps = NIL_P(kept) ? -1 : fcntl(NUM2INT(kept), F_DUPFD_CLOEXEC, 0);
     if (!NIL_P(kept) && keeps < 0) rb_sys_fail("fcntl");

@@ -277,8 +277,8 @@ static VALUE store_sentinel_tls(VALUE self) {
     return binding_bool(plock_config_sentinel_tls(plock_store_config(binding_store(self))));
 }
 
-/* Returns the part at *place, and moves *place behind it. A part is nil, an Integer, a String, or
- * an Array with its elements. The engine limits the depth. */
+/* Returns the part at *place, and moves *place past it. A part is nil, an Integer, a String, or an
+ * Array of parts. The engine limits the depth. */
 static VALUE part(const plock_admin_session *admin_session, size_t *place) {
     const plock_part read = plock_admin_session_part(admin_session, (*place)++);
     switch (read.kind) {

@@ -126,7 +126,8 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
         lease, &(plock_acquire_options){.ttl = binding_ttl(ttl, PLOCK_SECOND), .wait = 0});
     if (!status) status = binding_drive(lease);
     if (status && status != PLOCK_REFUSED) binding_raise(status, plock_lease_error(lease));
-    /* the caller knows the owner, and releases the lock by that owner */
+    /* this process lets go of the lease, because the caller will release the lock by naming the
+     * owner */
     if (!status) status = plock_lease_leave(lease);
     RB_GC_GUARD(object);
     return binding_bool(!status);
@@ -174,8 +175,8 @@ static VALUE new_lease(VALUE self, VALUE key, VALUE share) {
 }
 
 /* take(key, ttl, wait, renew, max_hold, label, watch, share, asking, replicas) -> a hold. If
- * another holder kept the lock until `wait` was over, it returns the waiter's token, because a slow
- * server may still have that token in the queue. share: as in plock_lease_share, or nil. */
+ * another holder kept the lock until `wait` was over, it returns the waiter's token. A slow server
+ * may still have that token in the queue. share: as in plock_lease_share, or nil. */
 static VALUE store_take(VALUE self, VALUE key, VALUE ttl, VALUE wait, VALUE renew, VALUE max_hold,
                         VALUE label, VALUE watch, VALUE share, VALUE asking, VALUE replicas) {
     char encoded[PLOCK_LABEL_MAX + 1];
@@ -243,7 +244,7 @@ static VALUE store_unverified(VALUE self) {
     return binding_bool(plock_config_unverified(plock_store_config(binding_store(self))));
 }
 
-/* selects? -> is the database another one than 0? If so, the user needs the right to call
+/* selects? -> is the database number other than 0? If so, the Redis user needs permission to call
  * SELECT. */
 static VALUE store_selects(VALUE self) {
     return binding_bool(plock_config_selects(plock_store_config(binding_store(self))));

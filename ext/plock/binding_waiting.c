@@ -14,7 +14,7 @@
 
 /* The state of one wait loop. */
 typedef struct waiting {
-    plock_waker *waker; /* NULL: not needed yet, or there is no memory for it */
+    plock_waker *waker; /* NULL: not needed yet, or memory ran out */
     bool deferring;     /* interrupts stay pending */
     /* the state of rb_protect; if Ruby code raised, no Ruby code may run before rb_jump_tag */
     int raised;
@@ -127,8 +127,8 @@ static plock_status binding_wait(void *context, const plock_interest *interest) 
 
 /* --- driving --- */
 
-/* Raises the exception of Ruby code again, if there is one. The worker thread then cleans up on the
- * server. */
+/* If Ruby code raised an exception, cancels the operation and raises the exception again. The
+ * worker thread then cleans up on the server. */
 static void finish(const plock_operation *operation, waiting *w) {
     plock_waker_give(w->waker);
     w->waker = NULL;
@@ -194,9 +194,9 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     return Qnil;
 }
 
-/* The argument of Thread.handle_interrupt(Object => :never) { … }. A release makes this call only
- * when an interrupt has come, because most releases see no interrupt. Ruby raises a pending
- * interrupt when the block ends. */
+/* The argument of Thread.handle_interrupt(Object => :never) { … }. Most releases see no interrupt,
+ * so a release makes this call only after one has come. Ruby raises a pending interrupt when the
+ * block ends. */
 static VALUE never;
 
 VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
@@ -205,7 +205,7 @@ VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
 
 static VALUE mask_and_drive(VALUE argument) { return binding_masked(drive_masked, argument); }
 
-/* If mask_and_drive did not finish the release, the worker thread finishes it. */
+/* If mask_and_drive did not finish the release, lets the worker thread finish it. */
 static VALUE give_up(VALUE argument) {
     const masked *m = (const masked *)argument;
     if (m->status == PLOCK_INTERRUPTED) m->operation.cancel(m->operation.of);

@@ -114,7 +114,7 @@ static void init_notices(void) {
 static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND, MOMENT = 10 * PLOCK_MILLISECOND;
 
 static atomic_bool ending;
-/* the deadline that the releases share while the process ends; 0: there was no release yet */
+/* the deadline that the releases share while the process ends; 0: there has been no release yet */
 static _Atomic plock_ns farewell;
 static VALUE main_thread; /* rb_thread_main() differs in each Ractor */
 

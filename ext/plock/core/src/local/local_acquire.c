@@ -20,7 +20,7 @@ plock_status plock__local_owner_text(plock_text owner, char room[PLOCK_DIGEST_HE
     return plock_digest(owner.bytes, owner.length, NULL, 0, room);
 }
 
-/* Returns how long a claim of the lease may be held while its process lives. A lease that is
+/* Returns how long a claim of the lease may be held while its process is alive. A lease that is
  * renewed needs no expiry, because it ends with its process or at max_hold. */
 static plock_ns lasts(const plock_local_lease *lease) {
     if (!lease->terms.renews) return lease->base.ttl;
@@ -111,8 +111,8 @@ static plock_status claim(plock_local_lease *lease, const plock__local_wait_requ
     return admitted ? PLOCK_OK : PLOCK_AGAIN;
 }
 
-/* Registers the new waiter, and looks for it once. Runs in the critical section, so that no process
- * can admit the waiter before the attendant knows its lease. */
+/* Registers the new waiter, and looks once on its behalf. Runs in the critical section, so that no
+ * process can admit the waiter before the attendant knows its lease. */
 static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock_ns now) {
     plock__enter();
     plock__local_set_state(lease, PLOCK__LEASE_WAITING);
@@ -120,7 +120,7 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     const bool attended = lease->map->attendant;
     plock__leave();
     lease->operation = PLOCK__OP_WAITS;
-    /* another thread tried to begin an attendant, and failed */
+    /* if there is no attendant, another thread has failed to start one */
     if (!attended) plock__local_taken_away(lease);
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook))
         *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
@@ -154,8 +154,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
-    /* The lease waited in a file that was truncated or written over. Other processes may not have
-     * noticed that yet. */
+    /* If the file in which the lease waited was truncated or written over, other processes may not
+     * have noticed that yet. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
     if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest))
         return PLOCK_AGAIN;
@@ -219,7 +219,7 @@ static void take_if_handed_over(const plock_local_lease *lease, plock_ns now) {
     plock__local_take_turn(lease->map, lease->claim, now);
 }
 
-/* Ends the claim, because the time to wait is over. Returns PLOCK_TIMED_OUT or a failure, but
+/* Ends the claim, because the time to wait is over. Returns PLOCK_TIMED_OUT or a failure, or
  * PLOCK_OK if the waiter was admitted in the meantime. */
 static plock_status leave_queue(plock_local_lease *lease, plock_interest *interest) {
     plock__local_map *map = lease->map;

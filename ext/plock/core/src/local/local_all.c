@@ -29,8 +29,8 @@ static plock_status take_one(const group *p, size_t number,
     plock_local_lease *lease = p->leases[number];
     plock__local_wait_request first = *wait_request;
     uint32_t claim, key = plock__local_find(p->map, &lease->name);
-    const bool known = key != PLOCK__LOCAL_NONE; /* such a key has only waiters of silent
-                                                  * processes */
+    /* all waiters of a known key belong to silent processes */
+    const bool known = key != PLOCK__LOCAL_NONE;
     plock_status status = PLOCK_OK;
     first.at_least = 0; /* if the process dies before it has all keys, no key must stay taken */
     if (!known) status = plock__local_make_key(p->map, &lease->name, &key, error);

@@ -1,6 +1,7 @@
 /* The attendant is a job of the worker thread for the claims of this process in a local store. It
- * listens to the process's waker, and wakes waiters whose turn has come. It also looks for each
- * waiter whose look is due, which means that it calls plock__local_look for the waiter's claim. */
+ * listens to the process's waker, and wakes waiters whose turn has come. It also looks on behalf of
+ * each waiter whose look is due, which means that it calls plock__local_look for the waiter's
+ * claim. */
 #include "local/local_attendant.h"
 
 #include "base/container.h"
@@ -12,8 +13,8 @@
 #include <poll.h>
 #include <string.h>
 
-/* How often the attendant looks for a waiter if no descriptor can report that a process ahead of
- * the waiter has ended. */
+/* How often the attendant looks on behalf of a waiter if no descriptor can report that a process
+ * ahead of the waiter has ended. */
 static const plock_ns WITHOUT_NEWS = 4 * PLOCK_MILLISECOND;
 
 enum { AT_A_TIME = 64 }; /* how many leases are reviewed before other threads may take the lock */
@@ -24,8 +25,8 @@ static void look_at_latest(plock_local_lease *lease, plock_ns at) {
     if (at < lease->look.at) plock__local_look_at(lease, at);
 }
 
-/* A retained lease whose look is due, and its claim. When the attendant looks, the lease may
- * already have another claim or none. */
+/* A retained lease whose look is due, and its claim. By the time the attendant looks, the lease may
+ * have a different claim or none. */
 typedef struct looker {
     plock_local_lease *lease; /* NULL: none is due */
     uint32_t claim;
@@ -137,9 +138,9 @@ static void conclude(const plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Looks for a waiter. A process wakes others before it makes a change. So the look enters the
- * critical section, which is free only after the change. Returns false if another process was
- * inside. */
+/* Looks on behalf of a waiter. A process wakes others before it makes a change. So this function
+ * enters the critical section, which is free only after the change. Returns false if another
+ * process was inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
@@ -168,7 +169,7 @@ static bool needed(const plock__local_attendant *attendant) {
            attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* Checks the file, and reviews the leases if the last review is long ago or the file is lost. */
+/* Checks the file, and reviews the leases if the last review was long ago or the file is lost. */
 static void check(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored;
     const plock_status checked = plock__local_check(attendant->map, now, &ignored);
@@ -228,7 +229,7 @@ static void destroy(plock_job *job) {
     PLOCK__BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
-    /* otherwise this attendant had no leases, and the map may have another attendant by now */
+    /* if the map has dropped this attendant, it has no leases, and may have a successor */
     const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
     if (own) plock__local_end_watches(attendant);
@@ -266,15 +267,15 @@ plock_status plock__local_attend(plock__local_map *map, plock_error *error) {
         ears[0] = ears[1] = -1;
     }
     plock__leave();
-    for (int end = 0; end < 2; end++)
-        plock__close_descriptor(&ears[end]); /* another thread opened the waker first */
+    /* these are still open only if another thread opened the waker first */
+    for (int end = 0; end < 2; end++) plock__close_descriptor(&ears[end]);
     if (first)
         plock__worker_submit(&made->job);
     else
         plock__free(made);
     if (status) return status;
     plock__enter();
-    const bool begun = map->attendant; /* otherwise no thread could run the job */
+    const bool begun = map->attendant; /* false if no thread could run the job */
     plock__leave();
     if (begun) return PLOCK_OK;
     return plock__fail(error, PLOCK_DESCRIPTORS,

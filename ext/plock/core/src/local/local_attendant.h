@@ -7,19 +7,20 @@
 typedef struct plock__local_death_watch plock__local_death_watch;
 
 struct plock__local_attendant {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that the job has the attendant's address */
     plock__local_map *map;
     unsigned generation;
-    /* only the job uses this field and the next one */
-    plock_ns reviews_at; /* when it next reviews all registered leases */
-    bool cannot_hear;    /* no descriptor can report the end of any process */
+    /* Only the job uses this field and the next one. */
+    plock_ns reviews_at; /* When the attendant next reviews all registered leases. */
+    bool cannot_hear;    /* No watch for the ends of all processes can be begun. */
 
     /* Under the lock. */
-    plock_ns some_ended_at; /* when a descriptor last reported that a process may have ended */
-    plock_ns looks_at;      /* when it steps next, which may be earlier than necessary */
-    plock__local_death_watch *watches[PLOCK__LOCAL_PROCESSES]; /* by place */
-    plock_local_lease *told_by_several; /* leases that must look when any of several processes
-                                         * ends */
+    plock_ns some_ended_at; /* When a descriptor last reported that a process may have ended. */
+    plock_ns looks_at; /* When the attendant next steps, which may be earlier than necessary. */
+    /* The watches on processes, by place. */
+    plock__local_death_watch *watches[PLOCK__LOCAL_PROCESSES];
+    /* The leases that must look when any of several processes ends. */
+    plock_local_lease *told_by_several;
 };
 
 /* --- local_registered.c; with the lock held --- */
@@ -27,7 +28,8 @@ struct plock__local_attendant {
 /* How often the attendant reviews the leases. */
 extern const plock_ns PLOCK__LOCAL_IN_ANY_CASE;
 
-/* Sets when the attendant looks for the lease, if the lease is registered. 0: in its next step. */
+/* Sets when the attendant looks on behalf of the lease, if the lease is registered. 0: in its next
+ * step. */
 void plock__local_look_at(plock_local_lease *lease, plock_ns at);
 
 /* Makes the attendant step at this time or earlier. */
@@ -66,8 +68,8 @@ PLOCK_MUST_USE bool plock__local_watch_all(plock__local_attendant *attendant, pl
 PLOCK_MUST_USE bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process,
                                                plock_ns now);
 
-/* From now on, the attendant looks for the lease at once when it is notified that a process of the
- * outlook has ended. plock__local_tell_no_more ends this. With the lock held. */
+/* From now on, when the attendant is notified that a process of the outlook has ended, it looks on
+ * behalf of the lease at once. plock__local_tell_no_more ends this. With the lock held. */
 void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lease,
                        const plock__local_outlook *outlook);
 void plock__local_tell_no_more(plock_local_lease *lease);

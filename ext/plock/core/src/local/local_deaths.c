@@ -17,7 +17,7 @@ struct plock__local_death_watch {
     int fd;
 };
 
-/* No process has this number. */
+/* No process has this id. */
 static const uint64_t ANY = 0;
 
 /* --- the leases that must look; with the lock held --- */

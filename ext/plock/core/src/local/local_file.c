@@ -19,7 +19,7 @@
 
 static plock__local_map *maps; /* all maps of this process; under the lock */
 
-/* how long to wait for another process that makes the file, or for a lost map to be closed */
+/* how long to wait for another process to make the file, or for a lost map to be closed */
 static const plock_ns TURN = 1 * PLOCK_SECOND;
 
 /* --- mapping the file --- */
@@ -40,9 +40,9 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* Opens the file a second time. In every child, a mapping keeps its open file alive, with the locks
- * on that open file. So plock takes its locks on the second one. Returns -1 with errno on failure.
- * ESTALE: the path leads to another file by now. */
+/* Opens the file a second time, for the locks. Every child inherits the mapping, which keeps the
+ * first open file alive, together with any locks on it. The second open file is not mapped. Returns
+ * -1 with errno on failure. ESTALE: the path leads to another file by now. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -142,9 +142,9 @@ static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
 }
 
 /* Sets *map to the map that this process already has, or to NULL. With POSIX locks, a process must
- * not have a second map of a file. The second map's lock would not exclude the same process, and
- * its close would drop the first map's locks. Returns PLOCK_OK, or the loss of a map in which the
- * process still holds or waits for something. */
+ * not have a second map of a file. The second map's lock would not exclude this process, and
+ * closing that map would drop the first map's locks. Returns PLOCK_OK, or the loss of a map in
+ * which the process still holds or waits for something. */
 static plock_status known(plock__local_map **map, int folder, const char *name,
                           plock_error *error) {
     struct stat found;
@@ -171,7 +171,7 @@ static plock_status to_be_closed(const struct stat *file, plock_error *error) {
     return status;
 }
 
-/* With POSIX locks, the close of a lost map would drop the locks of the file's next map. So this
+/* With POSIX locks, closing a lost map would drop the locks of the file's next map. So this
  * function waits until no lost map of the file is left. Usually the worker thread gives up the lost
  * map in a moment. Returns PLOCK_OK, or the loss if a lost map stays. */
 static plock_status refuse_beside_lost(int fd, plock_error *error) {

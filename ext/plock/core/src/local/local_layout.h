@@ -1,9 +1,9 @@
 /* The layout of a local store's file. Each process may map the file at another address, so records
  * refer to one another by number.
  *
- * The words, times and texts of claims and the names of keys are the only source of truth. Links,
- * counts and free lists follow from this source. If a process dies during a change, local_repair.c
- * rebuilds them. */
+ * The claims (their words, times and texts) and the names of keys are the only source of truth.
+ * Links, counts and free lists follow from them. If a process dies during a change, local_repair.c
+ * rebuilds the links, counts and free lists. */
 #ifndef PLOCK__LOCAL_LAYOUT_H
 #define PLOCK__LOCAL_LAYOUT_H
 
@@ -14,10 +14,11 @@
 
 enum {
     PLOCK__LOCAL_LAYOUT = 4,       /* changes with every change of the layout */
-    PLOCK__LOCAL_PROCESSES = 1024, /* how many can use the file at a time */
-    /* bytes of a key; a longer key is stored as its digest */
+    PLOCK__LOCAL_PROCESSES = 1024, /* how many processes can use the file at a time */
+    /* maximum length in bytes; a longer key is stored as its digest */
     PLOCK__LOCAL_NAME_MAX = 200,
-    PLOCK__LOCAL_OWNER_MAX = 40, /* bytes of an owner; a longer owner is stored as its digest */
+    /* maximum length in bytes; a longer owner is stored as its digest */
+    PLOCK__LOCAL_OWNER_MAX = 40,
     PLOCK__LOCAL_BOOT_MAX = 40,
     PLOCK__LOCAL_PAGE = 4096,
     PLOCK__LOCAL_CLAIMS_PER_KEY = 2
@@ -26,16 +27,16 @@ enum {
 #define PLOCK__LOCAL_MAGIC      "plock local lock" /* at the beginning and at the end of the file */
 #define PLOCK__LOCAL_BYTE_ORDER 0x01020304u
 #define PLOCK__LOCAL_NONE       UINT32_MAX
-#define PLOCK__LOCAL_FENCE_MAX  (INT64_MAX / 2) /* true fences are far below this */
+#define PLOCK__LOCAL_FENCE_MAX  (INT64_MAX / 2) /* real fences are far below this */
 
 /* The beginning of the file. This struct is the same in every layout, so that each version of plock
  * can recognize the files of other versions. */
 typedef struct plock__local_title {
     char magic[16];
     uint32_t layout, byte_order;
-    uint64_t size; /* of the whole file */
-    /* the id of the boot in which the file was made; empty: unknown. A container may see another id
-     * than the host does */
+    uint64_t size; /* the size of the whole file, in bytes */
+    /* the id of the boot in which the file was made; empty: unknown. A container may see a
+     * different id from the host's */
     char boot[PLOCK__LOCAL_BOOT_MAX];
     /* the time namespace; a container may have its own, with another clock */
     uint64_t clock;
@@ -46,8 +47,8 @@ typedef struct plock__local_title {
 
 typedef struct plock__local_header {
     plock__local_title title;
-    /* the latest expiry of all claims that do not end with a process. This field and the next one
-     * are at the same place in every layout. */
+    /* The latest expiry of any claim that can outlive its process. This field and `fence` have the
+     * same offset in every layout. */
     _Atomic int64_t outlives_until;
     _Atomic int64_t fence; /* the highest fence of any key */
     /* the time when outlives_until was last set. A clock that shows an earlier time proves a
@@ -60,27 +61,27 @@ typedef struct plock__local_header {
     _Atomic uint32_t damaged; /* the file must not be used any more */
     uint64_t serial;          /* the last number given to a claim or a process */
 
-    /* …_made: the number of records in use or on a free list. …_ready: the number of records that
-     * have room in the file system. …_free: the first record of the free list */
+    /* …_made: the number of records in use or on a free list. …_ready: the number of records for
+     * which room is reserved in the file system. …_free: the first record of the free list */
     uint32_t keys_made, keys_ready, keys_free, unused;
     uint32_t claims_made, claims_ready, claims_free;
 } plock__local_header;
 
-/* A process that uses the store. Each place in this table has a byte of the file. The process
- * counts as alive as long as it has the lock on the byte of its place. */
+/* A process that uses the store. Each place in this table has a byte in the file. A process counts
+ * as alive as long as it holds the lock on the byte of its place. */
 typedef struct plock__local_process {
     /* serial number × PLOCK__LOCAL_PROCESSES + place in this table; an id is never used again */
     _Atomic uint64_t id;
     int32_t pid;
     uint64_t started, pids;  /* when the process started, and the namespace of its pid */
-    _Atomic int64_t seen_at; /* its last sign of life while it waited, on PLOCK__AWAKE_CLOCK */
+    _Atomic int64_t seen_at; /* when it last gave a sign of life, on PLOCK__AWAKE_CLOCK */
     uint64_t reserved[3];
 } plock__local_process;
 
 typedef struct plock__local_key {
     uint32_t canary;
-    uint32_t next;                                    /* in the bucket's list or the free list */
-    uint32_t first_holder, first_waiter, last_waiter; /* claims */
+    uint32_t next; /* the next key in the bucket's list or the free list */
+    uint32_t first_holder, first_waiter, last_waiter; /* numbers of claims */
     uint32_t holders;
     uint64_t hash;
     uint8_t length; /* 0: the record is free */
@@ -105,23 +106,27 @@ typedef struct plock__local_claim {
     /* serial number × PLOCK__STATES + state. The serial number gives the order of arrival. It also
      * shows whether this record still has the same claim */
     _Atomic uint64_t word;
-    _Atomic uint64_t process; /* the claim ends with this process; 0: it ends with no process */
-    _Atomic int64_t until;    /* held: when the claim expires; PLOCK_NEVER: only with its process */
+    /* the claim ends when this process ends; 0: it belongs to no process */
+    _Atomic uint64_t process;
+    /* held: when the claim expires; PLOCK_NEVER: it ends only with its process */
+    _Atomic int64_t until;
     /* held: when the claim ends if its process has died, unless `until` is earlier */
     int64_t kept_until;
     int64_t fence;
     /* the requested times. A lease that is renewed may be held for longer than its ttl */
     int64_t ttl, at_least;
     int64_t lasts; /* how long the claim may be held while its process is alive */
-    int64_t since; /* when it began to wait or, later, to be held: microseconds since 1970 */
+    /* when it began to wait or, once admitted, to be held; in microseconds since 1970 */
+    int64_t since;
     int64_t thread;
     int32_t pid;
-    uint32_t next, previous; /* in a list of the key; next: also in the free list */
-    uint16_t limit;          /* how many holders may share this mode; 0: any number */
-    char mode;               /* 0: exclusive */
-    uint8_t watched;         /* when the claim ends, its process must be woken */
-    _Atomic uint8_t look;    /* waiting: something has changed ahead of this claim */
-    _Atomic uint8_t asleep;  /* waiting: a thread sleeps on `word`, and is woken there */
+    uint32_t next,
+        previous;    /* neighbours in one of the key's lists; `next` also links the free list */
+    uint16_t limit;  /* how many holders may share this mode; 0: any number */
+    char mode;       /* 0: exclusive */
+    uint8_t watched; /* when the claim ends, its process must be woken */
+    _Atomic uint8_t look;   /* waiting: something has changed ahead of this claim */
+    _Atomic uint8_t asleep; /* waiting: a thread sleeps on `word`, and is woken there */
     uint8_t owner_length, owner_digested, label_length;
     char owner[PLOCK__LOCAL_OWNER_MAX];
     char label[PLOCK_LOCAL_LABEL_MAX];

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* How long an operation tries to enter the critical section, unless its own time to wait is longer.
- * The process inside may be waiting for a disk. If the file is on a disk, the system writes its
- * pages back from time to time, and delays a process that accesses such a page. */
+ * The process inside may be waiting for a disk. If the file is on a disk, the system occasionally
+ * writes pages back, and delays a process that accesses such a page. */
 static const plock_ns SECTION_PATIENCE = PLOCK_LOCAL_PATIENCE;
 
 static const plock_lease_kind KIND;
@@ -231,7 +231,7 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
 }
 
 void plock__local_give_waker_back(plock_local_lease *lease) {
-    if (!lease->waker) return; /* only the program's threads set this field */
+    if (!lease->waker) return; /* no lock is needed, because only the program's threads set it */
     plock__enter();
     plock_waker *waker = lease->waker;
     lease->waker = NULL;
@@ -304,7 +304,7 @@ static bool valid(const plock_lease *base) {
     if (!stands(lease)) return false;
     plock__local_make_readable(lease->map);
     const plock_ns until = atomic_load(&lease->map->claims[lease->claim].until);
-    /* in this order, because another lease may get the claim's record after the first read */
+    /* `until` was read first, because another lease may get the claim's record in between */
     return plock_now() < until && plock__local_still(lease, PLOCK__HELD);
 }
 

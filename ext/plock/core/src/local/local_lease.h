@@ -16,10 +16,10 @@ enum { PLOCK__RENEWALS_PER_TTL = 3 };
 
 struct plock_local {
     /* Under the lock, up to `remade`. */
-    plock_local *next; /* in the list of this process */
+    plock_local *next; /* the next store in this process's list */
     unsigned references;
     bool disconnected;
-    plock__local_map *map; /* NULL: there is none at the moment */
+    plock__local_map *map; /* NULL: the store has no map at the moment */
     const char *remade;
     unsigned keys;
     char *path;
@@ -46,9 +46,9 @@ enum plock__local_operation {
 enum plock__local_watching { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
-    /* This field is first, so that both structs have one address. The worker thread reads base.ttl,
-     * and writes nothing in base. base.held is the program's view, so a lost lease stays held until
-     * the program lets go of it. */
+    /* This field is first, so that both structs have the same address. The worker thread reads
+     * base.ttl, and writes nothing in base. base.held is the program's view, so a lost lease stays
+     * held until the program lets go of it. */
     plock_lease base;
     plock_job job; /* renews the lease, or ends a claim that the program could not end */
     plock_local *store;
@@ -71,9 +71,9 @@ struct plock_local_lease {
     bool registered;
     uint32_t registered_as; /* the claim under which the attendant finds the lease */
     plock_local_lease *next, *previous;
-    plock__heap_entry look; /* when the attendant next looks for the lease; 0: at once */
-    /* A list of the leases that must look when the same process ends: the next lease in the list,
-     * and the pointer to this lease. `told` is NULL if the lease is in no such list. */
+    plock__heap_entry look; /* when the attendant next looks on behalf of the lease; 0: at once */
+    /* Links in a list of leases that must look when the same process ends: the next lease, and the
+     * pointer that points to this lease. `told` is NULL if the lease is in no such list. */
     plock_local_lease *next_told, **told;
     plock_waker *waker;
     plock__parking_slot parking_slot;
@@ -86,7 +86,7 @@ struct plock_local_lease {
     char mode;
     plock_local_acquire_options terms; /* the options of the acquire or adopt */
     plock_ns began_at, deadline, patience_ends;
-    plock_ns away_since; /* when the file was found missing; 0: it is there */
+    plock_ns away_since; /* when the file was found missing or lost; 0: it is usable */
     plock_ns span;       /* the new ttl, or how long a release keeps the key */
     /* The time until which the key stays taken after the claim has ended. 0: the key is free at
      * once. PLOCK_KEEP_AT_LEAST: the claim's own kept_until. The worker thread reads this field if
@@ -142,7 +142,7 @@ PLOCK_MUST_USE plock_status plock__local_use_for(plock_local_lease *lease);
 void plock__local_uses(plock_local_lease *lease, plock__local_map *map);
 
 /* Ends the lease's use of the map. Call this function when the program needs nothing in the map any
- * more. The lease gives up the map as soon as its job is off, too. */
+ * more. The lease gives up the map once its job is off as well. */
 void plock__local_has_used(plock_local_lease *lease);
 
 /* References to maps that the caller must release without the lock. */
@@ -173,11 +173,11 @@ PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns b
                                                plock_ns deadline, plock_interest *interest,
                                                plock_error *error);
 
-/* Call this function if plock__local_go_in or plock__local_leave failed for an operation that has
- * nothing else in the file. Returns true if the file is lost and the deadline has not come. The
- * operation must then let go of the map, and start over at once, as the interest says.
- * plock__local_use then opens a new file. It opens none as long as this process holds or waits for
- * anything in the lost file. */
+/* Call this function if plock__local_go_in or plock__local_leave failed, and the operation has
+ * nothing else in the file. Returns true if the file is lost (but not PLOCK__LOCAL_ABSURD) and the
+ * deadline has not passed. The operation must then let go of the map, and start over at once, as
+ * the interest says. plock__local_use then opens a new file. It opens none as long as this process
+ * holds or waits for anything in the lost file. */
 PLOCK_MUST_USE bool plock__local_may_retry(const plock__local_map *map, plock_status status,
                                            plock_ns deadline, plock_interest *interest);
 
@@ -219,7 +219,7 @@ PLOCK_MUST_USE plock_status plock__local_wait_request_of(plock_local_lease *leas
                                                          plock__local_wait_request *wait_request,
                                                          char room[PLOCK_DIGEST_HEX]);
 
-/* Gives the lease a claim that was just made. In the critical section. */
+/* Gives the lease a claim that has just been made. In the critical section. */
 void plock__local_has_claim(plock_local_lease *lease, uint32_t claim);
 void plock__local_date(plock_local_lease *lease, plock_ns now);
 
@@ -244,22 +244,22 @@ PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_err
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 
-/* Call this function when the program's thread has seen that the lease is held. Not for a lease
- * that is watched at once. */
+/* Call this function when the program's thread has seen that the lease is held, unless the lease is
+ * watched from the start. */
 void plock__local_has_turn(plock_local_lease *lease);
 
-/* Makes the attendant look for the lease at the outlook's time, and when a process of the outlook
- * ends. */
+/* Makes the attendant look on behalf of the lease at the outlook's time, and when a process of the
+ * outlook ends. */
 void plock__local_heed(plock_local_lease *lease, const plock__local_outlook *outlook);
 
 /* Wakes an attendant that is no longer needed, so that it ends. Call this function with the lock
- * held, after a reference to the map was given up. */
+ * held, after a reference to the map has been given up. */
 void plock__local_review(plock__local_map *map);
 
 /* --- local_watch.c --- */
 
-/* Call this function when the lease was just acquired. The worker thread then watches the lease,
- * now or later, if the options require that. */
+/* Call this function when the lease has just been acquired. The worker thread then watches the
+ * lease, now or later, if the options require that. */
 void plock__local_has_begun(plock_local_lease *lease);
 
 /* Makes the worker thread watch the lease. The lease may still be waiting. */
@@ -269,11 +269,11 @@ void plock__local_watch(plock_local_lease *lease);
  * the loss. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
-/* Call this function before the lease is acquired, if it is watched later. Returns PLOCK_OK or the
+/* Call this function before acquiring a lease that is watched later. Returns PLOCK_OK or the
  * failure. */
 PLOCK_MUST_USE plock_status plock__local_enter_later(plock_local_lease *lease);
 
-/* Call this function when the lease was acquired, if it is watched later. */
+/* Call this function when a lease that is watched later has been acquired. */
 void plock__local_see_to_later(plock_local_lease *lease);
 
 /* Prepares the lease to acquire once more. The lease lets go of a lost file, and is not watched
@@ -312,7 +312,7 @@ static inline unsigned plock__local_claim_state(const plock_local_lease *lease) 
     return word / PLOCK__STATES == lease->serial ? word % PLOCK__STATES : PLOCK__FREE;
 }
 
-/* Was the claim admitted? Its turn may not be taken yet. */
+/* Was the claim admitted? Its turn may not have been taken yet. */
 static inline bool plock__local_admitted(const plock_local_lease *lease) {
     const unsigned state = plock__local_claim_state(lease);
     return state == PLOCK__HELD || state == PLOCK__HANDED;

@@ -1,12 +1,12 @@
-/* The lookout is a job of the worker thread. While this process holds or waits for a lease in a
- * local store, it checks from time to time that the store's file is in its place. Without these
- * checks, a file that was moved away and put back would revive lost leases. */
+/* The lookout is a job of the worker thread. While this process holds or waits for a lease, the
+ * lookout regularly checks that the store's file is in its place. Without these checks, a file that
+ * was moved away and put back would revive lost leases. */
 #include "local/local_lease.h"
 
 #include "base/memory.h"
 #include "base/process.h"
 
-/* How often the lookout checks. If the file is away for longer, the lookout notices that. */
+/* How often the lookout checks. It notices if the file is away for longer than this. */
 static const plock_ns LOOKS_EVERY = PLOCK_SECOND / 2;
 
 /* How long the lookout stays when no lease uses the map. The next lease may come soon, and until
@@ -14,7 +14,7 @@ static const plock_ns LOOKS_EVERY = PLOCK_SECOND / 2;
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 struct plock__local_lookout {
-    plock_job job; /* first, so that both are one address */
+    plock_job job; /* first, so that the job has the lookout's address */
     unsigned generation;
     plock__local_map *map; /* under the lock; NULL: the map is gone */
     plock_ns used_at;      /* when a lease last used the map; only the job uses this */

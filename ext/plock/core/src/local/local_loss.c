@@ -27,8 +27,8 @@ static bool has_a_name(const plock__local_map *map, struct stat *found) {
 }
 
 /* Reads the status of the file. Returns false unless the path leads to the open file. If a folder
- * of the path may not be searched, the path proves nothing. Then this function reads the status of
- * the open file instead. */
+ * of the path may not be searched, the path proves nothing. In that case, this function reads the
+ * status of the open file instead. */
 static bool in_its_place(const plock__local_map *map, struct stat *found) {
     if (lstat(map->path, found) == 0)
         return found->st_dev == map->device && found->st_ino == map->inode;
@@ -73,8 +73,7 @@ static int64_t changed_at(int folder) {
 
 /* A waiter whose turn has come waits for this check, so it must be fast. With cold caches, a walk
  * along the path takes 20 microseconds, and a look at the open file only 7. So the path is walked
- * if the folder has changed. It is also walked from time to time, to notice a change above the
- * folder. */
+ * only if the folder has changed, and from time to time to notice a change above the folder. */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
     if (changed && changed == atomic_load(&map->folder_changed) &&
@@ -86,10 +85,10 @@ static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     return loss;
 }
 
-/* Replaces the file's pages with empty pages in one step. A thread that reads at the same time sees
- * the old pages or the empty pages, and both are correct. TSan would report mmap as a write to the
- * pages, so a plain system call bypasses TSan. If there is no memory for the pages, only map->loss
- * shows the loss. */
+/* Replaces the file's pages with empty pages in one step. A thread that reads at the same time
+ * sees the old pages or the empty pages, and both are correct. TSan would report mmap as a write
+ * to the pages, so a plain system call bypasses TSan. If memory runs out, only map->loss shows
+ * the loss. */
 static void replace_pages(void *bytes, size_t size) {
     const int protection = PROT_READ | PROT_WRITE;
     const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | PLOCK__RESERVE_NOTHING;
@@ -111,7 +110,7 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
 }
 
 /* Does nothing with POSIX locks. Such locks do not exclude their own process, so a newer map may
- * have the same place, and would lose it here. */
+ * have the same place, and would lose its lock here. */
 void plock__local_leave_lost(const plock__local_map *map) {
     const int loss = atomic_load(&map->loss);
     const bool unused = map->users == 0 && !map->pinned;
@@ -159,7 +158,7 @@ plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error
     return status;
 }
 
-/* Stores the time after the check, because another thread then relies on the result. */
+/* Stores the time only after the check, because other threads then rely on the result. */
 static plock_status check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     PLOCK__BEFORE(PLOCK__MEASURES);

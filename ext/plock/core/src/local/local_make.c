@@ -82,8 +82,8 @@ static bool has_magic_at(int fd, off_t place) {
     return place >= 0 && pread(fd, bytes, MAGIC, place) == MAGIC && has_magic(bytes);
 }
 
-/* Returns the place of the second copy of the layout's number, which is right before the magic at
- * the end. The second copy is needed because the first may have been written over. */
+/* Returns the offset of the second copy of the layout's number, right before the magic at the end.
+ * The second copy is needed because the first may have been written over. */
 static off_t layout_at(off_t size) { return size - MAGIC - (off_t)sizeof(uint32_t); }
 
 /* Did plock make this file? A file that is truncated or written over may still be plock's. A file
@@ -203,7 +203,7 @@ static bool counts(int fd, const plock__local_plan *p, const plock__local_claim 
         sizeof found)
         return true;
     const uint64_t id = atomic_load(&found.id);
-    /* otherwise another process has taken that place */
+    /* if another process has taken that place, the claim's process has ended */
     return id == process || id % PLOCK__LOCAL_PROCESSES != slot;
 }
 
@@ -297,9 +297,9 @@ static int write_new(int fd, uint32_t keys, int64_t fence) {
     return pwrite(fd, &header, sizeof header, 0) == (ssize_t)sizeof header ? 0 : -1;
 }
 
-/* First makes the file under another name, so that no process sees half a file. If a file with that
- * name exists, it is left over from a process that died, because the caller has the lock of
- * plock__local_lock_making. */
+/* First makes the file under another name, so that no process sees a half-written file. If a file
+ * with that name exists, it is left over from a process that died, because the caller has the lock
+ * of plock__local_lock_making. */
 plock_status plock__local_make(int folder, const char *name, const char *path, uint32_t keys,
                                int64_t fence, plock_error *error) {
     char beside[300];

@@ -13,13 +13,14 @@ typedef struct plock__local_plan {
 plock__local_plan plock__local_plan_for(uint32_t keys);
 
 typedef struct plock__local_verdict {
-    /* ours: the file is plock's; readable: its title can be read */
+    /* `ours`: the file is plock's. `readable`: its title can be read. */
     bool ours, readable, usable;
-    bool same_clock; /* the file's times come from the clock of this process */
-    bool rebooted;   /* the clock shows an earlier time than the file does, which proves a reboot */
-    /* `rebooted` is true, or the boot id differs, which may also be the effect of a container */
+    bool same_clock; /* The file's times come from this process's clock. */
+    bool rebooted;   /* The clock is behind a time in the file, which proves a reboot. */
+    /* `rebooted` is true, or the file has a different boot id. A container may also have a
+     * different boot id. */
     bool left_over;
-    const char *why; /* why the file cannot be used; NULL: it can be used */
+    const char *why; /* Why the file cannot be used. NULL: it can be used. */
     plock__local_title title;
     int64_t outlives_until, fence;
 } plock__local_verdict;
@@ -31,11 +32,11 @@ plock__local_verdict plock__local_judge(int fd);
 plock_status plock__local_refuse(plock_error *error, plock_status status, const char *path,
                                  const char *why, const char *because);
 
-/* Returns true if the file should be replaced: if it is unusable, or if it may be from before a
- * reboot and nothing in it counts. */
+/* Returns true if the file should be replaced. That is so if it is unusable, or if it may be from
+ * before a reboot and nothing in it counts. */
 bool plock__local_is_replaceable(int fd, const plock__local_verdict *v);
 
-/* Checks that no holder loses a lock if such a file is replaced. Returns PLOCK_OK or
+/* Checks that no holder loses a lock if the file is replaced. Returns PLOCK_OK or
  * PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
                                                          const char *path, plock_error *error);

@@ -28,18 +28,17 @@ typedef struct plock__local_calls {
  * every claim in it reads as free. */
 enum plock__local_loss {
     PLOCK__LOCAL_IN_PLACE,
-    PLOCK__LOCAL_MISSING, /* the path no longer leads to a file, or leads to another one */
-    PLOCK__LOCAL_HARMED,  /* the file was truncated or written over */
-    PLOCK__LOCAL_DAMAGED, /* another process found and marked an impossible value */
-    PLOCK__LOCAL_ABSURD   /* this process found an impossible value, and must report it before it
-                           * retries */
+    PLOCK__LOCAL_MISSING, /* The path no longer leads to a file, or leads to another one. */
+    PLOCK__LOCAL_HARMED,  /* The file was truncated or written over. */
+    PLOCK__LOCAL_DAMAGED, /* Another process has marked the file as damaged. */
+    PLOCK__LOCAL_ABSURD   /* This process found an impossible value, and must first report it. */
 };
 
 struct plock__local_map {
     /* Under the lock. */
-    plock__local_map *next; /* in the list of the process's maps */
-    unsigned references;    /* from stores, leases and the attendant */
-    unsigned users;         /* leases in this map that the program holds or acquires */
+    plock__local_map *next; /* The next map in this process's list. */
+    unsigned references;    /* Held by stores, leases, the attendant and, if pinned, the map. */
+    unsigned users;         /* How many leases in this map the program holds or is acquiring. */
     /* The leases that wait or are watched: as a list, by claim, and in a heap by the time of their
      * next look. */
     struct {
@@ -49,17 +48,18 @@ struct plock__local_map {
     } registered;
     plock__local_attendant *attendant;
     plock__local_lookout *lookout;
-    /* the map keeps a reference to itself until the process ends, because a claim in it is held
-     * without a lease object (plock_local_lease_forget) */
+    /* The map keeps a reference to itself until the process ends, because a claim in it is held
+     * without a lease object (plock_local_lease_forget). */
     bool pinned;
 
     /* Set once. */
     unsigned generation;
     int fd, folder;
-    /* a descriptor with a lower number than `fd`; see plock__local_number. The file was mapped from
-     * it. Later it becomes the inotify that reports the ends of processes. -1: there is none */
+    /* The descriptor that the file was mapped from, or -1. Its number is lower than that of `fd`.
+     * Later this number goes to the inotify that reports the ends of processes
+     * (plock__local_number). */
     int before;
-    bool tells; /* `before` is the inotify */
+    bool tells; /* `before` is the inotify by now */
     dev_t device;
     ino_t inode;
     char *path;
@@ -74,22 +74,22 @@ struct plock__local_map {
     uint64_t process;   /* the id of this process */
     const char *remade; /* why this file replaced an earlier one; NULL: it replaced none */
 
-    _Atomic plock_ns whole_at;   /* the last check that the file is whole */
-    _Atomic plock_ns checked_at; /* the last check that it is also in its place */
-    _Atomic plock_ns walked_at;  /* the last time such a check walked the path */
-    /* the folder's last change, as read when the path was last walked; 0: unknown */
+    _Atomic plock_ns whole_at;   /* When the file was last checked to be whole. */
+    _Atomic plock_ns checked_at; /* When it was last also checked to be in its place. */
+    _Atomic plock_ns walked_at;  /* When such a check last walked the path. */
+    /* When the folder last changed, as read for that walk. 0: unknown. */
     _Atomic int64_t folder_changed;
-    /* one of plock__local_loss: why nothing in the file counts any more */
+    /* One of plock__local_loss: why nothing in the file counts any more. */
     atomic_int loss;
 
     /* In the critical section. */
     bool damaged; /* a record has an impossible value */
-    /* the process about which the kernel was last asked, and (in `lives`) the answer */
+    /* the process that the kernel was last asked about; the answer is in `lives` */
     uint64_t asked_about;
     bool lives;
     plock_ns swept_at;
-    bool calls_later;         /* admitted waiters are woken after the critical section … */
-    plock__local_calls calls; /* … and these are the waiters */
+    bool calls_later;         /* admitted waiters are woken only after the critical section */
+    plock__local_calls calls; /* the waiters to wake then */
     /* for each claim: its lease, if the lease is in this process and waits or is watched; otherwise
      * NULL */
     plock_local_lease **lease_of;
@@ -97,7 +97,8 @@ struct plock__local_map {
     plock__local_key no_key;
     plock__local_claim no_claim;
 
-    atomic_int wakers[PLOCK__LOCAL_PROCESSES]; /* of other processes, by place; -1: not open */
+    atomic_int
+        wakers[PLOCK__LOCAL_PROCESSES]; /* the wakers of other processes, by place; -1: not open */
     atomic_uint wakers_open;
     int ears[2]; /* our own waker: the read end, and a write end that keeps the pipe open; -1: not
                   * open */
@@ -148,11 +149,12 @@ void plock__local_make_readable(plock__local_map *map);
 /* Marks the file as lost, so that nothing in it counts any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
-/* Gives up this process's place in a lost file, if the only effect of the place is that the file
- * cannot be replaced. A file that was truncated or written over has no record of held claims. The
- * thread that noticed the loss may not have given up the place yet. In a damaged file, claims stay
- * even when their leases have ended, and count as long as this process has its place. With the lock
- * held. */
+/* Gives up this process's place in a lost file, if all that the place still does is keep the file
+ * from being replaced. That is so if the file was truncated or written over, because its claims no
+ * longer count. The thread that noticed the loss may not have given up the place yet. It is also so
+ * if the file is damaged, and no lease of this process is left in it. Claims stay in a damaged file
+ * even after their leases have ended, and count as long as this process has its place. With the
+ * lock held. */
 void plock__local_leave_lost(const plock__local_map *map);
 
 /* Returns PLOCK_OK, or the loss that plock__local_check found before. */
@@ -169,9 +171,9 @@ void plock__local_dismiss_lookout(plock__local_map *map);
 
 /* --- local_place.c --- */
 
-/* Describes a failed system call in *error. Returns PLOCK_BAD_CONFIG if another path is needed,
- * PLOCK_DISCONNECTED if the path does not exist, PLOCK_STORE_FULL, or PLOCK_CONNECT if a later call
- * may succeed. */
+/* Describes a failed system call in *error. Returns PLOCK_BAD_CONFIG if another path is needed, or
+ * PLOCK_DISCONNECTED if the path does not exist. Returns PLOCK_STORE_FULL if there is no room, or
+ * PLOCK_CONNECT if a later call may succeed. */
 plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing,
                                    int code);
 
@@ -179,8 +181,9 @@ plock_status plock__local_unusable(plock_error *error, const char *path, const c
  * PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__local_default_path(char **path, plock_error *error);
 
-/* Sets the mode of a file or folder that was just made, because the umask may have removed rights
- * of its owner. A failure is ignored, because the next use of the path then fails, too. */
+/* Sets the mode of a file or folder that has just been made, because the umask may have taken
+ * permissions from its owner. A failure is ignored, because the next use of the path will fail as
+ * well. */
 void plock__local_set_mode(const char *path, mode_t mode);
 
 /* Checks and opens the folder of the file, and makes the folder if there is none. Sets *name to the
@@ -198,10 +201,10 @@ PLOCK_MUST_USE plock_status plock__local_accept_file(int fd, const char *path, p
 PLOCK_MUST_USE plock_status plock__local_lock_making(int *fd, int folder, const char *name,
                                                      const char *path, plock_error *error);
 
-/* Locks the folder, because systemd-tmpfiles(8) does not clean up a locked folder. Otherwise that
- * program could delete the file, which seems unused because a write through a mapping does not
- * change its times. If a clean-up is running, this function waits a moment for the end of that
- * clean-up. The map keeps the descriptor `folder`. */
+/* Locks the folder, so that systemd-tmpfiles(8) does not clean it up. Otherwise that program could
+ * delete the file, which seems unused because writes through a mapping do not change its times. If
+ * a clean-up is running, this function waits a moment for its end. The map keeps the descriptor
+ * `folder`. */
 void plock__local_hold_folder(plock__local_map *map, int folder);
 
 /* --- local_room.c --- */
@@ -213,12 +216,12 @@ PLOCK_MUST_USE plock_status plock__local_ready_claim(plock__local_map *map, ploc
 
 /* --- local_section.c --- */
 
-/* Enters the store's critical section. At most one thread of all processes is inside, for some
+/* Enters the store's critical section. At most one thread of all processes is inside, for a few
  * hundred instructions. Before it enters, this function checks the file's size
  * (plock__local_check_size). If a process died inside, this function repairs the file. Returns
  * PLOCK_OK if this thread is inside now. Returns PLOCK_AGAIN if another thread stays inside for
- * long, so that the caller must try again in a moment. Returns PLOCK_DISCONNECTED or PLOCK_PROTOCOL
- * if the file is lost. */
+ * long. The caller must then try again in a moment. Returns PLOCK_DISCONNECTED or PLOCK_PROTOCOL if
+ * the file is lost. */
 PLOCK_MUST_USE plock_status plock__local_enter(plock__local_map *map, plock_ns now,
                                                plock_error *error);
 
@@ -235,9 +238,9 @@ int plock__local_insider(const plock__local_map *map);
 
 /* --- local_process.c --- */
 
-/* Takes a place among the processes, and the lock of this place. left_over: the file may be from
- * before a reboot, so some changes may not have reached the disk. Returns PLOCK_OK,
- * PLOCK_STORE_FULL, PLOCK_SILENT, or a status of plock__local_enter. */
+/* Takes a place among the processes, and locks its byte. left_over: the file may be from before a
+ * reboot, so some changes may not have reached the disk. Returns PLOCK_OK, PLOCK_STORE_FULL,
+ * PLOCK_SILENT, or a status of plock__local_unusable or plock__local_enter. */
 PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool left_over,
                                                     plock_error *error);
 
@@ -247,13 +250,14 @@ void plock__local_leave_place(const plock__local_map *map);
 bool plock__local_alive(const plock__local_map *map, uint64_t process);
 /* Does a process that is alive have this place? */
 bool plock__local_place_alive(const plock__local_map *map, uint32_t slot);
-/* Does a process count as alive as long as another process has a descriptor inherited from it? */
+/* Does a dead process still count as alive while another process has a descriptor inherited from
+ * it? */
 bool plock__local_life_is_shared(void);
 /* Does a process that is alive have one of these places? */
 bool plock__local_used(int fd, uint32_t first, uint32_t count);
 
-/* A process gives a sign of life when one of its threads begins to wait, and then at least every
- * half second until no thread waits. */
+/* A process gives a sign of life when one of its threads begins to wait. It then repeats that at
+ * least every half second until no thread is waiting. */
 void plock__local_give_sign(plock__local_map *map);
 
 /* Returns how long it takes until the process counts as silent (stopped or dead) if it gives no
@@ -263,13 +267,13 @@ plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process);
 /* Returns a descriptor that becomes readable when the process ends, or -1. */
 int plock__local_death_of(const plock__local_map *map, uint64_t process);
 
-/* Returns a descriptor that becomes readable when any process may have closed the file, or -1. This
- * happens a moment before the process counts as dead. */
+/* Returns a descriptor that becomes readable when some process may have closed the file, or -1.
+ * This happens a moment before the process counts as dead. */
 int plock__local_ends(plock__local_map *map);
 
-/* Moves `map->fd` to a high descriptor number. `fd` is the descriptor that the file was mapped
- * from. It becomes `map->before`, so that its lower number is reserved for the inotify of
- * plock__local_ends. On a system without inotify, `fd` is closed. */
+/* Moves `map->fd` to a high descriptor number, if the system allows it. `fd`, which the file was
+ * mapped from, stays open as `map->before`. It reserves a low number, on which plock__local_ends
+ * later puts its inotify. On a system without inotify, this function only closes `fd`. */
 void plock__local_number(plock__local_map *map, int fd);
 
 /* Opens the waker of this process. Keeps the messages in it, because they may be for an attendant
@@ -278,16 +282,17 @@ void plock__local_number(plock__local_map *map, int fd);
 PLOCK_MUST_USE plock_status plock__local_listen(const plock__local_map *map, int ears[2],
                                                 plock_error *error);
 
-/* Reads from the waker for which claims other processes have woken this one. Returns the number of
- * claims. If that is PLOCK__LOCAL_HEARD_MAX, there may be more. Returns -1 if another program has
- * written to the waker. */
+/* Reads from the waker the claims for which other processes have woken this one. Returns how many
+ * it has read. If that is PLOCK__LOCAL_HEARD_MAX, there may be more. Returns -1 if another program
+ * has written to the waker. */
 enum { PLOCK__LOCAL_HEARD_MAX = 256 };
 int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]);
 
-/* If this many claims were read without a pause, some may be missing, because the pipe was full. */
+/* If this many claims were read without a pause, some may be missing, because the pipe may have
+ * been full. */
 extern const unsigned PLOCK__LOCAL_HEARD_TOO_MANY;
 
-/* Wakes the process, because its claim `claim` changes. */
+/* Wakes the process, because its claim `claim` is changing. */
 void plock__local_wake(plock__local_map *map, uint64_t process, uint32_t claim);
 void plock__local_close_wakers(plock__local_map *map);
 
@@ -310,13 +315,13 @@ void plock__local_fault(void);
 void plock__local_pretend_file_system(long magic);
 /* A test can set a function that runs once at one of these moments. */
 enum plock__local_moment {
-    PLOCK__LOOKS,        /* the worker thread has chosen a lease, and has not looked yet */
-    PLOCK__IS_FREED,     /* an attendant has stopped, and is not freed yet */
-    PLOCK__IS_UNMAPPED,  /* a map has left the process's list, and is still mapped */
-    PLOCK__TAKES_PLACE,  /* a map has no place yet */
-    PLOCK__MEASURES,     /* the size of a file is about to be checked */
-    PLOCK__LEAVES_PLACE, /* a loss is known, and the place in the file is not given up yet */
-    PLOCK__REGISTERS,    /* a lease that is watched later was found held, but is not registered */
+    PLOCK__LOOKS,        /* The worker thread has chosen a lease, and has not looked yet. */
+    PLOCK__IS_FREED,     /* An attendant has stopped, and is not freed yet. */
+    PLOCK__IS_UNMAPPED,  /* A map has left the process's list, and is still mapped. */
+    PLOCK__TAKES_PLACE,  /* A map has no place yet. */
+    PLOCK__MEASURES,     /* The size of a file is about to be checked. */
+    PLOCK__LEAVES_PLACE, /* A loss is known, and the place in the file is not given up yet. */
+    PLOCK__REGISTERS, /* A lease that is watched later was found held, but is not registered yet. */
     PLOCK__MOMENTS
 };
 void plock__local_before(enum plock__local_moment moment, void (*happens)(void));

@@ -76,8 +76,8 @@ plock_status plock__local_default_path(char **path, plock_error *error) {
 
 #if defined(__linux__)
 
-/* File systems that several hosts share, or on which other processes do not see a write to mapped
- * memory at once. The numbers are those of statfs(2). */
+/* File systems that several hosts share, or on which a write to mapped memory is not immediately
+ * visible to other processes. The numbers are those of statfs(2). */
 static const struct {
     unsigned long magic;
     const char *name;
@@ -216,7 +216,7 @@ plock_status plock__local_lock_making(int *fd, int folder, const char *name, con
         if (*fd < 0)
             return plock__local_unusable(error, path,
                                          "opening the file that is locked while it is made", errno);
-        /* the umask may have removed rights of the file's owner */
+        /* the umask may have taken permissions from the file's owner */
         (void)fchmod(*fd, S_IRUSR | S_IWUSR);
     }
     if (!try_lock(*fd, LOCK_EX)) return PLOCK_OK;

@@ -25,7 +25,8 @@
 #endif
 
 enum {
-    /* the byte of the first place; processes lock these bytes, and their contents do not matter */
+    /* the offset of the first place's byte; processes only lock these bytes, so their contents do
+     * not matter */
     FIRST_BYTE = 4096,
     SLOTS = PLOCK__LOCAL_PROCESSES,
     WAKERS_MAX = 256,
@@ -34,7 +35,7 @@ enum {
 
 /* --- liveness ---
  *
- * A process is alive as long as it has the lock on the byte of its place. The lock belongs to the
+ * A process is alive as long as it holds the lock on the byte of its place. The lock belongs to the
  * open file. The kernel releases it when the last descriptor of this open file is closed, however
  * the process ends. On a system without such locks, plock uses POSIX locks, which end with the
  * process. */
@@ -144,9 +145,9 @@ int plock__local_death_of(const plock__local_map *map, uint64_t process) {
 #endif
 
 #ifdef PLOCK__INOTIFY
-/* When a process dies, the kernel closes the descriptor with the highest number first. The close of
- * an inotify's last descriptor takes ten milliseconds, or even seconds on a busy machine. Until the
- * descriptor of the store's file is closed, the dead process seems alive. So the files of all
+/* When a process dies, the kernel closes the descriptor with the highest number first. Closing the
+ * last descriptor of an inotify takes ten milliseconds, or even seconds on a busy machine. Until
+ * the descriptor of the store's file is closed, the dead process seems alive. So the files of all
  * stores have high numbers, and each inotify has a low number. */
 enum { FILES_FROM = 512 };
 
@@ -201,7 +202,7 @@ plock_status plock__local_take_place(plock__local_map *map, bool left_over, ploc
     map->slot = slot;
     const plock_ns deadline = plock_after(plock_now(), 3 * PLOCK_SECOND);
     /* If a thousand processes start together, most of them must sleep. Otherwise the process inside
-     * the critical section gets no processor. */
+     * the critical section gets no CPU time. */
     struct timespec pause = {.tv_nsec = PLOCK_MILLISECOND};
     plock_status status;
     while ((status = plock__local_enter(map, plock_now(), error)) == PLOCK_AGAIN &&
@@ -286,7 +287,7 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     const int fd = open_waker(path, O_RDWR);
     *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX &&
              atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
-    /* otherwise another thread has opened this waker, or too many wakers are open */
+    /* if not kept, another thread has opened this waker first, or too many wakers are open */
     if (*keeps) atomic_fetch_add(&map->wakers_open, 1);
     return fd;
 }

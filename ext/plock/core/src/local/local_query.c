@@ -9,9 +9,9 @@
 static const plock_ns PATIENCE = PLOCK_SECOND;
 
 /* If a call finds another process in the critical section, or finds that the file is lost, the
- * caller must repeat the call. `since`: when this thread first made the call that it repeats; 0: it
- * repeats no call. `asked_at`: when the thread last made a call. If a call is not repeated soon,
- * the caller has given up, and the next call is a new one. */
+ * caller must repeat the call. `since`: when this thread first made the call that it is repeating;
+ * 0: it is not repeating a call. `asked_at`: when the thread last made a call. If a call is not
+ * repeated soon, the caller has given up, and the next call is a new one. */
 static _Thread_local plock_ns since, asked_at;
 
 /* Records whether the call must be repeated. Returns the status. */
@@ -170,7 +170,7 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
     uint32_t steps = 0;
     bool broken = false;
-    plock__local_first_looks(map, key); /* the first waiter may not watch this process */
+    plock__local_first_looks(map, key); /* the first waiter may not be watching this process */
     PLOCK__FAULT();
     /* The end of a claim may admit waiters. New holders are added at the beginning of the list, so
      * this walk does not reach them. */

@@ -37,8 +37,8 @@ void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     }
 }
 
-/* Is the process alive? A question to the kernel costs a system call, so the kernel is asked only
- * once for several claims of one process in a row. */
+/* Is the process alive? Asking the kernel costs a system call, so this function asks only once for
+ * consecutive claims of the same process. */
 static bool alive(plock__local_map *map, uint64_t process) {
     if (process != map->asked_about) map->lives = plock__local_alive(map, process);
     map->asked_about = process;
@@ -66,7 +66,7 @@ static bool is_there(plock__local_map *map, uint64_t process) {
     return plock__local_silent_in(map, process) > 0 && alive(map, process);
 }
 
-/* From this waiter on, returns the first waiter whose process is alive and not silent;
+/* Returns the first waiter, from this one on, whose process is alive and not silent;
  * PLOCK__LOCAL_NONE: there is none. */
 static uint32_t living(plock__local_map *map, uint32_t waiter) {
     uint32_t steps = 0;
@@ -160,7 +160,7 @@ static void admit_waiters(plock__local_map *map, plock__local_key *key, plock_ns
         grant(map, key, first, now);
         first = living(map, next);
     }
-    /* the next waiter may not watch the processes of the new holders yet */
+    /* the next waiter may not be watching the processes of the new holders yet */
     if (shared) plock__local_first_looks(map, key);
 }
 
@@ -196,8 +196,8 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
                    successor = plock__claim(map, claim)->next;
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
-    /* The next waiter has watched this waiter's process. Now it must watch the waiter or the
-     * holders ahead of this one. */
+    /* The next waiter has been watching this waiter's process. From now on, it must watch the
+     * waiter or the holders ahead of this waiter. */
     if (waited) has_to_look(map, living(map, successor));
     end(map, key, claim);
     settle(map, number, key, now);

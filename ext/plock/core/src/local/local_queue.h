@@ -4,16 +4,16 @@
  * If a process changes the claim of another process, it first wakes that process, and then makes
  * the change. If the first process dies in between, the woken process finds it dead in the critical
  * section, and repairs the file. Only a holder's own release wakes waiters after the change,
- * outside the critical section. That is safe, because the first waiter watches the process of each
- * holder. If a thread sleeps on its claim's word (parking_slot.h), it is woken after the word has
- * changed.
+ * outside the critical section. That is safe, because the first waiter watches each holder's
+ * process, and notices its death. If a thread sleeps on its claim's word (parking_slot.h), it is
+ * woken after the word has changed.
  *
  * If another process admits a claim, the claim is handed over for one second. Within that second, a
  * thread of the claim's own process must take the turn. From then on, the claim has its full time.
- * If no thread takes the turn, the next process that looks ends the claim. So a stopped process
- * delays the others for one second at most. If a waiter's process has been silent for a second, the
- * waiter is passed over, but keeps its place. If the process has died, the waiter is passed over at
- * once. */
+ * If no thread takes the turn, the next process that looks at the queue ends the claim. So a
+ * stopped process delays the others by one second at most. If a waiter's process has been silent
+ * for a second, the waiter is passed over, but keeps its place. If the process has died, the waiter
+ * is passed over at once. */
 #ifndef PLOCK__LOCAL_QUEUE_H
 #define PLOCK__LOCAL_QUEUE_H
 
@@ -31,13 +31,13 @@ typedef struct plock__local_wait_request {
     plock_local_lease *lease; /* the lease to notify of changes; NULL: none */
 } plock__local_wait_request;
 
-/* Ends a holder's claim on the key if it has expired or its process is dead. Then admits the next
- * waiters. */
+/* Ends the holders' claims on the key that have expired, or whose process is dead. Then admits the
+ * next waiters. */
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 
-/* Does the same, and ends the claims of all waiters whose process has died. The looks of other
- * waiters may miss some of these. This takes longer, because the kernel is asked about each
- * waiter. */
+/* Does the same, and also ends the claims of all waiters whose process has died. plock__local_look
+ * may miss some of these claims. This function takes longer, because it asks the kernel about each
+ * waiter's process. */
 void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns now);
 
 /* Does the same as plock__local_tidy_whole for all keys. Returns true if this made room for a key
@@ -66,7 +66,7 @@ plock_ns plock__local_end_of(plock__local_map *map, plock__local_claim *claim);
 /* Ends a claim in any state, and admits the next waiters. */
 void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now);
 
-/* Does the same, but does not notify the claim's lease if that is in this process. */
+/* Does the same, but does not notify the claim's lease. */
 void plock__local_give_up_claim(plock__local_map *map, uint32_t claim, plock_ns now);
 
 /* Wakes the waiters that a release has admitted. Not in the critical section. */
@@ -78,7 +78,7 @@ void plock__local_first_looks(plock__local_map *map, const plock__local_key *key
 
 enum { PLOCK__LOCAL_WATCHED_MAX = 32 };
 
-/* When a waiter must look next, and which processes' ends the waiter must notice. */
+/* When a waiter must look next, and the processes whose end the waiter must notice. */
 typedef struct plock__local_outlook {
     plock_ns look_at;
     unsigned count; /* if there are more than PLOCK__LOCAL_WATCHED_MAX, the waiter must notice the
@@ -86,13 +86,13 @@ typedef struct plock__local_outlook {
     uint64_t processes[PLOCK__LOCAL_WATCHED_MAX];
 } plock__local_outlook;
 
-/* Looks at the queue for a waiter. Ends the claims of dead processes ahead of the waiter, takes the
- * turn if it was handed over to the waiter, and fills in the outlook. Returns false if the claim no
+/* Looks at the queue for a waiter. Ends the claims of dead processes ahead of the waiter. Takes the
+ * turn if it was handed over to the waiter. Fills in the outlook. Returns false if the claim no
  * longer waits. */
 bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, plock_ns now,
                        plock__local_outlook *outlook);
 
-/* --- local_attendant.c: for claims of this process --- */
+/* --- local_registered.c: for claims of this process --- */
 
 /* These functions notify a lease that it is held now, that it has to look, or that its claim was
  * ended. */

@@ -51,7 +51,7 @@ void plock__local_look_at(plock_local_lease *lease, plock_ns at) {
 void plock__local_register(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     if (lease->registered) return;
-    /* Another lease is registered for the same claim record, so the older lease's claim has ended
+    /* If another lease is registered for the same claim record, the older lease's claim has ended
      * unnoticed. If this lease is the older one, its job finds the loss. */
     plock_local_lease *earlier = map->registered.of_claim[lease->claim];
     if (earlier && earlier->serial > lease->serial) return;

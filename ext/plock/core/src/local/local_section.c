@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #endif
 
-/* A process leaves the critical section after some hundred instructions, unless the system
+/* A process leaves the critical section after a few hundred instructions, unless the system
  * interrupts its thread. If another process has to wait for longer, it checks that the process
  * inside is alive. */
 enum {
@@ -59,14 +59,14 @@ static bool take(_Atomic uint32_t *word, uint32_t seen, uint32_t mine) {
 }
 
 /* Returns the mark that this process writes into `section`. The mark contains the place and some
- * random bits, because a place may go to a new process while a third process finds the earlier one
- * dead. */
+ * random bits. The place may go to a new process. The random bits keep a process that has found the
+ * earlier one dead from mistaking the new one for it. */
 static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
 
-/* Is the process inside dead? If its mark has our place, but differs from our mark, it must be
- * dead. */
+/* Is the process inside dead? If its mark has our place, but differs from our mark, that process
+ * must be dead. */
 static bool dead(const plock__local_map *map, uint32_t seen) {
     const uint32_t slot = (seen & PLACE) - 1;
     if (slot == map->slot) return (seen & ~OTHERS_WAIT) != mark_of(map);

@@ -36,8 +36,8 @@ enum plock__local_lease_state {
     PLOCK__LEASE_STATES
 };
 
-/* The job of a lease on the worker thread. The job has states of its own: the lease may already
- * wait with a new claim, while the worker thread has yet to stop the job of the old claim.
+/* The job of a lease on the worker thread. The job has states of its own. A lease may already
+ * wait with a new claim, while the worker thread has yet to stop the old claim's job.
  *
  * event     from                to          what is done
  * --------  ------------------  ----------  -----------------------------------------------------
@@ -56,18 +56,18 @@ enum plock__local_lease_state {
  * Only set_job in local_watch.c changes this state, with the lock held. */
 enum plock__local_job_state {
     PLOCK__JOB_OFF,
-    PLOCK__JOB_RENEWS,      /* renews the lease, and reports its loss */
-    PLOCK__JOB_STOPS,       /* does nothing more, and will be put down */
-    PLOCK__JOB_RENEWS_NEXT, /* will be put down, and then renews */
-    PLOCK__JOB_ENDS,        /* ends the claim as soon as it can enter the critical section */
-    PLOCK__JOB_ENDS_NEXT,   /* will be put down, and then ends the claim */
+    PLOCK__JOB_RENEWS,      /* Renews the lease, and reports its loss. */
+    PLOCK__JOB_STOPS,       /* Does nothing more, and will be put down. */
+    PLOCK__JOB_RENEWS_NEXT, /* Will be put down, and then renews the lease. */
+    PLOCK__JOB_ENDS,        /* Ends the claim as soon as it can enter the critical section. */
+    PLOCK__JOB_ENDS_NEXT,   /* Will be put down, and then ends the claim. */
     PLOCK__JOB_STATES
 };
 
 #ifdef PLOCK_TESTING
 #define PLOCK__TO(state) (1U << (state))
 
-/* The tables above. For each state, ALLOWED has the states that may follow. In addition, NONE may
+/* The tables above: for each state, ALLOWED has the states that may follow. In addition, NONE may
  * follow itself, and so may each state of the job. */
 static inline void plock__local_assert_state(enum plock__local_lease_state from,
                                              enum plock__local_lease_state to) {

@@ -19,7 +19,7 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
 
 /* --- operations on a held lease --- */
 
-/* Does the claim still belong to the lease, and is it not expired? In the critical section. */
+/* Does the claim still belong to the lease, and is it unexpired? In the critical section. */
 static bool ours(const plock_local_lease *lease, plock_ns now) {
     return plock__local_still(lease, PLOCK__HELD) &&
            now < atomic_load(&lease->map->claims[lease->claim].until);
@@ -48,7 +48,7 @@ static void release(plock_local_lease *lease, plock_ns now) {
     map->calls_later = false;
 }
 
-/* Ends the lease's claim, which has expired, unless another process has ended it. */
+/* Ends the lease's expired claim, unless another process has already ended it. */
 static void end_if_over(plock_local_lease *lease, plock_ns now) {
     if (plock__local_still(lease, PLOCK__HELD))
         plock__local_give_up_claim(lease->map, lease->claim, now);
@@ -89,7 +89,8 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
 }
 
 /* From now on, the claim belongs to no process, so it needs an expiry. The worker thread stops
- * watching the lease only now, because a lease that could not be left would stay this process's. */
+ * watching the lease only now, because before this point leaving could fail, and the lease would
+ * stay with this process. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_dismiss(lease);
@@ -206,7 +207,7 @@ static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns
 }
 
 /* Returns the claim's new ttl. The ttl is at least as long as the key must stay taken. 0: the
- * claim's end stays. */
+ * claim's end does not change. */
 static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held,
                          plock_ns now) {
     const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;

@@ -123,8 +123,8 @@ static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     return map->lookout;
 }
 
-/* Makes the lease a user of the store's map. Returns false if the store has no map, or a lost one,
- * which is rare. */
+/* Makes the lease a user of the store's map. Returns false in the rare case that the store has no
+ * map or a lost one. */
 static bool use_current(plock_local_lease *lease) {
     plock_error ignored;
     plock__enter();

@@ -18,8 +18,8 @@ typedef struct plock__local_name {
     char digest[PLOCK_DIGEST_HEX];
 } plock__local_name;
 
-/* Makes the name of a key. The name refers to the key's text. Not in the critical section. Returns
- * PLOCK_OK or PLOCK_CRYPTO. */
+/* Makes the name of a key. The name points to the key's bytes, unless it has their digest. Not in
+ * the critical section. Returns PLOCK_OK or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_name_key(plock__local_name *name, plock_text key);
 
 static inline plock__local_key *plock__key(plock__local_map *map, uint32_t number) {
@@ -59,13 +59,14 @@ PLOCK_MUST_USE plock_status plock__local_make_claim(plock__local_map *map, uint3
                                                     plock_error *error);
 void plock__local_drop_claim(plock__local_map *map, uint32_t number);
 
-/* These functions add a claim to a list of its key, or remove the claim from the list. */
+/* These functions add a claim to one of its key's two lists (holders, waiters), or remove it. */
 void plock__local_link_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
 void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
 /* before: the new waiter is added in front of this one; PLOCK__LOCAL_NONE: at the end */
 void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint32_t number,
                               uint32_t before);
 void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, uint32_t number);
+
 void plock__local_link_key(plock__local_map *map, uint32_t number);
 
 /* Returns the time of day in microseconds since 1970. */
@@ -74,7 +75,7 @@ int64_t plock__local_wall(void);
 /* Returns the fence of the next lease, which is greater than all earlier fences. */
 int64_t plock__local_next_fence(plock__local_map *map, int64_t wall);
 
-/* Records the end of a claim that does not end with a process. */
+/* Records that a claim lasts until this time, even if its process ends. */
 void plock__local_outlives(plock__local_map *map, plock_ns until);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
-/* Without an attendant, the job of each lease checks this often that the file is in its place. */
+/* If there is no attendant, each lease's job checks this often that the file is in its place. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
 
 void plock__local_lease_destroy(plock_local_lease *lease) {
@@ -42,7 +42,7 @@ static plock_ns until_of(const plock_local_lease *lease) {
     return atomic_load(&lease->map->claims[lease->claim].until);
 }
 
-/* Renews the lease if that is due. The claim itself lasts until its process ends, or until
+/* Renews the lease if a renewal is due. The claim itself lasts until its process ends, or until
  * max_hold. So a renewal only moves the expiry that the program sees. Returns true if the lease was
  * renewed. With the lock held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
