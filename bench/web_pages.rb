@@ -2,7 +2,8 @@
 
 # The cost of the web pages for the locks: processes acquire and release, with and without a
 # viewer who has the list of 10,000 locks open. Turns with and without the viewer alternate, so
-# that both see the same machine. In turns without the viewer, its process is stopped.
+# that other load on the machine affects both. In turns without the viewer, its process is
+# stopped.
 #
 #   bundle exec ruby -Ilib bench/web_pages.rb [SECONDS a turn] [TURNS]
 

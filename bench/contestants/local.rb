@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Locks among the processes of one host: plock's embedded store and its peers. They have a part of
-# their own. Their files are in the folder of the server's socket.
+# Locks among the processes of one host: plock's embedded store and its peers. They have their own
+# part of the benchmark. Their files are in the folder of the server's socket.
 module Bench
   module Local
     def self.folder(server) = File.dirname(server.socket)

@@ -8,7 +8,8 @@ require_relative "growth/processes"
 require_relative "growth/waiters"
 
 module Bench
-  # Does a lock stay as fast when the numbers grow? There is a table for each number.
+  # Does a lock stay as fast with more keys, leases, waiters or processes, and far from its
+  # server? Each question has a table.
   class Growth < Part
     NAME = "growth"
     TITLE = "Growth"

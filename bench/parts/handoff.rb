@@ -22,7 +22,7 @@ module Bench
       "hand-offs" => ->(r) { r.took_ms.size.to_s }
     }.freeze
 
-    # The most milliseconds, by placement.
+    # The targets: at most this many milliseconds, by placement.
     P50_MS = { "one" => 0.35, "two" => 0.45, "free" => 0.45 }.freeze
     FROM_OLDER_MS = 100
 

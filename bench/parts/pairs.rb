@@ -38,7 +38,8 @@ module Bench
       results.each { |result| @versions.merge!(result.versions) }
     end
 
-    # A contestant's memory does not depend on the core, so it is measured in only one placement.
+    # Memory growth does not depend on which CPU cores the processes run on, so it is measured
+    # only in the first placement.
     def million? = @options.million && !@watched && (@watched = true)
 
     def columns(results) =

@@ -8,7 +8,7 @@ module Bench
   GEMFILE = File.join(ROOT, "Gemfile")
   SECRET = "a secret for the bench, not for you"
 
-  # The options of contenders. A wait is never that long. The limit only ends a process that
+  # The options of contenders. No wait lasts as long as WAIT, which only ends a process that
   # hangs.
   TTL = 10  # seconds
   WAIT = 30 # seconds
@@ -22,7 +22,7 @@ module Bench
   # gems: the gems of bench/Gemfile that it needs; none for plock and the floor.
   # family: the group in which it is compared: :lock; :kinds and :permits, locks with several keys
   # or holders; :local, locks without a server; :remote_lock, the drop-in; :topologies, several
-  # servers. The transport tells which contestants of :topologies are compared.
+  # servers. In :topologies, the transport decides which contestants are compared.
   #
   # setup: receives the Address, and returns a callable. A call makes one pair, and returns :held,
   # the value of the locked block.
@@ -60,7 +60,7 @@ module Bench
       )
     end
 
-    # Adds a contestant to the measurements under contention, too.
+    # Also enters a contestant in the measurements under contention.
     def contender(name, &open)
       @contestants.fetch(name).contender = open
     end

@@ -9,8 +9,8 @@ module Bench
   # A slow link to the server: a TCP relay in its own process, which delays the bytes in both
   # directions (link_process.rb).
   class Link
-    LEAST = 10    # PINGs at least
-    PINGING = 0.5 # seconds of PINGs at least
+    LEAST = 10    # the fewest PINGs
+    PINGING = 0.5 # the fewest seconds for which PINGs are sent
 
     # core: the core of the relay's process.
     def self.open(address, core)

@@ -16,21 +16,21 @@ module Checks
   # a check that runs longer is killed
   TIME_LIMITS_S = { quick: 1200, full: 3600, nightly: 18_000 }.freeze
 
-  # The output of a failed check: how many of its last lines are searched, how many are repeated,
-  # and the longest line that is shown.
+  # Of a failed check's output: how many of the last lines are searched, how many are repeated,
+  # and how much of a line is shown.
   KEPT_LINES = 1000
   LAST_LINES = 60
   LINE_WIDTH = 300
 
-  # Lines that name an example or a program that failed. Then the number of reasons and of names
-  # that are shown for each check.
+  # Matches the lines that name a failed example or program. Then: how many reasons and how many
+  # names are shown for each check.
   NAMES_FAILURE = /\A(rspec |failed: )/.freeze
   REASONS_SHOWN = 30
   NAMES_SHOWN = 8
 
   SHOWN_WITHIN_S = 2
 
-  # :light checks use the time in which the specs that run in parallel wait.
+  # The priority of :light checks, which mostly run while the specs in parallel wait.
   NICE = 19
 
   # tier: the first of TIERS that runs the check.

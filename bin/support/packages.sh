@@ -35,7 +35,7 @@ clang_sanitizes() {
   return $status
 }
 
-# The certificates to fetch gems over HTTPS; minimal systems lack them.
+# True if there are certificates for fetching gems over HTTPS. Minimal systems lack them.
 has_certificates() {
   for file in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem \
     /etc/pki/tls/certs/ca-bundle.crt /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem; do

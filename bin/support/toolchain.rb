@@ -21,7 +21,7 @@ module Toolchain
 
   def compiler(name) = public_send(name)
 
-  # Other versions of clang-format break some lines at other places.
+  # Other versions of clang-format break some lines in other places.
   CLANG_TOOLS = 14
 
   def clang_format = @clang_format ||= clang_tool("clang-format")

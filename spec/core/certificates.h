@@ -1,4 +1,4 @@
-/* Certificates for the tests of TLS. Each program makes its own, in a folder of its own. */
+/* Certificates for the tests of TLS. Each test program makes its own, in its own folder. */
 #ifndef CERTIFICATES_H
 #define CERTIFICATES_H
 
@@ -8,7 +8,7 @@
 typedef struct certificates {
     char folder[40];
     char ca[64];        /* the authority's certificate alone */
-    char other_ca[64];  /* of an authority that signed none of these */
+    char other_ca[64];  /* of another authority, which signed only `stranger` */
     char named[64];     /* localhost, *.store.example */
     char addressed[64]; /* 127.0.0.1, ::1 */
     char expired[64];   /* localhost, expired yesterday */

@@ -42,7 +42,7 @@ plock_status fake_wait(void *context, const plock_interest *interest) {
     return PLOCK_OK;
 }
 
-/* --- the peers: the caller holds the mutex, because the worker thread uses them, too --- */
+/* --- the peers: the caller holds the mutex, because the worker thread also uses them --- */
 
 const char FAKE_SILENCE[] = "", FAKE_CLOSES[] = "";
 

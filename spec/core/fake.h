@@ -1,9 +1,9 @@
 /* A clock that the test moves, and a store whose server the test plays.
  *
- * The n-th connection that the store makes leads to fake_peers[n]. A peer answers the greeting and
- * SUBSCRIBE by itself. It answers each other command with the next of its answers, as soon as the
- * command is complete. A peer without answers is silent. A test with the worker thread can set
- * fake_redis.says, which answers for all peers. */
+ * The n-th connection that the store makes leads to fake_peers[n]. A peer answers the greeting
+ * and SUBSCRIBE by itself. It answers every other command with its next answer, as soon as the
+ * command is complete. A peer without answers is silent. A test that uses the worker thread can
+ * set fake_redis.says, which answers for all peers. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -14,7 +14,7 @@
 
 /* --- the clock --- */
 
-void fake_clock_start(void); /* the clock stands still, soon after the machine was started */
+void fake_clock_start(void); /* stops the clock, shortly after the start of the machine */
 void fake_clock_pass(plock_ns span);
 void fake_clock_stop(void);
 
@@ -60,15 +60,15 @@ typedef struct fake_peer {
     const char *answers[FAKE_ANSWERS];
     /* a peer that has no answers left grants and confirms every command */
     bool obliging;
-    bool silent_greeting;   /* the greeting is answered from answers, too */
+    bool silent_greeting;   /* the peer answers the greeting from `answers`, like any command */
     unsigned connect_again; /* how many times connect returns AGAIN */
     plock_status connect_failure;
-    size_t read_chunk; /* the most bytes of one read; 0: no limit */
+    size_t read_chunk; /* the most bytes that one read returns; 0: no limit */
     /* The first read empties the descriptor, as TLS does. The other bytes stay in the transport. */
     bool hoards;
     bool read_dribbles;        /* each read that returns bytes is followed by AGAIN */
     plock_status read_failure; /* returned after all bytes; PLOCK_OK: AGAIN is returned instead */
-    size_t write_chunk;        /* the most bytes of one write; 0: no limit */
+    size_t write_chunk;        /* the most bytes that one write takes; 0: no limit */
     size_t write_room;         /* how many bytes the peer accepts before AGAIN; 0: no limit */
     plock_status write_failure;
     bool looks_dead; /* alive() returns false */
@@ -80,7 +80,7 @@ typedef struct fake_peer {
     unsigned command_count;
     unsigned hellos; /* HELLO commands, which are not in commands */
     bool connected, abandoned, destroyed;
-    unsigned looks, reads; /* how often alive() and read() were called */
+    unsigned looks, reads; /* how many times alive() and read() were called */
 
     /* Used by the fake only. */
     char in[FAKE_IN], out[FAKE_OUT]; /* to plock, from plock */
@@ -100,8 +100,8 @@ typedef struct fake_server {
     const char *(*says)(
         const char *command,
         unsigned nth); /* Returns the answer to the n-th command of its kind ("EVALSHA acquire"),
-                          from 0, with the fake's mutex held. It precedes the peer's own answers.
-                          NULL: the peer answers. */
+                          counting from 0, with the fake's mutex held. This answer precedes the
+                          peer's own answers. NULL: the peer answers. */
     /* the answer to the n-th SUBSCRIBE; NULL: a confirmation */
     const char *subscriptions[FAKE_ANSWERS];
     /* If true, each connection has a descriptor that is readable when there are bytes. The worker
@@ -117,7 +117,7 @@ extern fake_server fake_redis;
 /* Connections made since the last fake_store or fake_reset. */
 unsigned fake_connections(void);
 
-/* Ends a test. It returns to the real clock, by which all deadlines on the fake clock have passed,
+/* Ends a test. It returns to the real clock, on which all deadlines of the fake clock have passed,
  * so background work ends soon. Then it frees everything, and checks that nothing is left. NULLs
  * are allowed. */
 void fake_end(plock_lease *lease, plock_store *store);
@@ -128,8 +128,8 @@ void fake_drop_notices(void);
 /* Waits until detached threads have freed their memory, and checks that none is left. */
 void fake_settle(void);
 
-/* Makes a store at this URL whose server is the fake, and resets all peers. Returns NULL if there
- * is no memory. */
+/* Makes a store at this URL whose server is the fake, and resets all peers. Returns NULL if memory
+ * runs out. */
 plock_store *fake_store(const char *url);
 void fake_reset(void);
 
@@ -139,9 +139,9 @@ void fake_transport_for(plock_store *store);
 /* The peer sends bytes that answer no command. */
 void fake_say(fake_peer *peer, const char *bytes, size_t length);
 
-/* Acts as PUBLISH on this process's channel. Returns false if there is no subscriber. */
+/* Acts like PUBLISH on this process's channel. Returns false if there is no subscriber. */
 bool fake_publish(const char *message);
-bool fake_publish_within(const char *message); /* the same, called from says */
+bool fake_publish_within(const char *message); /* the same, for calls from `says` */
 /* Sends bytes on the channel. Returns false if it is not open. */
 bool fake_say_on_channel(const char *bytes, size_t length);
 bool fake_channel_is_open(void);
@@ -153,11 +153,11 @@ void fake_cut_channel(void);
 /* Makes a lease on the key "k". */
 plock_lease *fake_lease(plock_store *store);
 
-/* Drives an operation to its end on the fake clock. It counts each TRY_FAILED, and continues. */
+/* Drives an operation to its end on the fake clock. Counts each TRY_FAILED, and continues. */
 plock_status fake_finish(plock_lease *lease);
 extern _Thread_local unsigned fake_failed_tries;
 
-/* Acquires for 3 s. With wait 0, it makes one attempt. */
+/* Acquires a lease of 3 s. If `wait` is 0, makes one attempt. */
 plock_status fake_acquire(plock_lease *lease, plock_ns wait);
 plock_status fake_release(plock_lease *lease);
 
@@ -167,11 +167,11 @@ void fake_leave(plock_lease *lease);
 /* Returns how many received commands begin with these words, on all peers together. */
 unsigned fake_commands_like(const char *beginning);
 
-/* Copies the n-th of those commands, from 0, in the order of their arrival. Returns "" if there are
- * fewer. */
+/* Copies the n-th of those commands, counting from 0, in the order of their arrival. Returns "" if
+ * there are fewer. */
 const char *fake_command(const char *beginning, unsigned nth, char command[FAKE_COMMAND_ROOM]);
 
-/* Copies the command's word at this place, from 0. Returns "" if there is none. */
+/* Copies word number `place` of the command, counting from 0. Returns "" if there is none. */
 const char *fake_word(const char *command, unsigned place, char word[FAKE_COMMAND_ROOM]);
 
 #endif

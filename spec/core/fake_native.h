@@ -38,7 +38,7 @@ void fake_await_turn(plock_lease *lease, plock_ns wait);
 /* Lets the worker thread read the clock and do all work that is due. */
 void fake_nudge(void);
 
-/* Moves the clock, and lets the worker thread do the work that is due by then. */
+/* Moves the clock, and lets the worker thread do the work that has become due. */
 void fake_native_pass(plock_ns span);
 
 /* The token, or the owner's whole record, in the n-th acquire that the server received. */

@@ -20,7 +20,7 @@ plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience
  * is checked once. */
 void fake_watch(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The server, which has been silent, answers the n-th command with this beginning, from 0. */
+/* The server, silent until now, answers the n-th command with this beginning, counting from 0. */
 void fake_answer(const char *beginning, unsigned nth, const char *answer);
 
 /* Returns the end of a lease's validity if its request left at asked_at. */

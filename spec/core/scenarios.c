@@ -96,8 +96,8 @@ static void lock_is_held_for_a_while(void) {
 
 static unsigned newest_acquire(void) { return fake_commands_like("EVALSHA acquire") - 1; }
 
-/* When the waiter queues, the lock is released. From then on the test sends a waiter its turn each
- * time it queues, because a failure may make it queue again. */
+/* When the waiter queues, the lock is released. From then on the test sends the waiter its turn
+ * each time the waiter queues, because a failure may make it queue again. */
 static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_interest interest;
@@ -206,7 +206,8 @@ static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease
     status = plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND});
     CHECK_STATUS(status, PLOCK_OK);
     status = plock_lease_step(other, &interest);
-    /* the other lease has the only connection, and the waiter is woken when it comes back */
+    /* the other lease has the only connection, and the waiter is woken when the connection comes
+     * back */
     if (status == PLOCK_AGAIN) {
         CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                      PLOCK_OK);
@@ -286,7 +287,7 @@ static void end_background(void) {
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* Acquires as if nothing had failed. An owner that the caller brought has only one attempt. */
+/* Acquires as if nothing had failed. An owner that the caller supplied has only one attempt. */
 static plock_status acquire_again(plock_lease *lease) {
     const plock_status status = fake_acquire(lease, WAIT);
     return status == PLOCK_MISUSE ? fake_acquire(lease, 0) : status;

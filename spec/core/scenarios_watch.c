@@ -105,7 +105,7 @@ static plock_status adopt(plock_store *store, plock_lease *unused) {
     status = plock_lease_adopt(lease, "me", 2, &RENEWED);
     if (!status) status = fake_await_end(lease);
     if (!status) check_renewed(lease);
-    /* the lease is still held, so a notice reports that, if there is memory for one */
+    /* a notice reports that the lease is still held, if there is memory for the notice */
     plock_lease_abandon(lease);
     fake_drop_notices();
     return status;

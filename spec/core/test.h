@@ -1,4 +1,4 @@
-/* Support for the C tests: checks that are counted, and children whose checks count, too.
+/* Support for the C tests: checks that are counted, and children whose checks also count.
  *
  * A test program is one file with functions `static void says_what_it_shows(void)`. Its main ends
  * with
@@ -6,8 +6,8 @@
  *   RUN(says_what_it_shows);
  *   return test_end("subject");
  *
- * A failed check is reported, and the test goes on. test_end prints the count, and returns the exit
- * status. */
+ * A failed check is reported, and the test goes on. test_end prints the count, and returns the
+ * exit status. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -77,7 +77,7 @@ void test_in_child(void (*body)(void *), void *context);
 /* Returns the number of open descriptors of this process. */
 int test_open_descriptors(void);
 
-/* For loops that poll a condition: sleeps for a moment. Returns false after 10 s in all. */
+/* Sleeps for a moment, in a loop that polls a condition. Returns false after 10 s in all. */
 bool test_patient(unsigned *rounds);
 
 #endif

@@ -81,7 +81,7 @@ static void an_answer_has_its_parts_in_the_order_in_which_they_are_read(void) {
     end();
 }
 
-/* One such answer is the map of a cluster. */
+/* The map of a cluster is a long answer. */
 static void a_node_of_a_cluster_may_give_a_long_answer(void) {
     enum { NUMBERS = 5000 };
     static char answer[16 + NUMBERS * 4];

@@ -9,7 +9,7 @@
 
 static plock__answers answers;
 static plock_ns moment, at_each_look;
-/* comes_at: the look that finds the answer, from 1; 0: none finds it */
+/* comes_at: the number of the look that finds the answer, counting from 1; 0: no look finds it */
 static unsigned looks, comes_at;
 
 static plock_ns time_of_test(void) { return moment; }
@@ -20,7 +20,7 @@ static bool look(void *context) {
     return ++looks == comes_at;
 }
 
-/* Returns how often the function looked. */
+/* Returns how many times the function looked. */
 static unsigned wait_for_answer(unsigned comes, bool finds) {
     looks = 0;
     comes_at = comes;
@@ -72,7 +72,7 @@ static void once_it_helps_all_waits_poll_again(void) {
     CHECK_INT(wait_for_answer(1, true), 1);
 }
 
-/* A late answer means that the thread did not have its processor meanwhile. */
+/* A late answer means that the thread did not get a processor for a while. */
 static void an_answer_that_was_found_late_is_no_reason_to_poll_again(void) {
     begin(1);
     at_each_look = PLOCK_MILLISECOND;

@@ -68,7 +68,7 @@ static void a_script_that_the_server_does_not_know_is_loaded(void) {
     begin("redis://h");
     fake_peers[0].answers[0] = FAKE_NOSCRIPT;
     start(&RELEASE);
-    /* the loading and the call were sent together, so AGAIN separates their answers */
+    /* loading the script and calling it are sent together, but answered one by one */
     fake_peers[0].read_chunk = 1;
     CHECK_STATUS(step(), PLOCK_AGAIN);
     CHECK_INT(fake_peers[0].command_count, 4);
@@ -178,7 +178,7 @@ static void make_two_idle(void) {
     CHECK_INT(fake_connections(), 2);
 }
 
-/* The name may lead to another address now, and idle connections still lead to the old one. */
+/* The name may resolve to another address now, but idle connections still lead to the old one. */
 static void a_replicas_answer_makes_all_connections_new(void) {
     begin("redis://h");
     make_two_idle();
@@ -269,7 +269,7 @@ static void a_greeting_without_answer_is_part_of_connecting(void) {
     CHECK_STATUS(step(), PLOCK_SILENT);
     CHECK(!plock__call_left(&call));
     plock__call_cancel(&call, &RELEASE);
-    CHECK_INT(fake_peers[0].command_count, 2); /* the greeting only, and no undo */
+    CHECK_INT(fake_peers[0].command_count, 2); /* only the greeting, and no undo */
     end();
 }
 
@@ -298,7 +298,7 @@ static void giving_up_sends_the_undo_after_the_request(void) {
     end();
 }
 
-/* The server would take bytes behind half a command for its other half. */
+/* If bytes followed half a command, the server would take them for the other half. */
 static void no_undo_follows_a_request_that_has_not_left_whole(void) {
     begin("redis://h");
     fake_peers[0].connect_again = 1;
@@ -322,7 +322,7 @@ static void a_claim_gets_its_connection_before_a_new_acquire(void) {
     begin("redis://h?pool_size=1");
     plock_turn turn = {0};
     plock_connection *connection = NULL;
-    /* takes the pool's only room, without a connection */
+    /* takes the only place in the pool, without opening a connection */
     CHECK_STATUS(plock__pool_take(&store->node.pool, &connection, &turn, &interest), PLOCK_OK);
     plock_request claim = ACQUIRE;
     claim.irreplaceable = true;

@@ -1,4 +1,4 @@
-/* Calls of a user who may call functions only. */
+/* Calls by a Redis user that may call functions, but not scripts. */
 #include "fake.h"
 #include "test.h"
 

@@ -26,7 +26,7 @@ static void check_refused(const char *url, const char *part) {
     CHECK_HAS(error.message, part);
     CHECK_LACKS(error.message, CANARY);
     CHECK_LACKS(error.message, "hunter");
-    CHECK(strlen(error.message) < sizeof error.message - 1); /* the message is not cut off */
+    CHECK(strlen(error.message) < sizeof error.message - 1); /* the message is not truncated */
 }
 
 static void the_part_that_is_wrong_is_named(void) {
@@ -207,8 +207,7 @@ static void the_printed_form_has_no_secret(void) {
     }
 }
 
-/* A text that is too long is refused, whether it is a secret or not. It is never silently cut off.
- */
+/* A value that is too long is refused, secret or not. It is never silently truncated. */
 static void too_long_values_are_refused(void) {
     enum { LENGTH = 5000 };
     char *url = malloc(LENGTH + 1);

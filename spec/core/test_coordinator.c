@@ -32,7 +32,7 @@ static void end(void) {
     fake_end(leases[0], store);
 }
 
-/* Makes this many waiters queue, each with a ticket. The server has then received count + 1
+/* Makes this many waiters queue, each with a ticket. Afterwards, the server has received count + 1
  * acquires. */
 static void get_in_queue(unsigned count) {
     for (unsigned i = 0; i < count; i++) {
@@ -245,7 +245,7 @@ static void a_waiter_that_is_told_to_looks_sooner(void) {
     fake_await("EVALSHA acquire", 2);
     fake_native_pass(PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 3);
-    fake_call("~9000", 1); /* a message with a later moment does not delay the look */
+    fake_call("~9000", 1); /* a message that names a later moment does not delay the look */
     fake_nudge();
     fake_native_pass(5001 * PLOCK_MILLISECOND);
     fake_await("EVALSHA acquire", 4);
@@ -324,7 +324,7 @@ static void when_the_channel_is_back_all_ask_again_with_their_tickets(void) {
 }
 
 /* If a waiter's refusal is still in flight when the channel is back, its turn may have been
- * published before that. So this waiter asks again, too. */
+ * published before that. So this waiter also asks again. */
 static const char *second_is_silent(const char *command, unsigned nth) {
     if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
     return fake_refuses(command, nth);
@@ -388,7 +388,7 @@ static void while_it_is_away_the_first_looks_without_queueing(void) {
     end();
 }
 
-/* Some of these failures pass by themselves, and some do not. */
+/* Some of the failures here pass by themselves, and some do not. */
 static void waiters_learn_that_the_channel_cannot_open(void) {
     static const struct {
         const char *said;
@@ -425,8 +425,8 @@ static unsigned await_subscriptions(unsigned count, plock_ns span) {
     return fake_commands_like("SUBSCRIBE");
 }
 
-/* The server has no request that it could still execute, so a waiter keeps its token. It also keeps
- * its place in the queue, for a message that arrives as soon as the server is back. */
+/* The server has no pending request of the waiter, so the waiter keeps its token. It also keeps its
+ * place in the queue, because a message may arrive as soon as the server is back. */
 static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) {
     enum { CLOSES, IS_SILENT, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -461,8 +461,8 @@ static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) 
     }
 }
 
-/* When the channel is back, a waiter's request is still in flight. Its answer may be older than the
- * loss of its place. So the newcomer waits until the waiter has asked once more. */
+/* When the channel is back, a waiter's request is still in flight. The answer may be older than the
+ * loss of the waiter's place. So the newcomer waits until the waiter has asked once more. */
 static const char *two_are_silent(const char *command, unsigned nth) {
     const bool silent_to = !strncmp(command, "EVALSHA acquire", 15) && (nth == 2 || nth == 3);
     return silent_to ? FAKE_SILENCE : fake_refuses(command, nth);
@@ -600,7 +600,7 @@ static void a_caller_that_endures_it_hears_of_each_failure(void) {
 }
 
 /* If a waiter's request cannot be sent, the waiter continues, and its next request has the same
- * token. The other waiters have been notified, so they ask for their places, too. */
+ * token. The other waiters have been notified, so they also ask for their places. */
 static void a_request_that_cannot_be_sent_costs_nothing(void) {
     enum { BY_ITSELF, BY_THE_THREAD, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -650,7 +650,7 @@ static void it_ends_after_a_while_without_waiters(void) {
         }
         fake_native_pass(4990 * PLOCK_MILLISECOND);
         CHECK(coordinator_is_there());
-        /* the coordinator is not notified, and looks only every 5 s */
+        /* the coordinator is not told that the waiter is gone, and looks only every 5 s */
         for (unsigned i = 0; i < 6; i++) fake_native_pass(PLOCK_SECOND);
         await_end_of_coordinator();
         for (unsigned rounds = 0; fake_channel_is_open() && test_patient(&rounds);) continue;

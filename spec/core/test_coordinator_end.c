@@ -1,5 +1,4 @@
-/* Ends of waiting that come from outside: the process ends, a store is closed, the process forks.
- */
+/* Waits that are ended from outside: the process ends, a store is closed, the process forks. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -92,8 +91,8 @@ static void await_end_of_channel(void) {
 
 /* --- the end of the process --- */
 
-/* The process did not end with the drain. So a waiter that continues afterwards returns to the
- * queue with its ticket. */
+/* A process may continue after a drain. If a waiter continues too, it returns to the queue with its
+ * ticket. */
 static void draining_fails_waiters_and_they_can_go_on(void) {
     for (int state = 0; state < STATES; state++) {
         begin();
@@ -138,7 +137,7 @@ static void draining_an_idle_coordinator_takes_no_time(void) {
     end();
 }
 
-/* Requests to leave that wait in the background are carried out. */
+/* The leave requests that are pending in the background are still sent. */
 static void draining_lets_waiters_leave_that_gave_up(void) {
     begin();
     wait_in(RESTS);
@@ -257,8 +256,8 @@ static void a_child_that_does_nothing_leaks_nothing(void) {
     }
 }
 
-/* A coordinator for a store with sentinels may only follow failovers. While it is idle, the worker
- * thread may park. */
+/* The coordinator of a store with sentinels may exist only to follow failovers. While it is idle,
+ * the worker thread may park. */
 static void one_that_never_listened_is_idle_while_nothing_needs_it(void) {
     begin();
     plock_coordinator *coordinator, *start;

@@ -1,5 +1,5 @@
-/* Debts are settled in the background until the release is done, or the lease has expired on the
- * server. */
+/* Debts: releases that the worker thread repeats until they are done, or until the lease has
+ * expired on the server. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -145,7 +145,7 @@ static void it_is_tried_again_after_growing_pauses_until_its_end(void) {
     end();
 }
 
-/* Waits until the collector pauses, because moving the clock earlier would cut off a try in
+/* Waits until the collector pauses, because moving the clock earlier would end an attempt in
  * progress. */
 static void await_pause(void) {
     bool pauses = false;
@@ -165,7 +165,7 @@ static void many_wait_for_one_that_tries_and_are_done_soon_when_it_succeeds(void
         fake_native_pass(PLOCK_SECOND / 2);
     }
     CHECK_INT(atomic_load(&settled), 0);
-    CHECK(atomic_load(&asked) < 20); /* one try stands for all debts */
+    CHECK(atomic_load(&asked) < 20); /* one attempt stands for all debts */
     CHECK_INT(collectors(), 1);
     await_pause();
     atomic_store(&dark, false);

@@ -1,5 +1,5 @@
-/* The one loop that waits, and plock_wait_poll, its plain poll(2) for programs without an event
- * loop. */
+/* plock_drive, the only loop that waits, and plock_wait_poll, which waits in poll(2) for programs
+ * without an event loop. */
 #include "fake.h"
 #include "test.h"
 
@@ -21,7 +21,7 @@ static void begin(void) {
 static void end(void) { fake_end(lease, store); }
 
 typedef struct script {
-    unsigned calls, interrupt_at; /* interrupt_at: the call that is interrupted, from 1; 0: none */
+    unsigned calls, interrupt_at; /* interrupt_at: which call is interrupted, from 1; 0: none */
     plock_interest last;
 } script;
 

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that never ends. It is idle while idle_span tells it so. Each byte in its pipe is one thing
- * to do. */
+/* A job that never ends. `is_idle` says whether it is idle, and idle_span for how long. Each byte
+ * in its pipe is one piece of work. */
 typedef struct endless_job {
-    plock_job job; /* first, so that a pointer to the job points to this struct, too */
+    plock_job job; /* first, so that a pointer to the job also points to this struct */
     int ends[2];
 } endless_job;
 

@@ -155,7 +155,7 @@ static void what_never_left_is_not_given_back(void) {
 
 static unsigned asked;
 
-/* Counts requests on all connections, because background work uses connections, too. */
+/* Counts requests on all connections, because background work also uses connections. */
 static const char *refuses_closes_grants(const char *command, unsigned nth) {
     (void)nth;
     const char *const answers[] = {":0\r\n", FAKE_CLOSES, HELD};
@@ -201,8 +201,8 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
-/* The attempt is one of several that its caller makes. The caller's patience or the rest of
- * attempt_timeout limits it. */
+/* The caller makes several attempts. The rest of its patience or of attempt_timeout limits this
+ * one. */
 static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
     static const struct {
         plock_ns asking, left, ends_after;
@@ -324,7 +324,7 @@ static void what_a_named_owner_has_is_released_in_the_background(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 a me"), 1);
 }
 
-/* Dead processes' records are in the way. The server removes a part of them at each request. */
+/* Dead processes' records are in the way. The server removes some of them at each request. */
 static void an_unfinished_request_is_sent_again(void) {
     begin();
     fake_peers[0].answers[0] = fake_peers[0].answers[1] = ":-1\r\n";
@@ -407,8 +407,8 @@ static void hold_beside_a_named_owner(void) {
     CHECK_STATUS(fake_finish(leases[1]), PLOCK_OK);
 }
 
-/* The named owner's key is not released in the background, because the owner may have acquired it
- * again by then. */
+/* The named owner's key is not released in the background, because the owner may have acquired the
+ * key again meanwhile. */
 static void end_and_check_who_was_released(void) {
     end();
     CHECK_INT(fake_commands_like("EVALSHA release 1 b "), 1);
@@ -501,7 +501,7 @@ static void one_that_is_busy_stops_all_and_goes_on(void) {
     begin();
     CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
-    /* the group's failed acquire has not begun it */
+    /* the group's failed acquire has not begun an operation of this lease */
     CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
     fake_peers[0].answers[0] = FAKE_HELD;

@@ -9,7 +9,7 @@
 enum { MANY = 5000 };
 
 typedef struct named {
-    plock__index_entry entry; /* first, so that a pointer to the entry points to this struct, too */
+    plock__index_entry entry; /* first, so that a pointer to the entry also points to this struct */
     char key[16];
 } named;
 

@@ -1,5 +1,5 @@
-/* Leases that are renewed automatically. The renewal of a short lease costs nothing. A long lease
- * is renewed like any other. */
+/* Leases that are renewed automatically. If a lease is released soon, its renewal costs nothing. If
+ * it is held for longer, it is renewed like any other. */
 #include "base/process.h"
 #include "one_watched.h"
 #include "redis/owner.h"

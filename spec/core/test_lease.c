@@ -1,4 +1,4 @@
-/* The life of a lease without failures: acquire, hold, extend, release, and its dates. */
+/* The life of a lease without failures: acquire, hold, extend, release, and its validity. */
 #include "fake.h"
 #include "test.h"
 

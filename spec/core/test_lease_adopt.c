@@ -76,8 +76,7 @@ static void each_adoption_has_a_token_of_its_own(void) {
     end();
 }
 
-/* The new owner may be one that the caller names, so the lease can later be adopted by that name.
- */
+/* The caller may name the new owner, so that the lease can later be adopted by that name. */
 static void it_can_be_given_to_an_owner_that_is_named(void) {
     size_t length;
     char word[FAKE_COMMAND_ROOM];
@@ -153,8 +152,8 @@ static void a_failure_takes_nothing_from_an_owner_that_is_named(void) {
     CHECK_INT(fake_commands_like("EVAL release"), 0);
 }
 
-/* The same request is sent again. If the server has already executed it, the server answers it in
- * the same way. */
+/* The same request is sent again. A server that has already executed the request gives the same
+ * answer. */
 static void a_connection_that_ended_is_replaced_with_the_same_token(void) {
     char first[FAKE_COMMAND_ROOM], second[FAKE_COMMAND_ROOM];
     begin();

@@ -36,7 +36,7 @@ static unsigned references(void) {
     return count;
 }
 
-static const char *_Atomic failure_said; /* answered to the worker thread, too */
+static const char *_Atomic failure_said; /* the answer to each release */
 
 static const char *says_failure(const char *command, unsigned nth) {
     (void)nth;
@@ -106,7 +106,7 @@ static void a_lease_keeps_its_store_alive(void) {
     store = NULL;
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
-    plock_lease_free(lease); /* the release in the background keeps the store alive, too */
+    plock_lease_free(lease); /* the release in the background also keeps the store alive */
     lease = NULL;
     check_releases(2);
     end();
@@ -208,7 +208,8 @@ static void a_release_that_failed_goes_on(void) {
     }
 }
 
-/* The named owner may have acquired the same key again by then, with the same token. */
+/* A late release could end a lease that the named owner has acquired meanwhile, with the same
+ * token. */
 static void a_release_by_name_that_failed_does_not(void) {
     begin();
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";
@@ -282,7 +283,7 @@ static void look_at_inherited(void *context) {
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     CHECK_INT(fake_connections(), 2);
     plock_lease_free(own);
-    end(); /* frees the parent's lease, too */
+    end(); /* also frees the parent's lease */
     /* the child has sent nothing on the parent's connection */
     CHECK_INT(fake_peers[0].command_count, commands);
     CHECK_INT(fake_peers[1].command_count, 3);

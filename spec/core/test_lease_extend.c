@@ -82,7 +82,8 @@ static void nonsense_is_refused(void) {
 
 /* --- extensions without an answer --- */
 
-/* Until the server's answer is known, the lease counts as the shorter of the two possible times. */
+/* Until the server's answer is known, the lease counts as lasting for the shorter of the two
+ * possible times. */
 static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     plock_interest interest;
     const plock_ns acquired = begin();
@@ -96,8 +97,8 @@ static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     end();
 }
 
-/* If the late request is executed, it must not cut short a time that another extension was granted
- * meanwhile. So a request for the old time follows it. */
+/* If the server executes the unanswered request late, that could shorten the time that another
+ * extension was granted meanwhile. So a request for the old time follows it. */
 static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
     static const struct {
         plock_ns ttl;
@@ -227,8 +228,8 @@ static void an_extended_lease_is_released_for_as_long_as_it_lasts(void) {
 static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
     begin();
     CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_SILENT);
-    /* By then the lease has expired for this process. But if the server executed the extension, it
-     * still has the lease. */
+    /* Afterwards, the lease has expired for this process. But if the server executed the extension,
+     * it still has the lease. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
@@ -241,8 +242,8 @@ static void so_is_one_whose_extension_was_given_up(void) {
     CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
-    /* By then the lease has expired for this process. But if the server executed the extension, it
-     * still has the lease. */
+    /* Afterwards, the lease has expired for this process. But if the server executed the extension,
+     * it still has the lease. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();

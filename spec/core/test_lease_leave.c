@@ -151,8 +151,7 @@ static void what_is_not_held_is_forgotten_without_a_word(void) {
     plock_lease_abandon(NULL);
 }
 
-/* A notice has already reported the loss, or the lease has expired, as the program could foresee.
- */
+/* A notice has reported the loss, or the lease has expired, as the program could foresee. */
 static void so_is_what_was_lost(void) {
     enum { TIME_OVER, TOLD, WAYS };
     for (int way = 0; way < WAYS; way++) {

@@ -1,5 +1,5 @@
-/* An owner that the caller brings, possibly several times. An undo affects one acquire, and never
- * another lease of the same owner. */
+/* An owner that the caller supplies, and may use for several acquires. An undo affects one acquire,
+ * and never another lease of the same owner. */
 #include "fake.h"
 #include "test.h"
 
@@ -21,8 +21,8 @@ static void begin(void) {
 
 static void end(void) { fake_end(lease, store); }
 
-/* Returns the owner's signature in an acquire: "host pid thread.number - -". The word behind it,
- * the time for which the server remembers the owner, is not included. */
+/* Returns the owner's signature in an acquire: "host pid thread.number - -". The next word, the
+ * time for which the server remembers the owner, is not included. */
 static const char *signature_of(const char *acquire, char signature[FAKE_COMMAND_ROOM]) {
     const char *from = acquire;
     CHECK_HAS(acquire, "EVALSHA acquire 1 k me ");
@@ -87,8 +87,7 @@ static void what_is_in_doubt_is_undone_and_not_released(void) {
     }
 }
 
-/* An undo that is still in flight must not release the lock that the same owner acquires meanwhile.
- */
+/* An undo in flight must not release the lock that the same owner acquires meanwhile. */
 static void an_acquire_after_one_in_doubt_is_not_what_is_undone(void) {
     char undo[FAKE_COMMAND_ROOM], signature[FAKE_COMMAND_ROOM];
     begin();
@@ -140,7 +139,7 @@ static void the_next_acquire_asks_as_for_the_first_time(void) {
 static void a_brought_owner_has_one_attempt(void) {
     begin();
     fake_peers[0].answers[0] = "-LOADING x\r\n";
-    /* an owner that the caller brought may not wait */
+    /* an owner that the caller supplied may not wait */
     CHECK_STATUS(fake_acquire(lease, 10 * PLOCK_SECOND), PLOCK_MISUSE);
     CHECK_INT(fake_connections(), 0);
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_LOADING);
@@ -248,7 +247,7 @@ static void an_owner_may_be_long_and_hold_any_byte(void) {
     for (int i = 0; i < LENGTH; i++) owner[i] = (char)(i * 7);
     begin();
     CHECK_STATUS(plock_lease_own(lease, owner, LENGTH), PLOCK_OK);
-    /* the copy for the release in the background has the whole owner, too */
+    /* the copy for the release in the background also has the whole owner */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
     CHECK(!memcmp(plock_lease_owner(lease, &length), owner, LENGTH));
     CHECK_INT(length, LENGTH);

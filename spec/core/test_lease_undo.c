@@ -43,8 +43,8 @@ static unsigned releases_of(const char *token) {
     return fake_commands_like(release_of("EVALSHA", token, command));
 }
 
-/* The undo behind the acquire contains the script's text. No later call would load the script if
- * the server did not know it. */
+/* The undo behind the acquire contains the script's text, because no later call would load a script
+ * that the server does not know. */
 static void check_undone_behind(unsigned peer, const char *token) {
     char command[FAKE_COMMAND_ROOM];
     CHECK_TEXT(fake_peers[peer].commands[2], release_of("EVAL", token, command));
@@ -258,7 +258,7 @@ static void giving_up_in_a_pause_leaves_nothing_to_undo(void) {
     plock_lease_cancel(lease);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
-    CHECK(fake_peers[0].destroyed); /* the store closed it at its end */
+    CHECK(fake_peers[0].destroyed); /* the store closed it when the store ended */
 }
 
 static void freeing_in_mid_acquire_is_giving_up(void) {

@@ -80,7 +80,7 @@ static void a_server_that_does_not_answer_the_leave_delays_it_for_a_moment_only(
     end();
 }
 
-/* The waiter is cancelled or freed while it waits for that answer. */
+/* The waiter is cancelled or freed while it waits for the answer to its leave request. */
 static void a_leaving_waiter_can_be_cancelled(void) {
     for (int frees = 0; frees < 2; frees++) {
         plock_interest interest;
@@ -97,7 +97,7 @@ static void a_leaving_waiter_can_be_cancelled(void) {
 }
 
 /* The waiter's thread and the worker thread sleep until an event. The holder notifies waiters, but
- * the server may lose the queue. So one look is made each second. */
+ * the server may lose the queue. So the waiter looks once a second. */
 static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
@@ -230,8 +230,8 @@ static void any_time_left_is_understood(void) {
     }
 }
 
-/* One such holder uses the older implementation. Its lock is looked at as often as if there were no
- * queue. */
+/* A holder with the older implementation does not notify. Waiters look at its lock as often as if
+ * there were no queue. */
 static void a_holder_that_does_not_notify_is_looked_at_again_and_again(void) {
     begin_in_line(fake_refuses_untold, 10 * PLOCK_SECOND);
     for (unsigned i = 0; i < 8; i++) {

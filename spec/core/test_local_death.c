@@ -290,7 +290,7 @@ static plock__local_map *map_of(plock_local *store) {
     return map;
 }
 
-/* When the second store opens, lower numbers are free than when the first one opened. */
+/* When the second store opens, lower descriptor numbers are free than when the first one opened. */
 static void with_several_stores_they_let_go_of_each_file_first(void) {
     enum { TAKEN = 40, NUMBERS = 1024 };
     int taken[TAKEN];
@@ -527,7 +527,7 @@ static void a_dead_writer_keeps_no_reader_out(void) {
     plock_local_close(s->store);
 }
 
-/* Waits count times without a thread for each: on as many keys of its own, or on one key. */
+/* Makes `count` waiters without threads: each on its own key (`apart`), or all on one key. */
 static void wait_often(const scene *s, int count, bool apart) {
     char name[32];
     for (int i = 0; i < count; i++) {
@@ -539,7 +539,7 @@ static void wait_often(const scene *s, int count, bool apart) {
             plock_lease_step(lease, &interest) != PLOCK_AGAIN)
             _exit(1);
     }
-    /* Checks that each step made a claim. A step makes none if the section is taken. */
+    /* Checks that each step made a claim. A step makes no claim if the section is taken. */
     for (int i = 0; i < (apart ? count : 1); i++) {
         (void)snprintf(name, sizeof name, "key %d", i);
         if (local_waiters(s->store, name) != (apart ? 1 : count)) _exit(2);
@@ -641,7 +641,7 @@ static void count_faults(void *context) {
     s->fault = plock__local_die_at(0);
 }
 
-/* Checks that all keys are free, and that the key's table is whole. */
+/* Checks that all keys are free, and that fences still grow. */
 static void check_usable(plock_local *store, int64_t *fence) {
     plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "second"),
                 *own = local_lease(store, "of its own");
@@ -706,7 +706,7 @@ static void wait_and_say_how_long(void *context) {
 }
 
 /* The holder is not notified and does not look. So the process that breaks the lease must have
- * called the waiters before it changed anything. */
+ * notified the waiters before it changed anything. */
 static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -728,7 +728,7 @@ static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
             (void)local_status_of(waiter);
         } else {
             CHECK_INT(local_status_of(waiter), 0);
-            /* without a call, the waiter looks only after half a second */
+            /* a waiter that is not notified looks only after half a second */
             CHECK(s->at - broken_at < 250 * PLOCK_MILLISECOND);
         }
         plock_lease_free(held);

@@ -23,7 +23,7 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND;
 
-/* After this time, a request that only reads checks the file again. */
+/* A request that only reads checks the file again if the last check is older than this. */
 static const useconds_t LOOKED_AT = 20000;
 
 static plock_status open_at(const char *path, plock_error *error) {
@@ -203,8 +203,7 @@ static void of_another_clock(plock__local_title *title) { title->clock ^= 1; }
 
 static void of_a_hidden_clock(plock__local_title *title) { title->clock = title->clock ? 0 : 1; }
 
-/* Leaves the traces of a dead process: a lease that outlives the process, or a lease that does not.
- */
+/* Leaves the traces of a dead process: a lease that outlives the process, or one that does not. */
 static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
     plock_local *store = local_open();
@@ -289,7 +288,7 @@ static void processes_with_another_boot_id_use_it_too(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    /* This process would notice the new title at its next look. So no time passes here. */
+    /* At its next look, this process would notice the new title. So the test lets no time pass. */
     moment = plock_now();
     plock_clock_replace(stopped_clock);
     /* as if a process with another boot id had made the file */
@@ -670,7 +669,7 @@ static void scribbling_ends_in_an_error_at_worst(void) {
         struct stat found;
         const int fd = open(local_path(), O_RDWR);
         CHECK(fd >= 0 && fstat(fd, &found) == 0);
-        /* in every fourth round, the header is damaged, too: the lock, the counts, and the heads of
+        /* in every fourth round, the header is also damaged: the lock, the counts, and the heads of
          * lists */
         const bool spares_header = seed % 4;
         const off_t from = spares_header ? PLOCK__LOCAL_PAGE + 64 * PLOCK__LOCAL_PROCESSES

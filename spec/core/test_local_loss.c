@@ -27,7 +27,7 @@ const char *__tsan_default_suppressions(void) { return "race:plock__local_lose";
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND;
 
-/* After this time, a request that only reads checks the file again. */
+/* A request that only reads checks the file again if the last check is older than this. */
 static const useconds_t LOOKED_AT = 20000;
 
 static char folder[600], path[700], aside[700];
@@ -102,7 +102,7 @@ static void another_one_is_written_over_it(void) {
 
 static const struct fate {
     void (*comes)(void);
-    /* a new file can be made at once, because no working process can still use the lost one */
+    /* a new file can be made at once, because no working process can still use the lost file */
     bool made_anew;
     const char *told;
 } FATES[] = {
@@ -128,8 +128,8 @@ static plock_local *open_there(void) {
 
 /* --- a lease in a lost file --- */
 
-/* Looks often, so that the last change of the folder is long ago. From then on, a look does not
- * check the path unless the folder changes. */
+/* Looks until the folder's last change is long ago. From then on, a look checks the path only if
+ * the folder changes. */
 static void look_often(const plock_lease *lease) {
     for (int i = 0; i < 3; i++) {
         (void)usleep(2 * LOOKED_AT);
@@ -629,7 +629,7 @@ static void is_seen_at_the_section(plock_local *store) {
     atomic_store(&map->whole_at, 0);
 }
 
-/* The ways to lose a file that can be noticed there. */
+/* The ways to lose a file that a process notices when it enters the section. */
 static const struct fate SEEN_INSIDE[] = {
     {is_removed, true, "was removed, renamed or replaced"},
     {a_copy_takes_its_place, true, "was removed, renamed or replaced"},
@@ -708,7 +708,7 @@ static const struct kind {
     plock_status (*does)(struct retry *e);
     plock_local_acquire_options terms;
     plock_status in_a_new_file;
-    int held; /* how many leases are held after that */
+    int held; /* how many leases are held after the action */
 } KINDS[] = {
     {acquires, {.ttl = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
     {acquires, {.ttl = 3600 * PLOCK_SECOND, .wait = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
@@ -831,8 +831,8 @@ static void *notices_the_loss(void *unused) {
     return unused;
 }
 
-/* The other thread has noticed the loss, and has not given up the place yet. It pauses until this
- * thread has acquired. */
+/* The other thread has noticed the loss, but has not given up the process's place in the file yet.
+ * It pauses until this thread has acquired. */
 static void the_place_is_given_up_by_whoever_needs_it(void) {
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         clear();
@@ -936,7 +936,7 @@ static void a_process_inside_when_the_file_is_lost_starts_again(void) {
     CHECK(signal(SIGUSR1, is_removed_and_missed) != SIG_ERR);
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         unsigned long point = 1;
-        /* the worker thread's steps would be counted, too, even after the action */
+        /* the worker thread's steps would also be counted, even after the action */
         if (KINDS[kind].terms.watched) continue;
         while (who_is_inside_begins_afresh_at(point, &KINDS[kind])) point++;
         CHECK(point > 1);

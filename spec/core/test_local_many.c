@@ -39,7 +39,7 @@ static void end(void) {
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* The number of times that the timed looks and reviews may visit leases since this moment. */
+/* The most visits to leases that timed looks and reviews may have made since this moment. */
 static unsigned long at_intervals(plock_ns since) {
     const plock_ns passed = plock_now() - since;
     return (unsigned long)(3 * (passed / PLOCK__LOCAL_IN_ANY_CASE + 2) * MANY);
@@ -98,7 +98,7 @@ static void turns_come_from_another_process(void) {
 #ifdef PLOCK__PIDFD
     CHECK(visited <= 8ul * TIMES + at_intervals(since));
 #else
-    /* without a pidfd, each lease looks whether the holder's process has ended */
+    /* without a pidfd, each lease is checked for the end of the holder's process */
     (void)visited, (void)since;
 #endif
     /* when the child ends, the other leases notice that, and all of them are granted */

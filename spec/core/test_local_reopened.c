@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 #if TEST_TSAN
-/* For the reason, see test_local_loss.c. */
+/* test_local_loss.c gives the reason. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND, SHORT = 100 * PLOCK_MILLISECOND;
 
-/* After this time, a request that only reads checks the file again. */
+/* A request that only reads checks the file again if the last check is older than this. */
 static const useconds_t LOOKED_AT = 20000;
 
 static void write_over(size_t offset, const void *bytes, size_t length) {

@@ -131,7 +131,7 @@ static void a_stopped_waiter_holds_the_next_one_up_for_a_second_or_two(void) {
         CHECK_INT(ended_as(stopped), 0);
         plock_lease_free(first);
         plock_lease_free(next);
-        (void)usleep(2000); /* until the lease has expired that at_least kept for a millisecond */
+        (void)usleep(2000); /* until the lease that at_least kept for a millisecond has expired */
         end_scene(s);
     }
 }
@@ -226,7 +226,7 @@ static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     const pid_t stopped = stopped_waiter(s);
     plock_lease *next = stand_in_line(s->store, &TERMS[0]);
     CHECK_STATUS(local_release(first), PLOCK_OK);
-    /* by then, the other processes know that it is stopped */
+    /* by now, the other processes know that it is stopped */
     CHECK_STATUS(local_finish(next), PLOCK_OK);
     pid_t other = stopped_waiter(s);
     CHECK_STATUS(acquire_both(pair), PLOCK_REFUSED);
@@ -348,7 +348,7 @@ static void a_late_thread_does_not_lose_its_turn(void) {
         CHECK_INT(ended_as(late), 0);
         plock_lease_free(first);
         plock_lease_free(next);
-        (void)usleep(2000); /* until the lease has expired that at_least kept for a millisecond */
+        (void)usleep(2000); /* until the lease that at_least kept for a millisecond has expired */
         end_scene(s);
     }
 }

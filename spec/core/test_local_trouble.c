@@ -24,7 +24,7 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, A_SECOND = PLOCK_SECOND;
 
 static struct {
     plock_ns ends;
-    _Atomic int owner[KEYS]; /* the number of the life that holds the key, plus 1; 0: none */
+    _Atomic int owner[KEYS]; /* which process holds the key: its number plus 1; 0: none */
     _Atomic plock_ns freed_at[KEYS], troubled_at, stopped_at;
     _Atomic int doomed[LIVES_MAX];
     _Atomic long sections, wrongs, overlaps, losses, refusals, bus_errors;
@@ -43,8 +43,8 @@ static bool troubled(plock_ns since) {
 
 static plock_ns latest(plock_ns a, plock_ns b) { return a > b ? a : b; }
 
-/* Checks how long this process has waited since four events: it began to wait, the key became free,
- * the last trouble, and the last stop. */
+/* Checks how long this process has waited since the latest of four events: the start of its wait,
+ * the key's release, the last trouble, and the last stop. */
 static void check_wait(int key, plock_ns began, int life) {
     const plock_ns since =
         latest(latest(began, atomic_load(&stage->freed_at[key])),

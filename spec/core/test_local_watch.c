@@ -16,8 +16,7 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND, SHORT = 120 * PLOCK_MILLISECOND;
 
-/* Waits for the next notice of this kind about this lease. Returns false if none comes within 5 s.
- */
+/* Waits for the next notice of this kind about this lease. Returns false after 5 s without one. */
 static bool noticed(plock_notice_kind kind, uint64_t id) {
     const plock_ns deadline = plock_now() + 5 * PLOCK_SECOND;
     for (;;) {
@@ -99,7 +98,7 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
     }
 }
 
-/* A renewed lease that was left is no longer renewed. It expires after its TTL. */
+/* Once a renewed lease has been left, it is no longer renewed, and expires after its TTL. */
 static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
     plock_local *store = local_open();
     plock_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
@@ -491,7 +490,7 @@ static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) 
     plock_local_close(s->store);
 }
 
-/* An abandoned query does not shorten the time of the next query. */
+/* An abandoned query does not shorten the time that the next one may take. */
 static void each_question_has_a_patience_of_its_own(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -524,8 +523,7 @@ static void *open_and_close(void *unused) {
 }
 
 static void threads_may_open_and_close_it_at_once(void) {
-    /* two threads only, because under TSan more of them would wait too long for the folder's lock
-     */
+    /* only two threads, because under TSan more would wait too long for the folder's lock */
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, open_and_close, NULL) == 0);
     for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);

@@ -1,4 +1,4 @@
-/* Each allocation of hiredis fails once, too. Its reader and its formatter call malloc, which this
+/* Each allocation of hiredis also fails once. Its reader and its formatter call malloc, which this
  * file replaces. */
 #include "scenarios.h"
 #include "test.h"
@@ -52,8 +52,7 @@ UNWATCHED static void *library_of(const void *address) {
     return dladdr(address, &where) ? where.dli_fbase : NULL;
 }
 
-/* Only allocations of hiredis fail. The address to which the call returns tells where it came from.
- */
+/* Only allocations of hiredis fail. The call's return address tells where it came from. */
 UNWATCHED static bool fails(const void *caller) {
     return library_of(caller) == library &&
            atomic_fetch_add(&asked, 1) + 1 == atomic_load(&failing);

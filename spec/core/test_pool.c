@@ -134,8 +134,7 @@ static void what_is_not_in_order_is_closed_when_it_comes_back(void) {
     end();
 }
 
-/* If a second answer came with the first one, it would be taken for the answer to the next command.
- */
+/* A second answer behind the first one would be taken for the answer to the next command. */
 static void a_connection_with_unexpected_bytes_is_closed(void) {
     begin(1);
     plock_connection *connection = get();
@@ -177,7 +176,7 @@ static void a_careful_caller_checks_a_connection_that_was_just_returned(void) {
     plock_turn careful = {.careful = true};
     plock_connection *connection;
     CHECK_STATUS(take(&connection, &careful), PLOCK_OK);
-    CHECK(!connection); /* the pool gives room for a new connection */
+    CHECK(!connection); /* the caller may open a new connection instead */
     CHECK(fake_peers[0].destroyed);
     plock__pool_give_room(&store->node.pool);
     end();
@@ -209,7 +208,7 @@ static void distrust_closes_the_idle_now_and_the_others_later(void) {
     CHECK(fake_peers[1].destroyed);
     plock_connection *fresh = get();
     give(fresh);
-    CHECK(!fake_peers[2].destroyed); /* opened after the distrust */
+    CHECK(!fake_peers[2].destroyed); /* opened after the pool began to distrust connections */
     CHECK(get() == fresh);
     give(fresh);
     end();

@@ -98,7 +98,7 @@ static void *hold_often(void *argument) {
         guarded[0]++;
         guarded[1]++;
         plock__leave();
-        (void)sched_yield(); /* so that under valgrind, too, a fork can happen */
+        (void)sched_yield(); /* so that a fork can also happen under valgrind */
     }
     return NULL;
 }

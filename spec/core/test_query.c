@@ -208,7 +208,7 @@ static void of_a_shared_one_it_asks_the_same(void) {
     end();
 }
 
-/* The generic functions for operations work for a query, too: they drive it, hurry it and cancel
+/* The generic functions for operations also work for a query: they drive it, hurry it and cancel
  * it. */
 static void it_is_an_operation_like_any_other(void) {
     begin();

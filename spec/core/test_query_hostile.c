@@ -1,5 +1,4 @@
-/* Queries under bad conditions: a hostile server's answers, invalid calls, and a fork in between.
- */
+/* Queries under bad conditions: a hostile server's answers, invalid calls, and a fork. */
 #include "fake.h"
 #include "test.h"
 
@@ -81,7 +80,7 @@ static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(voi
     }
 }
 
-/* A part of another kind is neither a text nor a number for the reader. */
+/* The query reads a part of any other kind as neither a text nor a number. */
 static void parts_of_other_kinds_are_neither_texts_nor_numbers(void) {
     static const struct {
         const char *said;
@@ -119,7 +118,7 @@ static void numbers_are_as_they_are(void) {
     end();
 }
 
-/* The answer has as many parts, and as many bytes, as it may have. In the second round, it has one
+/* The answer has as many parts, and as many bytes, as are allowed. In the second round, it has one
  * more. */
 static void the_longest_answer_is_kept_whole(void) {
     enum { PARTS = PLOCK__REPLY_VALUES_MAX - 1, PART = 50, ROOM = PLOCK__REPLY_BYTES_MAX + 1 };
@@ -214,7 +213,7 @@ static void there_is_nothing_to_carry_out_without_a_question(void) {
     end();
 }
 
-/* If a query begins again before its answer, the earlier request is given up. */
+/* If a query begins again before the answer has arrived, the earlier request is given up. */
 static void it_asks_one_thing_at_a_time(void) {
     enum { WAITING, ASKING, PAUSING, STATES };
     for (int state = 0; state < STATES; state++) {

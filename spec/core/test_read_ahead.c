@@ -27,7 +27,7 @@ static plock_status read_some(size_t most) {
                                       &pair.error);
 }
 
-/* Makes the interest of a read that must wait, for `patience` at most. */
+/* Makes the interest of a read that must wait, for at most `patience`. */
 static void expect(plock_ns patience) {
     pair.interest = (plock_interest){.fd = -1, .deadline = plock_now() + patience};
     CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
@@ -219,7 +219,7 @@ static void a_signal_interrupts_it(void) {
     socket_pair_end(&pair);
 }
 
-static atomic_uint times; /* how often the clock was read */
+static atomic_uint times; /* how many times the clock was read */
 
 static plock_ns counting_clock(void) {
     struct timespec time;

@@ -11,8 +11,8 @@
 
 enum { SPARE_BYTES = 64 * 1024 * 1024 };
 
-/* Feeds all bytes, in pieces, and reads replies. Returns the first status that is not a whole
- * reply. */
+/* Feeds all bytes, in pieces, and reads replies. Returns the first status other than that of a
+ * whole reply. */
 static plock_status fate(const char *bytes, size_t length, size_t piece, plock_error *error) {
     plock_reader *reader = plock__reader_new();
     plock_status status = PLOCK_AGAIN;
@@ -92,7 +92,7 @@ static void other_protocols_are_refused(void) {
     check_refused("\0\0\0\0", 4);
 }
 
-/* The versions of hiredis differ: each of these lengths is read as nil or refused. None gives a
+/* Versions of hiredis differ: some read such a length as nil, and others refuse it. None returns a
  * value. */
 static void a_length_that_is_none_gives_no_value(void) {
     static const char *const LENGTHS[] = {"$-5\r\n", "$abc\r\n", "$-2147483649\r\n", "$\r\n"};

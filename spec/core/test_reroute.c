@@ -88,7 +88,8 @@ static void waiters_listen_where_their_slot_is_now_and_ask_again(void) {
     end();
 }
 
-/* A channel's tag is in one of its node's slots. So the node can publish to that channel alone. */
+/* A channel's tag belongs to one of its node's slots, so the node can publish to that channel
+ * alone. */
 static void check_tag(unsigned subscription, unsigned nth, const char *tag) {
     char command[FAKE_COMMAND_ROOM];
     CHECK_HAS(fake_command("SSUBSCRIBE", subscription, command), tag);
@@ -151,7 +152,7 @@ static void no_waiter_queues_before_the_new_channel_is_open(void) {
     fake_native_pass(2 * PLOCK_SECOND / 5);
     fake_await("EVALSHA acquire", 2);
     fake_await_turn(leases[1], 100 * PLOCK_SECOND);
-    fake_await("EVALSHA acquire", 2); /* the second waiter follows the first one */
+    fake_await("EVALSHA acquire", 2); /* the second waiter asks after the first one */
     fake_confirm();
     fake_await("EVALSHA acquire", 4);
     CHECK_TEXT(fake_ticket(2, ticket), FAKE_TICKET);
@@ -175,7 +176,7 @@ static void a_message_that_comes_by_several_channels_counts_once(void) {
     CHECK(fake_publish("= 00000000-0000-0000-0000-000000000000 k"));
     fake_nudge();
     CHECK_INT(fake_commands_like("EVALSHA leave"),
-              0); /* ignored here, because the slot's node sends it, too */
+              0); /* ignored here, because the slot's node also sends it */
     fake_redis.channel = new;
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 4);
@@ -276,7 +277,7 @@ static void a_watched_lease_is_checked_where_its_slot_is_now(void) {
     end();
 }
 
-/* The watch begins before the lease's request, so before the first map. */
+/* The watch begins before the lease's request, and so before the first map is loaded. */
 static void what_begins_before_the_map_is_known_moves_to_its_node(void) {
     static const plock_acquire_options WATCHED = {.ttl = 60 * PLOCK_SECOND, .watched = true};
     plock_interest interest;

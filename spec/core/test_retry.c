@@ -99,8 +99,8 @@ static void an_answer_is_its_end(void) {
         }
 }
 
-/* The answer 3 means that the server has done a part of the work. The retry asks for the rest at
- * once. If the lease is gone then, that is no loss. */
+/* The answer 3 means that the server has done only a part of the work. The retry asks for the rest
+ * at once. If the lease is gone by then, that is no loss. */
 static void an_unfinished_request_is_sent_again(void) {
     static const struct {
         const char *last;
@@ -119,7 +119,7 @@ static void an_unfinished_request_is_sent_again(void) {
         end();
     }
     begin(&EXTEND, PLOCK_SECOND, true);
-    fake_peers[0].answers[0] = ":3\r\n"; /* an extension is always finished */
+    fake_peers[0].answers[0] = ":3\r\n"; /* never a valid answer to an extension */
     CHECK_STATUS(step(), PLOCK_PROTOCOL);
     end();
 }

@@ -96,7 +96,7 @@ static bool goes_to(const char *port) { return key_goes_to("k", port); }
 
 static bool goes_to_soon(const char *port) { return key_goes_to_soon("k", port); }
 
-/* Waits until no load is running. A load's map is used a moment before the load has ended. */
+/* Waits until no load is running. A new map is in use a moment before its load has ended. */
 static bool no_load_runs_soon(void) {
     bool runs;
     unsigned rounds = 0;

@@ -193,8 +193,8 @@ static void a_name_of_the_known_primary_is_not_another_one(void) {
     know_none();
 }
 
-/* If no two sentinels agree, the first of the URL decides. Here two of them name the same server,
- * one by its name and one by its address. */
+/* If no two sentinels agree, the first one in the URL decides. Here two of them name the same
+ * server, one by its name and one by its address. */
 static void several_names_of_one_server_count_together(void) {
     CHECK_STATUS(find("", LIES, NAMES, KNOWS), PLOCK_OK);
     CHECK_TEXT(found.host, "localhost");

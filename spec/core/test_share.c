@@ -295,7 +295,7 @@ static void a_later_waiter_looks_when_any_lease_ends(void) {
     fake_redis.says = NULL;
     for (unsigned p = 0; p < FAKE_PEERS; p++) fake_peers[p].answers[0] = NULL;
     fake_redis.says = refuses_first;
-    fake_redis.acquires = 1; /* the other waiter is refused, too */
+    fake_redis.acquires = 1; /* the other waiter is also refused */
     wait_in_line(other);
     fake_await("EVALSHA shared_acquire", 3);
     (void)fake_command("EVALSHA shared_acquire", 1, command);
@@ -365,7 +365,7 @@ static void a_longer_refusal_does_not_delay_the_others(void) {
     fake_native_pass(390 * PLOCK_MILLISECOND);
     fake_await("EVALSHA shared_acquire", 3);
     fake_native_pass(20 * PLOCK_MILLISECOND);
-    /* the first waiter was granted without a call, so the next waiter renews its place */
+    /* the first waiter was granted without a message, so the next waiter renews its place */
     fake_await("EVALSHA shared_acquire", 5);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     plock_lease_free(other);

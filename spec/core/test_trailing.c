@@ -1,4 +1,4 @@
-/* Trailing releases: the request is sent at the end of a block, and no caller waits for its answer.
+/* Trailing releases: the request is sent at the end of a block, and no caller waits for the answer.
  */
 #include "fake.h"
 #include "test.h"

@@ -119,7 +119,7 @@ static plock_status as_client(const char *identity, int version, const char *fol
 static void a_client_can_show_a_certificate(void) {
     static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (unsigned i = 0; i < 2; i++) {
-        /* the certificate's file contains the key, too */
+        /* the certificate's file also contains the key */
         CHECK_STATUS(as_client(files.client, VERSIONS[i], "&cert="), PLOCK_OK);
         CHECK(pair.server.handshaken);
         tls_pair_stop(&pair);
@@ -156,7 +156,7 @@ static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     size_t sent;
     plock_status status = as_client(NULL, TLS1_3_VERSION, "");
     CHECK_STATUS(status, PLOCK_OK);
-    /* the alert was sent before, and now the socket is closed, too */
+    /* the alert was sent before, and now the socket is also closed */
     tls_server_hang_up(&pair.server, false);
     for (int i = 0; i < 50 && !status; i++)
         status =

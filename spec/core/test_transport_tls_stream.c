@@ -391,7 +391,7 @@ static void a_file_that_is_of_no_use_is_named(void) {
 }
 
 static void no_terminal_is_asked_for_a_passphrase(void) {
-    CHECK(close(STDIN_FILENO) == 0); /* if OpenSSL asked, it would find no terminal */
+    CHECK(close(STDIN_FILENO) == 0); /* so that no passphrase prompt could wait for stdin */
     a_file_that_is_of_no_use_is_named();
 }
 

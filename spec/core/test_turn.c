@@ -122,7 +122,7 @@ static void they_are_served_in_order(void) {
     fake_answer("EVALSHA extend", 0, FAKE_DONE);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     check_waits(last);
-    check_waits(next); /* no operation is in progress, but it is not its turn yet */
+    check_waits(next); /* no operation is in progress, but the turn of `head` comes first */
     CHECK_STATUS(step(head), PLOCK_AGAIN);
     check_waits(next);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);

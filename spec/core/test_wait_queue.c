@@ -206,8 +206,7 @@ static void a_waiter_that_is_already_asking_is_skipped(void) {
     end();
 }
 
-/* The waiters ask one after another, so that they get their places in the order in which they came.
- */
+/* The waiters ask one by one, so that they get their places in the order in which they came. */
 static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
     begin();
     for (unsigned i = 0; i < 3; i++) insert(i, 0);

@@ -12,7 +12,7 @@ static plock_lease *lease;
 static plock_interest interest;
 static plock_ns began;
 
-/* Acquires from this number on are granted. */
+/* Acquires are granted from this number on. */
 static atomic_uint granted_from;
 
 static const char *grant(const char *command, unsigned nth) {
@@ -291,8 +291,7 @@ static void a_waiter_that_gives_up_leaves_as_soon_as_the_server_answers(void) {
     end();
 }
 
-/* The waiter first waits for the answer, because giving up the request would cost its connection.
- */
+/* The waiter first waits for the answer, because giving up the request would cost a connection. */
 static void a_waiter_that_gives_up_during_a_request_leaves_after_the_answer(void) {
     static const char *const ANSWERS[] = {FAKE_QUEUED, FAKE_HELD, "-LOADING x\r\n", "-ERR x\r\n"};
     static const char *const DOUBTS[] = {"0", "1", "0", "1"};
@@ -313,7 +312,7 @@ static void a_waiter_that_gives_up_during_a_request_leaves_after_the_answer(void
 }
 
 /* Without a channel, waiters do not queue, but look from time to time. A lease that is granted to
- * such a look is released, too. */
+ * such a look is also released. */
 static void a_lease_got_without_queueing_is_released_after_giving_up(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(grant_soon);

@@ -222,8 +222,8 @@ static void threads_that_wait_need_no_descriptor(void) {
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-/* A thread that waits at a descriptor needs a descriptor for its interrupt, too, but only while it
- * waits. */
+/* A thread that waits for a descriptor needs another descriptor for its interrupt, but only while
+ * it waits. */
 static void an_interrupt_is_heard_beside_a_descriptor_and_without_one_left(void) {
     for (int left = 0; left < 2; left++) {
         struct rlimit limit;

@@ -40,8 +40,8 @@ static void a_renewal_shortens_nothing(void) {
     end();
 }
 
-/* A lease of one of several holders is renewed and checked with its own scripts, also after a
- * downgrade. */
+/* The lease of one of several holders is renewed and checked with the scripts for shares, also
+ * after a downgrade. */
 static void a_share_is_renewed_and_looked_at_as_such(void) {
     char command[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_acquire_options patience = RENEWED;
@@ -153,7 +153,7 @@ static void each_lease_is_renewed_at_its_own_time(void) {
     }
     fake_native_pass(400 * PLOCK_MILLISECOND);
     for (unsigned i = 0; i < LEASES; i++) {
-        /* a third of the lease's TTL after its acquire */
+        /* until a third of the lease's TTL has passed since its acquire */
         fake_native_pass(100 * PLOCK_MILLISECOND);
         (void)snprintf(beginning, sizeof beginning, "EVALSHA extend 1 %c ", 'a' + (char)i);
         fake_await(beginning, i == 0 ? 2 : 1);
@@ -220,7 +220,7 @@ static void a_release_ends_it(void) {
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
 }
 
-/* The answer to that renewal is no loss, whatever it is. */
+/* Whatever the answer to the renewal in flight is, it does not count as a loss. */
 static void so_does_one_that_is_begun_while_a_renewal_is_under_way(void) {
     begin();
     fake_watch(lease, &RENEWED);

@@ -144,7 +144,7 @@ static void so_is_one_that_fails_for_good(void) {
     }
 }
 
-/* A renewal is a check, too. If it fails, and no renewal follows, a check replaces it. */
+/* A renewal is also a check. If it fails, and no other renewal follows, a check replaces it. */
 static void a_renewal_that_fails_is_made_up_for_when_it_is_not_renewed_any_more(void) {
     plock_acquire_options patience = RENEWED;
     patience.max_hold = TTL / 6 + 10 * PLOCK_MILLISECOND;

@@ -19,8 +19,7 @@ static plock_status extend(plock_ns ttl) {
     return status ? status : fake_await_end(lease);
 }
 
-/* Begins a renewal that is not answered yet. It is the second extension that the server receives.
- */
+/* Begins a renewal that is not answered yet: the second extension that the server receives. */
 static void begin_renewal(void) {
     fake_watch(lease, &RENEWED);
     atomic_store(&fake_to_extend, FAKE_SILENCE);

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that ends after this many steps, or when its descriptor is readable, in whatever number of
- * steps. */
+/* A job that ends when its descriptor is readable, however many steps that takes. Without a
+ * descriptor, it ends after steps_left steps. */
 typedef struct counted_job {
-    plock_job job; /* first, so that a pointer to the job points to this struct, too */
+    plock_job job; /* first, so that a pointer to the job also points to this struct */
     int steps_left, fd;
 } counted_job;
 
@@ -126,7 +126,7 @@ static void waiters_keep_no_other_from_its_turn(void) {
     check_destroyed(1);
     plock__worker_submit(waits_for(own[0])); /* this job waits for its own descriptor */
     plock__worker_submit(steps(2));
-    check_destroyed(2); /* by then, the job before it has been stepped, too */
+    check_destroyed(2); /* by now, the job before it has also been stepped */
     CHECK(write(own[1], "x", 1) == 1);
     check_destroyed(3);
     CHECK(write(ends[1], "x", 1) == 1);
@@ -309,8 +309,7 @@ static void draining_waits_for_what_is_under_way(void) {
     end();
 }
 
-/* plock_settle ends nothing: the thread continues, and so does a job that did not finish in time.
- */
+/* plock_settle ends nothing: the thread continues, and so does a job that did not end in time. */
 static void awaiting_ends_nothing(void) {
     int ends[2];
     begin();

@@ -33,7 +33,7 @@ void tls_pair_start(tls_pair *pair, const char *identity, const char *client_ca,
     CHECK_STATUS(tls_pair_renew(pair), PLOCK_OK);
 }
 
-/* Steps the server, and waits for the client's descriptor for a millisecond at most. */
+/* Steps the server, and waits for the client's descriptor for at most a millisecond. */
 static void wait_stepping(tls_pair *pair) {
     struct pollfd polled = {.fd = pair->interest.fd, .events = pair->interest.events};
     tls_server_step(&pair->server);
@@ -41,7 +41,7 @@ static void wait_stepping(tls_pair *pair) {
 }
 
 static plock_status connect_step(tls_pair *pair, plock_ns deadline) {
-    (void)thread_state_drop(); /* drops the state of the server, which runs on this thread, too */
+    (void)thread_state_drop(); /* drops the state of the server, which also runs on this thread */
     const plock_status status =
         pair->transport->does->connect(pair->transport, deadline, &pair->interest, &pair->error);
     CHECK(!thread_state_drop());

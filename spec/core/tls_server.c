@@ -38,7 +38,7 @@ void tls_server_hang_up(tls_server *server, bool politely) {
     if (server->fd >= 0) CHECK(close(server->fd) == 0);
     server->fd = -1;
     server->handshaken = server->failed = false;
-    ERR_clear_error(); /* the client runs on this thread, too, and shares the error queue */
+    ERR_clear_error(); /* the client also runs on this thread, and shares the error queue */
 }
 
 void tls_server_stop(tls_server *server) {

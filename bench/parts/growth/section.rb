@@ -41,10 +41,10 @@ module Bench
       HUGE_STEPS = [].freeze # further steps with --huge
 
       # From one step to the next, and from the first to the last, a figure may grow by this
-      # factor more than log n does. Other load on a machine easily multiplies a figure by 1.5. In
-      # a decade, a figure that is proportional to n grows by 10, and one that is proportional to
-      # the square root of n by 3.2. From 100 on, log n grows by 1.5 or less, so this factor finds
-      # both.
+      # factor more than log n does. Other load on a machine easily multiplies a figure by 1.5. If
+      # n grows tenfold, a figure that is proportional to n grows by 10, and one that is
+      # proportional to the square root of n by 3.2. From 100 on, log n then grows by 1.5 or less,
+      # so this factor finds both.
       SLACK = 2.0
 
       def self.bound(from, to) = SLACK * Math.log2(1 + to) / Math.log2(1 + from)

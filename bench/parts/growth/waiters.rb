@@ -39,8 +39,8 @@ module Bench
         end
       end
 
-      # Returns the microseconds for each waiter. idles: whether to measure the cost of waiting,
-      # too.
+      # Returns the microseconds for each waiter. idles: whether to measure the cost of waiting as
+      # well.
       def round(count, holder, waiting, idles)
         key = fresh_key
         shares = shares(count, waiting)

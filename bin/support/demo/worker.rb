@@ -44,8 +44,8 @@ module Demo
     # The worker stays inside from its next entry on.
     def stay = @orders.write(STAY)
 
-    # The worker's next section is its last one. It also ends so when the demo is gone and this
-    # pipe is closed.
+    # The worker's next section is its last one. The same happens if the demo ends, because that
+    # closes this pipe.
     def stop
       @orders.write(STOP)
     rescue Errno::EPIPE

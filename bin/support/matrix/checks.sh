@@ -6,7 +6,7 @@ cd /plock
 servers=$1
 shift
 
-# A folder first in PATH, in which Valkey has the name by which the suite starts its servers.
+# This folder is first in PATH. In it, Valkey has the name by which the suite starts its servers.
 STAND_IN=/opt/plock-valkey
 # The checks that use a server.
 MEET_A_SERVER="spec torture"

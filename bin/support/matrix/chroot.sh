@@ -1,5 +1,5 @@
 # In its own namespaces: makes the chroot, or uses the present one, and runs the checks in it.
-# Called by bin/matrix, in the checkout. MARK is a file that one run at a time may lock.
+# Called by bin/matrix, in the checkout. MARK is a file that only one run at a time can lock.
 #
 #   chroot.sh FOLDER MARK SUITE MIRROR SERVERS [CHECK…]
 set -eu
@@ -17,7 +17,7 @@ DEVICES="null zero full random urandom"
 
 say() { echo "bin/matrix: $*" >&2; }
 
-# Under another name until it is complete, so that half a chroot is never used.
+# The chroot has another name until it is complete, so that an incomplete one is never used.
 make_chroot() {
   say "making a chroot of Debian $suite"
   rm -rf --one-file-system "$folder/partial"
@@ -34,7 +34,7 @@ make_chroot() {
   mv "$folder/partial" "$root"
 }
 
-# The chroot needs the network settings and certificates of this machine, too.
+# The chroot also needs the network settings and certificates of this machine.
 lend_network() {
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   if [ -d "$CERTIFICATES" ]; then
@@ -62,7 +62,7 @@ mount_all() {
   done
 }
 
-# The present files, whether committed or not.
+# Copies the files as they are now, whether committed or not.
 copy_checkout() {
   rm -rf --one-file-system "$root/plock"
   mkdir "$root/plock"
