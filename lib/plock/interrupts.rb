@@ -4,27 +4,28 @@ module Plock
   # Lets a cleanup run to its end in spite of Thread#kill, Thread#raise, Timeout and signals.
   #
   # An interrupt can come between the end of a block and the first line of its `ensure`, or
-  # between two of its lines. A lock that the `ensure` should have released then stays held.
+  # between two lines of the `ensure`. A lock that the `ensure` should have released then stays
+  # held.
   #
   # `Thread.handle_interrupt` defers interrupts, but not the handlers of signals. These run on the
   # main thread at once, and may raise. Ruby's own handler of INT raises, for example, and so does
-  # `trap("TERM") { exit }`. If such an exception cuts a cleanup off, the cleanup runs again from
-  # its beginning, and the exception is raised after it. So a cleanup must be correct if it starts
-  # over after any of its steps. A cleanup that raises an {Error} itself does not run again, and no
-  # cleanup runs more than 16 times.
+  # `trap("TERM") { exit }`. If such an exception cuts a cleanup short, the cleanup runs again
+  # from its beginning, and only then is the exception raised. So a cleanup must be correct if it
+  # starts over after any of its steps. A cleanup that raises an {Error} itself does not run
+  # again, and no cleanup runs more than 16 times.
   #
   # @api private
   #
   # @!method self.complete
   #   Runs the block, which is a cleanup, to its end. Call it first in an `ensure`. Under a Fiber
   #   scheduler it defers no interrupts, because masks belong to threads.
-  #   @yield must take a moment at most
+  #   @yield must take only a moment
   #   @return [Object] the block's value
   #   @api private
   #
   # @!method self.finally(cleanup)
   #   Runs the block and then the cleanup, on every way out of the block. No interrupt comes
-  #   between the two. In the block the caller's own masks are in force.
+  #   between the two. The block runs under the caller's own masks.
   #   @param cleanup [#call] as the block of {complete}; may run before the block has done anything
   #   @yield
   #   @return [Object] the block's value

@@ -51,7 +51,7 @@ module Plock
     # @param options [Locking::AcquireOptions]
     # @param alarm [LossAlarm, nil] for `on_lost: :raise`
     def initialize(key, options, alarm = nil)
-      @key = key.frozen? ? key : key.dup.freeze # binding_direct.c does these three lines, too
+      @key = key.frozen? ? key : key.dup.freeze # binding_direct.c also does these three lines
       @options = options
       @hold = nil
       @alarm = alarm if alarm
@@ -72,7 +72,7 @@ module Plock
     attr_accessor :place
 
     # Notes that the caller receives the lease now. `at_least:` counts from this moment, because
-    # the acquire may have taken long.
+    # the acquire may have taken a long time.
     #
     # @api private
     def given
@@ -103,9 +103,9 @@ module Plock
     # @return [Float] seconds for which the lease was granted or last extended
     def ttl = @hold.ttl
 
-    # @return [Float] when the lease ends, in seconds on the clock that runs while the machine is
-    #   suspended (`Process::CLOCK_BOOTTIME`, if the system has it). Renewals and {#extend} move
-    #   it.
+    # @return [Float] when the lease ends, in seconds on a clock that also runs while the machine
+    #   is suspended (`Process::CLOCK_BOOTTIME`, if the system has it). Renewals and {#extend}
+    #   move it.
     def valid_until = @hold.valid_until
 
     # @return [Float] seconds until the lease ends; 0.0 if the lease is not valid
@@ -190,8 +190,8 @@ module Plock
     end
 
     # Hands the lease over. From now on, this process does not renew the lease and cannot use it.
-    # Another process takes the lease over with {Locking#adopt}, which is possible once. The
-    # adopted lease has another token and a greater fence. A lease that no process adopts expires.
+    # Another process takes the lease over with {Locking#adopt}, which is possible only once. The
+    # adopted lease has a new token and a greater fence. A lease that no process adopts expires.
     # If this call is interrupted, plock releases the lease.
     #
     # @return [String] ASCII; it contains the owner's token, so treat it as a password
@@ -209,7 +209,8 @@ module Plock
         learn(handed)
         dump = [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
       ensure
-        # no call and no mask may come after the String is made, because Ruby interrupts there
+        # no call and no mask may come after the String is made, because Ruby could interrupt
+        # there
         Interrupts.complete { take_back(handed) if handed } unless dump
       end
     end
@@ -224,8 +225,8 @@ module Plock
     # @api private
     # Reads what {#dump} wrote.
     #
-    # @return [Array(String, Float, String)] the key, the seconds for which it must still be kept,
-    #   and the store's own part of the dump
+    # @return [Array(String, Float, String)] the key, the seconds for which the key must still
+    #   stay taken, and the store's own part of the dump
     # @raise [ArgumentError]
     def self.read(dump)
       text = String.try_convert(dump)
@@ -251,7 +252,7 @@ module Plock
       self
     end
 
-    # Subscribes to the notices of the native threads. Called when the caller receives the lease.
+    # Subscribes to the notices about this lease. Called when the caller receives the lease.
     #
     # @api private
     def watch
@@ -260,7 +261,7 @@ module Plock
       lose if @hold.lost? # lost before the subscription
     end
 
-    # Called by the dispatcher when the engine has noticed a loss.
+    # Called by the dispatcher when the store has noticed a loss.
     #
     # @api private
     def hear_lost

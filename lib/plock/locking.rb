@@ -20,7 +20,7 @@ require_relative "semaphore"
 require_relative "status"
 
 module Plock
-  # The methods of every store. {Plock} has the same methods, and passes them to the default store.
+  # The methods of every store. {Plock} has the same methods, which call the default store.
   #
   # A key is a String or Symbol of 1 to 1024 bytes. The store receives only a digest of the key,
   # made with the secret. Waiters are admitted in FIFO order, across threads, fibers, processes
@@ -54,9 +54,9 @@ module Plock
     #   no longer renewed, so that it expires
     # @param at_least [Numeric] seconds, 0 to 31_622_400, for which the key stays taken after the
     #   acquire, even if the lease is released earlier
-    # @param on_lost [#call, :raise, nil] called with the lease, on a thread of plock, when the
-    #   lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block, until the
-    #   block ends
+    # @param on_lost [#call, :raise, nil] called with the lease, on one of plock's own threads,
+    #   when the lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block,
+    #   until the block ends
     # @param label [String, Symbol, nil] 1 to 100 bytes that {#status} shows to all readers of the
     #   store
     # @param release [Symbol, nil] `:background` sends the release at the end of the block without
@@ -74,7 +74,7 @@ module Plock
     # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler or in a signal handler;
     #   `on_lost:` outside of the main Ractor; this fiber already holds the key for a block, and
     #   would wait for itself: use a {Monitor}, which is reentrant
-    # @raise [ConfigurationError] other processes use another secret in this namespace
+    # @raise [ConfigurationError] other processes use a different secret in this namespace
     # @raise [UnavailableError] too few `replicas:` confirmed the lease (code `:unreplicated`), so
     #   plock takes the lease back
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError,
@@ -206,7 +206,7 @@ module Plock
       ReadWriteLock.new(self, key, config.store_key(key, Kind::READ_WRITE))
     end
 
-    # Runs the block at most once in `within:` seconds, among all processes. If the block has run
+    # Runs the block at most once in `within:` seconds, across all processes. If the block has run
     # or is running, this call returns at once. The window begins with the block, and lasts at
     # least as long as the block. The window is independent of other locks on the same key.
     #
@@ -215,13 +215,13 @@ module Plock
     # @param key [String, Symbol]
     # @param within [Numeric] seconds, 0.005 to 31_622_400
     # @param on_error [Symbol] if the block does not complete: `:release` lets another caller run
-    #   its block at once; `:keep` lets no caller run before the window ends. An exception
-    #   propagates in either case. `next` completes the block; Timeout, Thread#kill, `throw`,
-    #   `break` and `return` do not. A block that releases its lease, or hands it over, counts as
-    #   complete.
+    #   its block at once; `:keep` lets no caller run its block before the window ends. An
+    #   exception propagates in either case. `next` completes the block; Timeout, Thread#kill,
+    #   `throw`, `break` and `return` do not. A block that releases its lease, or hands it over,
+    #   counts as complete.
     # @param label [String, Symbol, nil] as for {#acquire}
     # @param replicas [Integer, nil] as for {#acquire}; the block runs only if the replicas
-    #   confirm
+    #   confirm the lease
     # @yieldparam lease [Lease]
     # @return [Once] whether this call has run the block, and the block's value
     # @raise [ArgumentError] there is no block, or an argument is invalid
@@ -321,13 +321,13 @@ module Plock
       nil
     end
 
-    # Like {#each_lock}, but stops when the time is over, even if there are very many keys or new
-    # ones keep appearing.
+    # Like {#each_lock}, but stops when the time is over, even if there are very many keys, or new
+    # keys keep appearing.
     #
     # @api private
     # @param seconds [Float, nil] nil: no limit
     # @yieldparam status [Status]
-    # @return [Boolean] were these all the keys?
+    # @return [Boolean] were all keys yielded?
     # @raise [Error] as {#each_lock}
     def each_lock_within(seconds, &block)
       agree unless @agreed

@@ -6,7 +6,7 @@ require_relative "locking"
 
 module Plock
   # Ruby's Monitor, but among processes and machines. It uses the plain lock of a key
-  # ({Locking#acquire}), and its holder can enter it again.
+  # ({Locking#acquire}), and its holder can enter the monitor again.
   #
   # The owner is the fiber that entered, not its thread. Entering again costs no request. A forked
   # child owns none of its parent's monitors. If a fiber ends inside, its lease is released when
@@ -26,7 +26,7 @@ module Plock
   #     LEDGER.synchronize { account.add(sum) }
   #   end
   class Monitor
-    # The lease of a fiber that is inside, and how often the fiber has entered.
+    # The lease of a fiber that is inside, and how many times the fiber has entered.
     Tenure = Struct.new(:lease, :depth)
 
     # The message of Ruby's own Monitor.
@@ -58,9 +58,9 @@ module Plock
     #
     # @return [Object] the block's value
     # @raise [TimeoutError] another holder was inside until `wait:` ended. The block has not run.
-    # @raise [UnsupportedError] the store cannot do what an option demands, such as `replicas:`; or
-    #   this fiber holds the key by {Locking#acquire}, or by another monitor, and would wait for
-    #   itself
+    # @raise [UnsupportedError] the store cannot do what an option demands, such as `replicas:`;
+    #   or this fiber holds the key through {Locking#acquire}, or through another monitor, and
+    #   would wait for itself
     # @raise [LeaseLost] this fiber is inside, but its lease was lost
     # @raise [Error] the store failed
     def synchronize(&block)
@@ -172,7 +172,7 @@ module Plock
       end
     end
 
-    # Like {leave}, but the store releases the lease. If the block has entered more often than it
+    # Like {leave}, but the store releases the lease. If the block has entered more times than it
     # has left, a new lease takes over the hold.
     def leave_lease(store, tenure, depth)
       tenure.depth = depth
@@ -215,7 +215,7 @@ module Plock
     end
 
     # @param tenure [Tenure, nil] nil: there is nothing to leave
-    # @param depth [Integer] how many entries of the fiber remain, at most
+    # @param depth [Integer] at most this many entries of the fiber remain
     def leave(tenure, depth)
       return unless tenure
 
@@ -223,8 +223,8 @@ module Plock
       give_back(tenure.lease) if tenure.depth.zero?
     end
 
-    # Tells what the fiber must leave at the end of a block. A forked child that reaches the end
-    # of its parent's block has nothing to leave.
+    # Finds out what the fiber must leave at the end of a block. A forked child that reaches the
+    # end of its parent's block has nothing to leave.
     #
     # @return [Array(Tenure, Integer)] for {leave}
     def below(inside)

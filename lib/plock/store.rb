@@ -41,7 +41,7 @@ module Plock
   #   first three arguments. The block receives the owner token. If the lock was not acquired, the
   #   method returns the object `Plock::Store::UNACQUIRED`. With a report, the method tries until
   #   `wait` is over, even if the store fails. The method allocates few objects.
-  #   @param prefix [String] 64 bytes at most
+  #   @param prefix [String] at most 64 bytes
   #   @param key [String]
   #   @param secret [String, nil]
   #   @param ttl_ms [Integer] as with {#hold}
@@ -90,7 +90,7 @@ module Plock
   #   @return [Boolean] does the store use TLS with `verify: :none` or `sentinel_verify: :none`?
   #
   # @!method close
-  #   Closes the connections. A store that is used after that opens them again.
+  #   Closes the connections. The next use of the store opens new ones.
   #   @return [nil]
   #
   # @!method closed?
@@ -142,8 +142,8 @@ module Plock
     class << self
       include Source
 
-      # Makes a store without connecting to it. So an absent server is noticed only by the first
-      # call that uses the store.
+      # Makes a store without connecting to it. So only the first call that uses the store notices
+      # an absent server.
       #
       # `source` is a URL or an existing client. A URL is
       # `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS, or
@@ -167,12 +167,12 @@ module Plock
       # @option options [Numeric] :unavailable_timeout (1.0) seconds, 0.001 to 3600, after which an
       #   acquire that cannot reach the server gives up, even if its `wait:` is longer
       # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, for which Redis
-      #   remembers a key's fence after the lease has ended. Fences keep growing if the clock is set
-      #   back by no more than this. The same is true if a failover reaches a clock that is slower
-      #   by no more than this
-      # @option options [Integer] :pool_size (16) connections at most, 1 to 1024
-      # @option options [Integer] :replicas (0) how many replicas must confirm a lease before it
-      #   counts, 0 to 100, unless a call of {Locking#acquire} specifies it
+      #   remembers a key's fence after the lease has ended. Fences keep growing if the clock is
+      #   set back by no more than this. The same is true after a failover to a server whose clock
+      #   is behind by no more than this.
+      # @option options [Integer] :pool_size (16) the largest number of connections, 1 to 1024
+      # @option options [Integer] :replicas (0) 0 to 100: how many replicas must confirm a lease
+      #   before it counts; a call of {Locking#acquire} can specify another number
       # @option options [String] :username
       # @option options [String] :password
       # @option options [Integer] :database 0 or more
@@ -202,8 +202,9 @@ module Plock
       #   default `ENV["PLOCK_SECRET"]`
       # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this
       #   application's keys apart
-      # @option options [Numeric] :ttl (10) seconds, unless a call of {Locking#acquire} specifies it
-      # @option options [Numeric] :wait (5) seconds, unless a call of {Locking#acquire} specifies it
+      # @option options [Numeric] :ttl (10) seconds, for calls of {Locking#acquire} without `ttl:`
+      # @option options [Numeric] :wait (5) seconds, for calls of {Locking#acquire} without
+      #   `wait:`
       # @option options [#warn] :logger receives the warnings that cannot be raised as errors. The
       #   default is the logger of {DefaultStore#configure}, or else the standard error stream. That
       #   default also receives all warnings about leases that were garbage-collected
@@ -393,7 +394,7 @@ module Plock
     # @param replicas [Integer, nil]
     # @yieldparam hold [Hold] as soon as the lease is ours
     # @return [Hold, nil] nil: the lease was already lost or adopted
-    # @raise [ArgumentError] not the dump of a hold
+    # @raise [ArgumentError] `dump` is not the dump of a hold
     def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
       key, value, _fence, granted, share = Hold.read(dump)
       heir &&= Hold.read(heir)[1]

@@ -6,8 +6,8 @@ module Plock
     #
     # @api private
     module Ending
-      # In seconds. The shortest and the longest pause between two checks whether another thread's
-      # release has ended. A release takes a round trip.
+      # In seconds. The shortest and the longest pause between two checks of whether another
+      # thread's release has ended. A release takes a round trip.
       FIRST_LOOK_S = 0.001
       LONGEST_LOOK_S = 0.004
       private_constant :FIRST_LOOK_S, :LONGEST_LOOK_S
@@ -25,8 +25,8 @@ module Plock
         warn_of_failure(e)
       end
 
-      # Records that the binding's release at the end of the block failed, or that the lease was
-      # no longer held.
+      # Records the outcome of a release that the binding made at the end of the block. Called if
+      # the release failed, or if a lease was no longer held.
       #
       # @api private
       # @param answer [Boolean, nil, Error] the answer that {#released} takes, or why the release
@@ -75,7 +75,7 @@ module Plock
       # Records the store's answer to a release.
       #
       # @api private
-      # @param ours [Boolean, nil] nil: the lease had been released, or handed over, before
+      # @param ours [Boolean, nil] nil: the lease had already been released or handed over
       # @param held_for [Float, nil] as {#releasing} returned it
       # @return [Boolean] was the lease still held?
       def released(ours, held_for)

@@ -49,7 +49,7 @@ module Plock
                 @hold = hold
               end
         @given_away = false
-        @releaser = nil # a thread of the parent, if any
+        @releaser = nil # may be a thread of the parent process
         return lose_on_the_way unless has
 
         tell(:adopt, 0.0, ttl: ttl) if Events.listening
@@ -101,8 +101,8 @@ module Plock
         lose
       end
 
-      # Seconds for which the lease may still be renewed; nil: no limit. Never zero, which stores
-      # take for no limit.
+      # Seconds for which the lease may still be renewed; nil: no limit. Never zero, because
+      # stores treat zero as no limit.
       def left_to_renew = @options.max_hold && [@options.max_hold - held_for, LEAST_SPAN].max
     end
   end

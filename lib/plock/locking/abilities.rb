@@ -4,7 +4,7 @@ module Plock
   module Locking
     # The abilities that some stores lack:
     #
-    # * `:order`: waiters are admitted in FIFO order, also among processes
+    # * `:order`: waiters are admitted in FIFO order, even across processes
     # * `:lasting_fences`: fences keep growing after the server restarts
     # * `:busy_renewal`: leases are renewed even while Ruby is too busy to run other threads
     # * `:prompt_expiry`: a key that is not released is free as soon as its lease has expired

@@ -32,7 +32,7 @@ module Plock
       #   count.
       attr_accessor :used
 
-      # The options of all calls that pass none but `ttl:` and `wait:`.
+      # The options of all calls that pass no options other than `ttl:` and `wait:`.
       #
       # @param store [Locking]
       # @param renewed [Boolean] is the lease renewed while the block runs?

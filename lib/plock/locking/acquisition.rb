@@ -21,7 +21,7 @@ module Plock
       # threads, so the fibers of one thread would remove each other's masks.
       FIBER_MASK = {}.freeze
 
-      # How many seconds a TimeoutError may be delayed to learn the holder.
+      # A TimeoutError may be delayed by this many seconds, to find out the holder.
       EXAMINE_BUDGET = 0.02
 
       # The errors that mean that the store failed. Any other {Error} may report the loss of an
@@ -71,9 +71,9 @@ module Plock
       def with_lease(*) = PlainCalls::UNDONE
 
       # @api private
-      # Hands a lease over for some time under the token of another dump. From then on, only that
-      # other dump can be adopted. The caller must make sure that no two processes use the dump at
-      # once.
+      # Hands a lease over for `span` seconds, under the token of another dump. From then on, only
+      # that other dump can be adopted. The caller must make sure that no two processes use the
+      # dump at once.
       #
       # @param dump [String] the dump that can be adopted now
       # @param other [String] the dump that can be adopted afterwards; may be the same dump
@@ -121,8 +121,8 @@ module Plock
         taking(lease, lease, options, alarm, block) do
           telling_of_call(started, lease, store_key, options) do
             fill(lease, store_key, options, options.wait)
-            # if the key is held, its holder has the same secret, because another secret makes
-            # another key
+            # if the key is held, its holder has the same secret, because a different secret makes
+            # a different key
             agree if !@agreed && lease.hold
             tell_of_asking(lease, store_key, options, Clock.now - started) if started
             lease.hold
@@ -170,7 +170,7 @@ module Plock
       #
       # @param taken [#watch, #finish] a lease or a group of leases
       # @param given [Object] the value for the caller
-      # @yield to acquire them
+      # @yield to acquire the leases
       def taking(taken, given, options, alarm, block, &take)
         if block.nil?
           keep(taken, given, options, &take)
@@ -184,7 +184,8 @@ module Plock
       end
 
       def use(taken, given, options, block)
-        # added here and removed after the release, so that the lock is held for less time
+        # added before the acquire, and removed after the release, so that the lock is held for
+        # less time
         OwnHolds.add(self, taken)
         yield
         taken.watch if options.watch?
@@ -279,8 +280,9 @@ module Plock
         )
       end
 
-      # Like `examine`, but without this token's place in the queue. In most stores the caller has
-      # left the queue by then.
+      # Like `examine`, but leaves out the place that the caller's own token may still have in the
+      # queue. In most stores, the caller has already left the queue, so there is nothing to leave
+      # out.
       def examine_others(_own, store_key, shared, budget) = examine(store_key, shared, budget)
 
       # A message without the holder is better than another error.

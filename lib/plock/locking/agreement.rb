@@ -21,11 +21,11 @@ module Plock
 
       # Makes this store's secret the secret of its namespace, in place of the previous one. First
       # stop all processes that use the namespace, because processes with the new secret do not
-      # see their locks.
+      # see the locks made with the previous one.
       #
       # @param force [Boolean] replace the secret even while keys of the namespace are held, or if
       #   the store cannot list the held keys?
-      # @return [Boolean] did the store keep no fingerprint, or another one, before?
+      # @return [Boolean] has the kept fingerprint changed? True also if there was none.
       # @raise [ConfigurationError] keys of the namespace are held
       # @raise [UnsupportedError] the store keeps no fingerprints, or cannot list the held keys
       # @raise [Error] the request to the store failed
@@ -49,7 +49,8 @@ module Plock
       end
 
       # @api private
-      # @return [Fingerprint, nil] the kept fingerprint if it is of another secret; otherwise nil
+      # @return [Fingerprint, nil] the kept fingerprint if it belongs to a different secret, else
+      #   nil
       # @raise [Error] the request to the store failed
       def other_fingerprint
         return unless can?(:compares_secrets)
@@ -60,16 +61,16 @@ module Plock
 
       private
 
-      # Compares the secret with the one that others use. Costs one request at the store's first
-      # use.
+      # Compares the secret with the one that other processes use. Costs one request, at the
+      # store's first use.
       #
-      # @raise [ConfigurationError] others use another secret
+      # @raise [ConfigurationError] other processes use a different secret
       # @raise [Error] the request to the store failed
       def agree
         return agreed unless can?(:compares_secrets)
 
         note = keep_note(note_name, Fingerprint.note(config.fingerprint), false)
-        return if note.nil? # the store cannot keep one at the moment
+        return if note.nil? # the store cannot keep a note at the moment
 
         kept = Fingerprint.read(note)
         raise other_secret(kept) unless kept&.value == config.fingerprint

@@ -17,11 +17,11 @@ module Plock
       TTL_MIN = 0.005
       SPAN_MAX = 31_622_400.0
 
-      # The outcomes for a key if the block of {Locking#once} raises.
+      # The values of `on_error:` that {Locking#once} accepts.
       ON_ERROR = %i[release keep].freeze
       RELEASE = %i[wait background].freeze
 
-      # How many replicas can be asked to confirm a lease.
+      # The values that `replicas:` accepts.
       REPLICAS = (0..100).freeze
 
       class << self
@@ -146,10 +146,10 @@ module Plock
           raise ArgumentError, "label: must be text that UTF-8 can represent"
         end
 
-        # For APIs whose callers pass no label.
+        # Makes a label from any text, for APIs whose callers pass no label.
         #
         # @param text [String] of any bytes and length
-        # @return [String] a valid label made from it
+        # @return [String] a valid label
         def shortened_label(text)
           text.b.byteslice(0, LABEL_MAX_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
         end

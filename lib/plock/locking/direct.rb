@@ -5,10 +5,11 @@ require_relative "own_holds"
 
 module Plock
   module Locking
-    # The short way of the engine's stores. A call with a block and no options but `ttl:` and
-    # `wait:` runs in C, from its arguments to the release (binding_direct.c, binding_group.c).
-    # {Acquisition} and {GroupAcquisition} handle all other calls. They also handle every call
-    # until the store's secret is known to agree.
+    # The short way to acquire in the engine's stores. A call with a block and no options but
+    # `ttl:` and `wait:` runs in C, from its arguments to the release (binding_direct.c,
+    # binding_group.c). {Acquisition} and {GroupAcquisition} handle all other calls. They also
+    # handle every call until the store has found that its secret agrees with that of the other
+    # processes.
     #
     # @api private
     module Direct

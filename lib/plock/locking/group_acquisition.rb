@@ -15,15 +15,15 @@ module Plock
     module GroupAcquisition
       KEYS_MAX = 64
 
-      # The share of a lease's TTL that may have passed when its block begins.
+      # The fraction of a lease's TTL that may have passed when its block begins.
       FRESH = 0.1
 
       # The error codes of an attempt that the end of `wait:` cut short, while the attempt waited
       # for the store's answer or for a connection.
       CUT_SHORT = %i[silent saturated].freeze
 
-      # In seconds. A store that has not answered an attempt within this time is silent, even if
-      # the end of `wait:` then cut the attempt short.
+      # In seconds. A store that has not answered an attempt within this time counts as silent,
+      # even if the end of `wait:` then cut the attempt short.
       TIME_TO_ANSWER = 0.1
 
       private_constant :CUT_SHORT, :TIME_TO_ANSWER
@@ -161,8 +161,8 @@ module Plock
       end
 
       # Did the end of `wait:` cut the last attempt short, on a store that has answered before?
-      # Then the attempt counts as refused. An attempt that lasted longer does not, because its
-      # node may be silent: the earlier keys may be on other nodes.
+      # Then the attempt counts as refused. An attempt that lasted for TIME_TO_ANSWER does not,
+      # because its node may be silent, even if the nodes of the earlier keys have answered.
       #
       # @param asked [Float] when the attempt began
       def cut_short?(error, group, options, asked)

@@ -8,8 +8,8 @@ module Plock
       # @return [StoreConfig]
       attr_accessor :config
 
-      # @return [Boolean] is the server trusted without a check of its certificate, as TLS with
-      #   `verify: :none` does?
+      # @return [Boolean] is the server trusted without a check of its certificate, as with TLS
+      #   and `verify: :none`?
       def unverified? = false
 
       # @return [Boolean] is the store closed? The next call opens it again.

@@ -10,10 +10,10 @@ module Plock
       # @return [Symbol]
       attr_reader :name
 
-      # @return [String] the end of its store keys
+      # @return [String] the end of this kind's store keys
       attr_reader :suffix
 
-      # @return [Boolean] can it have several holders?
+      # @return [Boolean] can a lock of this kind have several holders?
       def shared? = @shared
 
       # @param store_key [String]

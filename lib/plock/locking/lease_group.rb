@@ -10,8 +10,8 @@ module Plock
     # @api private
     class LeaseGroup
       # In seconds. A caller whose `wait:` is over must return within this time. Meanwhile plock
-      # asks for the holder, and gives the other keys back. Releases that take longer continue in
-      # the background.
+      # asks the store who holds the key, and gives the other keys back. Releases that take longer
+      # continue in the background.
       WAY_OUT_BUDGET = 0.02
       LEAST_WAY_OUT = 0.001
       private_constant :WAY_OUT_BUDGET, :LEAST_WAY_OUT
@@ -22,12 +22,12 @@ module Plock
       # @return [Array<String>] the leases' store keys, in the order in which they are acquired
       attr_reader :names
 
-      # The holds that the store granted for the keys of the last {#asks_for}. Once they are set,
-      # {#finish} releases them, even after an interrupt.
+      # The holds that the store granted for the keys named in the last {#asks_for}. Once they are
+      # set, {#finish} releases them, even after an interrupt.
       attr_writer :granted
 
-      # @return [Boolean] have subscribers been told of the leases? Then they are told of the
-      #   release, too.
+      # @return [Boolean] have subscribers been notified of the leases? If so, they are also
+      #   notified of the release.
       attr_writer :told
 
       # @param leases [Hash{String => Lease}] by store key
@@ -106,7 +106,7 @@ module Plock
       # The caller receives the leases now: see {Lease#given}.
       def given = @leases.each(&:given)
 
-      # Releases holds that the caller has not received, without an event.
+      # Releases holds that the caller has not received, without reporting an event.
       #
       # @raise [Error]
       def give_back
@@ -168,7 +168,7 @@ module Plock
         answers = give_up(leases, keep, nil)
       rescue *Acquisition::STORE_FAILURES => e
         leases.zip(since) { |lease, held_for| lease.tell_of_failure(e, held_for) if held_for }
-        since = [] # subscribers have been told
+        since = [] # subscribers have been notified
         raise
       ensure
         leases.zip(since) { |lease, held_for| lease.cut_off(held_for, before) } unless answers

@@ -23,10 +23,10 @@ module Plock
 
       private
 
-      # @param ends [Float, nil] when to stop, but never before the first key or step is complete
+      # @param ends [Float, nil] when to stop; at least one key is yielded, or one step completed
       # @yieldparam key [String] a store key; a key that is held throughout is yielded exactly
       #   once
-      # @return [Boolean] were these all the keys?
+      # @return [Boolean] were all keys yielded?
       def each_key(prefix, ends)
         seen = {}
         cursor = nil

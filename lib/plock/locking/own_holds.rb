@@ -52,8 +52,8 @@ module Plock
           nil
         end
 
-        # @return [Array<Array(Locking, Lease)>] innermost first, with lost leases, since their
-        #   owner must be told
+        # @return [Array<Array(Locking, Lease)>] innermost first; includes lost leases, because
+        #   their owner must be notified
         def leases
           here.each_slice(2).reverse_each.flat_map do |store, taken|
             leases = []

@@ -2,13 +2,13 @@
 
 module Plock
   module Locking
-    # The leases of read-write locks that one fiber has acquired without a block. With them plock
-    # notices when the fiber would wait for itself. {OwnHolds} has the leases of blocks. A lease
+    # The leases of read-write locks that one fiber has acquired without a block. plock uses them
+    # to notice when the fiber would wait for itself. {OwnHolds} has the leases of blocks. A lease
     # that has ended or belongs to the parent process does not count.
     #
     # References are weak, so that an unreferenced lease can be collected. After GC.compact on
-    # Ruby 3.1, a WeakMap can return another object instead, even one with the same object_id. So
-    # each lease knows its place, too, and a lookup compares the two.
+    # Ruby 3.1, a WeakMap can return a different object, even one with the same object_id. So each
+    # lease also refers to its place, and a lookup checks that this is the place it looked up.
     #
     # @api private
     class OwnShares

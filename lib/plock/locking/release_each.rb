@@ -9,15 +9,15 @@ module Plock
     # @api private
     module ReleaseEach
       # A release that fails does not stop the others. Neither does an interrupt, which can arrive
-      # here because interrupts are not masked in a fiber.
+      # here because interrupts are not masked under a Fiber scheduler.
       #
       # @param holds [Array<Object>]
       # @param raises [Boolean] raise the first failure, after all releases have been tried?
       # @param later [#call, nil] releases a hold that was left over when an interrupt arrived;
       #   nil: the block releases it
       # @yieldparam hold [Object] to release
-      # @yieldreturn [Boolean, nil] was the hold still ours? nil: it was released, or handed over,
-      #   before
+      # @yieldreturn [Boolean, nil] was the hold still ours? nil: it had already been released or
+      #   handed over
       # @return [Array<Boolean, nil>] the block's answers; true for a release that failed
       # @raise [UnavailableError]
       def self.call(holds, raises: true, later: nil, &release)

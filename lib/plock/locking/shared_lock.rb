@@ -36,7 +36,7 @@ module Plock
 
       def place = Status.new(@key, @store_key, nil)
 
-      # @param way [Symbol] `:acquiring` or `:trying`, of {Acquisition}
+      # @param way [Symbol] the method of {Acquisition}: `:acquiring` or `:trying`
       # @param options [Hash{Symbol => Object}]
       def ask(way, share, options, &block)
         if block_given? && plain?(options)

@@ -40,8 +40,7 @@ module Plock
     #   store.acquire("rollup", ttl: 600, renew: true, wait: 0) { rollup }
     #
     # @!method close
-    #   Closes the connections that are not in use. A store that is used after that opens them
-    #   again.
+    #   Closes the connections that are not in use. The next use of the store opens new ones.
     #   @return [nil]
     class Advisory
       include InRuby
@@ -59,19 +58,20 @@ module Plock
       # Seconds that the database has to answer after `wait:` is over.
       GRACE_S = 0.2
 
-      # Seconds between two checks whether a connection that was cut has ended.
+      # Seconds between two checks of whether a connection that was cut has ended.
       GONE_S = 0.002
       private_constant :SCOPES, :GONE_S
 
       # @param model [Class] an Active Record class; its database is the store
       # @param scope [Symbol] `:connection` or `:transaction`
-      # @param pool_size [Integer] connections at most, for leases and waiters; {Locking#status} and
-      #   {Locking#break} use one more while all are in use
+      # @param pool_size [Integer] the largest number of connections for leases and waiters;
+      #   {Locking#status} and {Locking#break} use one more while all are in use
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt with `wait: 0` may
       #   take
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
       #   call, may take
-      # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
+      # @param connect_timeout [Numeric] seconds, 0.001 to 3600, that opening a connection may
+      #   take
       # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire that
       #   cannot reach the database gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
@@ -126,8 +126,8 @@ module Plock
       # @return [PostgresqlLocks, MysqlLocks]
       attr_reader :pool, :locks
 
-      # @return [PerProcess] the holders and waiters of this process, each under the server's id of
-      #   its connection
+      # @return [PerProcess] the holders and waiters of this process, keyed by the server's id of
+      #   the connection
       attr_reader :here
 
       def ask(request, how, deadline)
@@ -293,14 +293,14 @@ module Plock
       def break_hold(key, _shared, only)
         fences = only&.map(&:fence) # nil for a holder in another process
         deadline = soon
-        # remembers the leases before the query, so that no later lease on their connections is
-        # broken
+        # lists the leases of this process before the query, so that no later lease on the same
+        # connections is broken
         before = known
         ids = beside(deadline) { |connection| @locks.holders(connection, key, deadline) }
         leases = known.merge(before)
         ids = ids.select { |id| fences.include?(leases[id]&.fence) } if fences
-        # a request of this process that has not read its grant yet has no fence: its connection is
-        # cut
+        # a request of this process that has not read its grant yet has no fence, so its
+        # connection is cut
         here, there = ids.partition { |id| leases[id]&.fence }
         broken = here.count { |id| leases[id].key == key && leases[id].take_away(deadline) }
         cut(key, there, deadline) if there.any?

@@ -12,8 +12,8 @@ require_relative "database/place"
 module Plock
   class Store
     # Locks in a database of the application: PostgreSQL, MySQL, MariaDB or SQLite, through Active
-    # Record. Leases, fences, strict order of waiters, status and everything else are as on Redis.
-    # Times are on the database's clock.
+    # Record. Leases, fences, strict order of waiters, status and everything else work as on
+    # Redis. Times are on the database's clock.
     #
     # The store needs `require "plock/store/database"`, and two tables. The command
     # `rails generate plock:database` makes the migration for them.
@@ -23,9 +23,9 @@ module Plock
     # on the application's pool. Subscribers of `sql.active_record` see the store's statements.
     #
     # It takes one statement to acquire a free key, and one to release it. On PostgreSQL, NOTIFY
-    # calls the waiters. Each process listens on one more connection while it has waiters, or leases
-    # with `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow from 4 ms
-    # to 250 ms, and a release calls only the waiters of its own process. On those databases, a
+    # calls the waiters. Each process listens on one more connection while it has waiters, or
+    # leases with `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow
+    # from 4 ms to 250 ms. There, a release calls only the waiters of its own process, and a
     # holder notices a break only at its next renewal, after a third of the ttl.
     #
     # With `inside: true`, a caller in a transaction of that class takes leases as part of the
@@ -45,8 +45,7 @@ module Plock
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
     #
     # @!method close
-    #   Closes the connections that are not in use. A store that is used after that opens them
-    #   again.
+    #   Closes the connections that are not in use. The next use of the store opens new ones.
     #   @return [nil]
     #
     # @!method lock_acquire(key, owner, ttl)
@@ -74,13 +73,15 @@ module Plock
       # @param model [Class] an Active Record class; its database is the store, and its prefix and
       #   suffix for table names apply
       # @param inside [Boolean] are leases part of the caller's transaction, if one is open?
-      # @param pool_size [Integer] connections at most. One more connection listens, and up to two
-      #   more serve releases and renewals while all are in use. Waiters and holders occupy none
+      # @param pool_size [Integer] the largest number of connections. One more connection listens,
+      #   and up to two more serve releases and renewals while all are in use. Waiters and holders
+      #   occupy none.
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one attempt may take; the
       #   first attempt of a call may take that long even if its `wait:` is shorter
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
       #   call, may take
-      # @param connect_timeout [Numeric] seconds, 0.001 to 3600, for one connection
+      # @param connect_timeout [Numeric] seconds, 0.001 to 3600, that opening a connection may
+      #   take
       # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire that
       #   cannot reach the database gives up, even if its `wait:` is longer
       # @param options [Hash{Symbol => Object}] `:secret`, `:namespace`, `:ttl`, `:wait` and
@@ -173,8 +174,8 @@ module Plock
         )
       end
 
-      # Renews leases in one statement. The leases that this statement did not renew are renewed one
-      # by one.
+      # Renews exclusive leases in one statement. The leases that it did not renew, and all shared
+      # leases, are renewed one by one.
       def prolong_all(leases, span)
         single, shared = leases.partition { |lease| lease.share.nil? }
         return super if single.size < 2

@@ -26,7 +26,7 @@ module Plock
   # @return [String] the path of the file
   #
   # @!method close
-  #   Unmaps the file as soon as no lease needs it. A store that is used after that opens it again.
+  #   Unmaps the file as soon as no lease needs it. The next use of the store opens it again.
   #   @return [nil]
   #
   # @!method closed?

@@ -13,10 +13,11 @@ module Plock
     # Locks in memcached, through Dalli, for applications that have no other server. The store needs
     # `require "plock/store/memcached"`.
     #
-    # memcached may lose locks at any time: under pressure it evicts them, and a restart forgets all
-    # of them. As with other stores, a holder notices the loss when its lease is extended, renewed
-    # or released. Fences start from the time on a holder's clock, and count up. After a restart,
-    # they start from a holder's clock again, so they keep growing if the clocks are right.
+    # memcached may lose locks at any time: under memory pressure it evicts them, and a restart
+    # forgets all of them. As with other stores, a holder notices the loss when its lease is
+    # extended, renewed or released. Fences start from the time on a holder's clock, and count up.
+    # After a restart, they start from a holder's clock again, so they keep growing if the clocks
+    # are right.
     #
     # The server has no wait queue. Each process serves its own waiters in order, and polls for the
     # first of them, with pauses that grow from 4 ms to 250 ms. There is no order among processes,
@@ -33,8 +34,7 @@ module Plock
     #   store.acquire("invoice:7") { |lease| send_invoice(7, fence: lease.fence) }
     #
     # @!method close
-    #   Closes the connections that are not in use. A store that is used after that opens them
-    #   again.
+    #   Closes the connections that are not in use. The next use of the store opens new ones.
     #   @return [nil]
     #
     # @!method lock_acquire(key, owner, ttl)
@@ -62,7 +62,7 @@ module Plock
       # @param source [String, Array<String>, Dalli::Client, #with] servers as Dalli takes them, or
       #   a client or pool of clients, whose servers and options are copied. If a server is down,
       #   its keys do not move to another server.
-      # @param pool_size [Integer] connections at most, 1 to 1024
+      # @param pool_size [Integer] the largest number of connections, 1 to 1024
       # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that one request may take
       # @param unavailable_timeout [Numeric] seconds, 0.001 to 3600, after which an acquire that
       #   cannot reach memcached gives up, even if its `wait:` is longer
@@ -97,8 +97,8 @@ module Plock
       # The following methods are for {AcquireRequest}, {LeaseState} and {Renewal}.
 
       # Takes the key with one request, and the fence with another. Between these requests, the
-      # lease may end, and another holder may take the key with a smaller fence. So this finally
-      # reads the key again.
+      # lease may end, and another holder may take the key with a smaller fence. So this reads the
+      # key once more at the end.
       #
       # @return [Integer, nil] the fence; nil: the key is held
       def add(lease, ttl, deadline)
@@ -134,8 +134,8 @@ module Plock
 
       def disconnect = @pool.close
 
-      # Without this check, Dalli would find a wrong server only at the first request, and its error
-      # would show the password.
+      # Without this check, Dalli would reject an invalid server only at the first request, with
+      # an error that shows the password.
       def check_servers(servers)
         return servers if servers.all? { |server| address?(server) }
 
@@ -175,7 +175,7 @@ module Plock
           noted = holder(found, nil)
           lease.relabel(noted.label)
           left = ttl || noted.remaining
-          # an implausible end, because a clock was set
+          # the time left is implausible, because a clock was set
           left = granted unless left.positive? && left <= (ttl || granted)
           next unless client.replace(lease.key, value(lease, left), seconds(left), cas)
 
@@ -191,7 +191,7 @@ module Plock
         raise UnsupportedError, "memcached cannot list what it has"
       end
 
-      # Without a deadline, all requests of the block together take `attempt_timeout` at most.
+      # Without a deadline, all requests of the block together take at most `attempt_timeout`.
       #
       # @param reserve [Integer] by how many connections this call can exceed the pool's size
       def work(deadline = nil, reserve = 0)
@@ -207,8 +207,8 @@ module Plock
         end
       end
 
-      # memcached may end a key at any time within the key's last second, so the key gets one second
-      # more.
+      # memcached may end a key at any time during the key's last second, so the key gets one
+      # second more.
       def seconds(span) = span.ceil + 1
 
       # The value is "expiry since record": two times on the holder's clock, and a {Record} that
@@ -257,8 +257,8 @@ module Plock
         @lines.call_first(key)
       end
 
-      # Takes the key away from its present holder, even if that holder renews the lease at the same
-      # time, but not from a later holder.
+      # Takes the key away from its current holder, even if that holder renews the lease at the
+      # same time. A later holder keeps the key.
       #
       # @param only [Array<Status::Holder>, nil] nil: from any holder
       # @return [String, nil] the value that was removed

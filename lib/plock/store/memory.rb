@@ -38,7 +38,7 @@ module Plock
       end
 
       # @param name [String] stores of the same name share their locks, as with `memory:NAME`; a
-      #   store with an empty name has locks of its own
+      #   store with an empty name has its own locks
       # @param config [Locking::StoreConfig]
       def initialize(name = "", config = Locking::StoreConfig.new)
         @name = name
@@ -47,8 +47,8 @@ module Plock
         @closed = false
       end
 
-      # Moves the clock forward. The renewals, ends of leases and ends of waits that become due
-      # happen in order. When this returns, all notices of them have been delivered.
+      # Moves the clock forward. The renewals, expiries and timeouts of waiters that become due
+      # happen in order. When this returns, all their notices have been delivered.
       #
       # @param seconds [Numeric] 0 or more
       # @return [nil]
@@ -106,7 +106,7 @@ module Plock
         nil
       end
 
-      # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
+      # One attempt to take the lock for `owner`, like {Store#lock_acquire}.
       #
       # @param key [String] the raw key in the store
       # @param owner [String]
@@ -118,7 +118,7 @@ module Plock
         lease.granted?
       end
 
-      # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
+      # Releases the lock if, and only if, `owner` holds it, like {Store#lock_release}.
       #
       # @param key [String] the raw key in the store
       # @param owner [String]

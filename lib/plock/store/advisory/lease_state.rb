@@ -23,7 +23,8 @@ module Plock
         #   waited nor been granted
         attr_reader :server_id
 
-        # @return [Float, nil] until when the key stays taken after the release, on {Clock}
+        # @return [Float, nil] the time on {Clock} until which the key stays taken after the
+        #   release
         attr_accessor :kept_until
 
         def initialize(store, *, **options)
@@ -43,7 +44,7 @@ module Plock
           self
         end
 
-        # The next attempt uses another connection.
+        # The next attempt uses a different connection.
         def token=(token)
           super
           @loan = @store.pool.loan
@@ -131,7 +132,7 @@ module Plock
         def abandon(deadline)
           part { |connection| connection.usable? && @store.locks.clean(connection, deadline) }
         rescue Error
-          nil # the connection is closed then
+          nil # the connection has been closed
         end
 
         private

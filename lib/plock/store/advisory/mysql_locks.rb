@@ -11,7 +11,7 @@ module Plock
       #
       # @api private
       class MysqlLocks
-        # A name that MySQL can use unchanged: 64 bytes at most, and no capital letters, because
+        # A name that MySQL can use unchanged: at most 64 bytes, and no capital letters, because
         # MySQL ignores case.
         FITTING = /\A[!-@\[-~]{1,64}\z/n.freeze
 
@@ -66,7 +66,7 @@ module Plock
             ).rows
           holder, = holders(connection, key, deadline)
           held, waiting = rows.partition { |id, _, _| id == holder }
-          held = [[holder, nil]] if holder && held.empty? # we cannot see its process
+          held = [[holder, nil]] if holder && held.empty? # our user cannot see that session
           [held, waiting].map do |some|
             some.map { |id, host, _| [id, host&.sub(/:\d+\z/, ""), nil] }
           end

@@ -30,11 +30,11 @@ module Plock
           @transaction = scope == :transaction
         end
 
-        # @return [Array<Symbol>] further abilities that are missing
+        # @return [Array<Symbol>] additional abilities that this store lacks
         def unable = @transaction ? %i[downgrade] : []
 
-        # Seconds that one statement may wait. The database allows no longer limit, so a caller with
-        # a longer `wait:` asks again.
+        # Seconds that one statement may wait. The database does not allow a longer limit, so a
+        # caller with a longer `wait:` asks again.
         def longest_wait = 2_147_483.0
 
         # @return [Integer] the number of the key's lock
@@ -62,7 +62,7 @@ module Plock
           connection.run("SELECT pg_backend_pid()", deadline).value == server_id
         end
 
-        # @return [Boolean] was it held?
+        # @return [Boolean] was the lock held?
         def unlock(connection, key, share, server_id, deadline)
           return end_transaction(connection, deadline) if @transaction
 
@@ -70,7 +70,7 @@ module Plock
           unlocked, now_at = connection.run(sql, number(key), deadline).row
           return unlocked if now_at == server_id
 
-          cut(connection, server_id, deadline) # the former server process still has the lock
+          cut(connection, server_id, deadline) # the previous server process still holds it
           raise UnsupportedError, ADVICE
         end
 
@@ -81,7 +81,7 @@ module Plock
           ).nil?
         end
 
-        # @return [Boolean] was it held?
+        # @return [Boolean] was the lock held?
         def downgrade(connection, key, deadline)
           if @transaction
             raise UnsupportedError,

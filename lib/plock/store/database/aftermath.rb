@@ -10,12 +10,13 @@ module Plock
     class Database
       # The server may still carry out a statement whose caller was interrupted. So the store
       # removes the lease or place that the statement may have made, and looks for it again after
-      # each of the PAUSES_S. One statement looks for all leases and places that are due. Otherwise,
-      # after many interrupts at once, each look would have to wait for the others.
+      # each of the PAUSES_S. One statement looks for all leases and places that are due. With a
+      # statement for each, the looks would have to wait for one another after many interrupts at
+      # once.
       #
-      # If the server was unreachable in the meantime, the pauses are longer. The operating system
-      # resends the data of a closed connection with pauses that double. So after an outage, it may
-      # take as long as the outage itself until the statement arrives.
+      # If the server could not be reached for some time, the pauses are longer. The operating
+      # system resends the data of a closed connection with pauses that double. So after an
+      # outage, the statement may take as long as the outage itself to arrive.
       #
       # An Aftermath is a task of the {Scheduler}. It repeats a failed attempt, with growing pauses,
       # until the lease would have expired.
@@ -53,8 +54,8 @@ module Plock
         private_constant :Doubt
 
         # @param scheduler [Scheduler]
-        # @param look [Method] takes pairs of a token and its key, and returns the tokens that have
-        #   a lease or a place
+        # @param look [Method] takes a Hash of keys by token, and returns the tokens that have a
+        #   lease or a place
         # @param settle [Method] takes a key and a token, whose lease or place it removes
         def initialize(scheduler, look, settle)
           @scheduler = scheduler
@@ -100,7 +101,7 @@ module Plock
         end
 
         def schedule
-          at = @doubts.filter_map(&:at).min # a doubt that was just settled has no `at`
+          at = @doubts.filter_map(&:at).min # a doubt has no `at` after its last look
           @scheduler.schedule(self, at) if at
         end
 

@@ -73,14 +73,14 @@ module Plock
         end
 
         # Runs statements in one transaction. Except on MySQL, the server does not wait for this
-        # process between two statements, so a process that is stopped holds no locks on rows.
+        # process between two statements, so a process that is stopped holds no row locks.
         #
-        # @param statements [Array<String>] in which `$key` stands for `binds[:key]`; one of them
+        # @param statements [Array<String>] `$key` stands for `binds[:key]`; one of the statements
         #   returns rows
         # @param types [String] the types of the columns in these rows: `s` for text, `i` for an
         #   integer
         # @return [Array<Array>] the rows
-        # @raise [Error] none of the statements has an effect
+        # @raise [Error] none of the statements has taken effect
         def batch(statements, binds, types, deadline)
           telling(statements.join("; ")) do
             @batching = true
@@ -123,7 +123,7 @@ module Plock
         # interrupts.
         def lives? = !@spoilt && alive?
 
-        # @return [Boolean] is an answer outstanding, or the rest of one?
+        # @return [Boolean] is an answer, or the rest of one, outstanding?
         def busy? = @busy
 
         # Marks the connection as broken: it must not be used again.
@@ -206,7 +206,8 @@ module Plock
           UnavailableError.new("the database has not answered in time", code: :timed_out)
         end
 
-        # Only the first line of the message, because the other lines may quote bound values.
+        # Returns only the first line of the message, because the other lines may quote bound
+        # values.
         def words(error)
           "#{error.class}: #{error.message.lines.first&.strip}"
         end

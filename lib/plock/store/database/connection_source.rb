@@ -8,7 +8,7 @@ module Plock
   class Store
     class Database
       # The source of a store's connections: the database of an Active Record class. It also knows
-      # which kind of database that is.
+      # the kind of database.
       #
       # @api private
       class ConnectionSource
@@ -24,11 +24,11 @@ module Plock
           "Trilogy" => %i[Trilogy MysqlTables], "SQLite" => %i[Sqlite SqliteTables]
         }.freeze
 
-        # Names of databases that only the connection that opened them can see.
+        # Names of databases in memory, which only the connection that opened them can see.
         IN_MEMORY = /\A(:memory:|file::memory:.*|file:.*mode=memory.*|)\z/.freeze
 
-        # Learns how a transaction has ended. Active Record calls an Outcome like a record that was
-        # saved in the transaction. The Outcome then calls one of its blocks, once.
+        # Learns how a transaction has ended. Active Record notifies an Outcome like a record that
+        # was saved in the transaction. The Outcome then calls exactly one of its blocks.
         class Outcome
           def initialize(rolled_back, committed, unknown)
             @rolled_back = rolled_back
@@ -37,8 +37,7 @@ module Plock
             @committing = @over = false
           end
 
-          # If Active Record has begun to commit, the database may have committed before the
-          # rollback.
+          # If Active Record has begun to commit, the database may have committed already.
           def rolledback!(**) = over(@committing ? @unknown : @rolled_back)
 
           def committed!(**) = over(@committed)
@@ -121,7 +120,8 @@ module Plock
         end
 
         # @param connect_timeout [Float] seconds
-        # @return [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected, and in no pool
+        # @return [ActiveRecord::ConnectionAdapters::AbstractAdapter] connected, and part of no
+        #   pool
         def adapter(connect_timeout)
           config = self.config
           check_database(config.adapter_class::ADAPTER_NAME)
@@ -215,9 +215,9 @@ module Plock
           pool or raise ConfigurationError, "#{@model.name} has no connection to a database"
         end
 
-        # Takes the reason from the driver's error. Active Record guesses the reason from the words
-        # of the message. If the message contains the name of the role, the database or the host,
-        # Active Record mistakes a shutdown of the server for a wrong password.
+        # Takes the reason from the driver's error. Active Record guesses the reason from the
+        # words of the message. If the message names the role, the database or the host, Active
+        # Record mistakes a shutdown of the server for a wrong password.
         def failure(error)
           error = error.cause || error
           message = error.message.lines.first.to_s.strip

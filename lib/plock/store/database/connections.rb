@@ -36,7 +36,7 @@ module Plock
 
         def adapter = @origin.adapter(@connect_timeout)
 
-        # Connects on a thread of its own, which continues even if the caller no longer waits. If
+        # Connects on a separate thread, which continues even if the caller no longer waits. If
         # the thread were killed while it connects, the connection could stay open.
         def connect(loan, deadline)
           seconds = [@connect_timeout, [deadline - Clock.now, 0.001].max].min

@@ -37,7 +37,7 @@ module Plock
         #   database has no channels
         attr_reader :channel
 
-        # @param scheduler [Scheduler] of the store
+        # @param scheduler [Scheduler] the store's
         def initialize(origin, scheduler, reach, pool_size:, release_timeout:, connect_timeout:)
           @connections = Connections.new(origin, pool_size, connect_timeout)
           @tables = origin.tables
@@ -104,7 +104,7 @@ module Plock
         # that.
         #
         # @param keep [Float] seconds that the key stays taken
-        # @return [Boolean] was it held?
+        # @return [Boolean] was the lease still held?
         def release(lease, keep, deadline)
           waiting, called = ask(*releasing(lease, keep), by: deadline, reserve: Pool::RELEASE)
           if called then @turns.call_first(called)
@@ -207,7 +207,7 @@ module Plock
 
         private
 
-        # @param names [Hash{String => String}] keys by their tokens
+        # @param names [Hash{String => String}] the keys, by token
         # @return [Array<String>] the tokens that have a lease or a place
         def look_for(names)
           names.each_slice(Tables::LISTED_AT_ONCE).flat_map do |some|

@@ -34,7 +34,7 @@ module Plock
           savepoint("RELEASE SAVEPOINT") if kept
           value
         rescue ActiveRecord::ActiveRecordError => e
-          # Active Record has wrapped an interrupt: raise the interrupt itself
+          # if Active Record has wrapped an interrupt, raise the interrupt itself
           raise e.cause unless e.cause.nil? || @failures.any? { |kind| kind === e.cause }
 
           raise UnavailableError.new("#{e.class}: #{e.message.lines.first&.strip}", code: :io)
@@ -42,7 +42,7 @@ module Plock
           Thread.handle_interrupt(UNINTERRUPTED) { go_back unless kept }
         end
 
-        # As {Connection#run}, but only the settings of the caller's connection limit its time.
+        # Like {Connection#run}, but only the settings of the caller's connection limit its time.
         def run(sql, *binds, _deadline)
           text = sql.gsub(/\$(\d+)/) { @adapter.quote(binds[$1.to_i - 1]) }
           if text.match?(/\A(?:SELECT|WITH)|RETURNING/)
@@ -56,9 +56,9 @@ module Plock
           )
         end
 
-        # Inside a transaction, PostgreSQL keeps the list of its sessions as it was at the first
-        # use. A waiter whose listener started after that would seem to have ended, so this discards
-        # the list.
+        # Inside a transaction, PostgreSQL shows the list of its sessions as it was when the
+        # transaction first read it. A waiter whose listener started later would seem to have
+        # ended, so this discards that snapshot.
         def forget_sessions
           @adapter.execute("SELECT pg_stat_clear_snapshot()", NAME) if @postgresql
         end
@@ -72,7 +72,7 @@ module Plock
           savepoint("ROLLBACK TO SAVEPOINT")
           savepoint("RELEASE SAVEPOINT")
         rescue ActiveRecord::ActiveRecordError, *@failures
-          @gone = @mysql # there is no savepoint any more
+          @gone = @mysql # the savepoint no longer exists
         end
       end
     end

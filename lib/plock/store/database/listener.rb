@@ -39,8 +39,8 @@ module Plock
         #   not listening
         attr_reader :server_process
 
-        # The caller polls until the thread listens. It holds no mutex while it polls, because its
-        # fiber may be stopped when its time is over.
+        # The caller polls until the thread listens. It holds no mutex while it polls, because the
+        # caller's fiber may be stopped when its time is over.
         #
         # @return [Boolean] does the thread receive notifications?
         def start(deadline)

@@ -22,15 +22,15 @@ module Plock
         # neighbouring keys do not wait for one another.
         ISOLATED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
-        # The beginning of a block of statements that is rolled back if one of them fails.
+        # The beginning of a block of statements that is rolled back if a statement fails.
         ON_FAILURE =
           "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END"
 
-        # Settings of each session, which override those of the model and the server. Each statement
-        # outside of a batch is a transaction of its own, and a COMMIT begins no new transaction. A
-        # statement may change rows that it finds without an index. MariaDB does not wait for a row
-        # that another session has locked. MySQL cannot wait for less than a second, and ends a
-        # session that is idle for too long.
+        # Settings of each session, which override those of the model and the server. With these
+        # settings, each statement outside of a batch is a separate transaction, and a COMMIT
+        # begins no new transaction. A statement may change rows that it finds without an index.
+        # MariaDB does not wait for a row that another session has locked. MySQL cannot wait for
+        # less than a second, and ends a session that is idle for too long.
         VARIABLES = {
           autocommit: 1, completion_type: 0, innodb_lock_wait_timeout: 0, sql_safe_updates: 0
         }.freeze
@@ -83,7 +83,7 @@ module Plock
         # If a statement is running, this asks the server to stop it. Otherwise the server would
         # notice only later that the client is gone.
         def close
-          kill if @busy && !Background.over? # as the process ends, nothing limits the kill
+          kill if @busy && !Background.over? # while the process ends, nothing limits the kill
           super
         end
 
@@ -102,8 +102,8 @@ module Plock
         end
 
         # MariaDB takes all statements in one block. MySQL needs them one by one. If this process
-        # stops in between, the server ends the idle session after a while, which frees the rows
-        # that the session has locked.
+        # stops between two statements, the server ends the idle session after a while, which
+        # unlocks the session's rows.
         def perform_batch(statements, _types, deadline)
           texts = [ISOLATED, begin_sql, *statements, "COMMIT"]
           texts = ["#{ON_FAILURE}; #{texts.join("; ")}; END"] if @adapter.mariadb?
@@ -121,7 +121,7 @@ module Plock
           end
         end
 
-        # Did the server report the error, and not the client library?
+        # Did the server report the error, rather than the client library?
         def answered?(error)
           self.class.number_of(error)&.between?(1000, 1999) || false
         end

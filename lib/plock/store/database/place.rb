@@ -5,12 +5,12 @@ require_relative "../support/lines"
 module Plock
   class Store
     class Database
-      # The place on which a queued request waits. This process or another one calls the request by
+      # The place where a queued request waits. This process or another one calls the request by
       # its token.
       #
       # @api private
       class Place < Lines::Place
-        # Seconds for which subscribing may delay a request that must wait.
+        # The largest number of seconds by which subscribing may delay a request that must wait.
         LISTEN_S = 1.0
 
         def initialize(site, request)

@@ -53,8 +53,8 @@ module Plock
           REFUSALS.find { |words, _| words.match?(error.message) }&.last
         end
 
-        # Seconds, and a number of probes, after which the operating system notices that the other
-        # machine is gone.
+        # After this many seconds and probes, the operating system notices that the other machine
+        # is gone.
         KEEPALIVES = { keepalives_idle: 5, keepalives_interval: 2, keepalives_count: 3 }.freeze
 
         def self.settings(hash) = { **KEEPALIVES, **hash }
@@ -89,7 +89,7 @@ module Plock
         def in_transaction? = @raw.transaction_status != PG::PQTRANS_IDLE
 
         # @return [Integer] the server process that was reported when the connection was made; a
-        #   pooler in between reports a number of its own
+        #   pooler between this process and the server reports a number of its own
         def server_id = @raw.backend_pid
 
         def socket = @raw.socket_io
@@ -117,8 +117,8 @@ module Plock
           raise failure(e)
         end
 
-        # The server may send data without a request and keep the connection open, such as a notice
-        # or a changed setting.
+        # Data to read does not always mean that the server ends the connection. The server may
+        # also send a notice or a changed setting without a request.
         def lives?
           return false if @spoilt || @raw.status != PG::CONNECTION_OK
 
@@ -170,7 +170,7 @@ module Plock
 
         def perform_batch(statements, _types, deadline) = commit(statements, deadline).rows
 
-        # @return [Connection::Answer] the rows of the statement that returns some, and how many
+        # @return [Connection::Answer] the rows that one of the statements returned, and how many
         #   rows the last statement before COMMIT affected
         def commit(statements, deadline)
           rows, counts =

@@ -36,7 +36,8 @@ module Plock
           super
         end
 
-        # SQLite would end a text at its first NUL, so a text with a NUL is written as bytes.
+        # SQLite would truncate a string at its first NUL, so a string with a NUL is written as
+        # bytes.
         def literal(value)
           return super unless value.is_a?(String) && value.include?("\0")
 
@@ -61,7 +62,7 @@ module Plock
           end
         end
 
-        # Makes one call to SQLite, so that no other Ruby code runs while the batch has the
+        # Makes one call to SQLite, so that no other Ruby code runs while the batch holds the
         # database's lock.
         def perform_batch(statements, types, deadline)
           Thread.handle_interrupt(UNINTERRUPTED) do
@@ -96,7 +97,7 @@ module Plock
           answer(rows, @raw.changes)
         end
 
-        # A binary String would become a BLOB, which is never equal to a text.
+        # A binary String would become a BLOB, which never equals a text.
         def text(value)
           if value.is_a?(String) && value.encoding == Encoding::BINARY
             value.dup.force_encoding(Encoding::UTF_8)

@@ -11,7 +11,7 @@ module Plock
       class SqliteTables < Tables
         private
 
-        # SQLite's clock counts milliseconds.
+        # SQLite's clock has a resolution of one millisecond.
         def now = "(CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000)"
 
         def greater(one, other) = "max(#{one}, #{other})"

@@ -11,9 +11,9 @@ module Plock
         # In MySQL, a statement can read the table that it changes only in a subquery with a limit.
         # This limit is so high that it changes nothing.
         ALL = 1_000_000_000
-        # A time that is more than a minute ahead of the clock was written before the clock was set
-        # back. While a statement waits for a row, the time that it has read grows old, but not by
-        # that much.
+        # A time that is more than a minute ahead of the clock was written before the clock was
+        # set back. While a statement waits for a row, the time that it has read becomes outdated,
+        # but by less than a minute.
         STEP = 60 * 1_000_000
 
         private
@@ -24,7 +24,7 @@ module Plock
           "INSERT INTO #{@leases} (name) VALUES #{rows} #{on_conflict("name")} #{in_time(@leases)}"
         end
 
-        # If the row exists already, these columns get the values of the rejected insertion.
+        # If the row already exists, these columns take their values from the rejected insertion.
         def or_update(unique, *columns)
           values = columns.map { |column| "#{column} = #{inserted(column)}" }
           "#{on_conflict(unique)} #{values.join(", ")}"
@@ -37,8 +37,8 @@ module Plock
         # The condition that `moment` was written before the clock was set back.
         def ahead(moment) = "#{moment} > #{now} + #{STEP}"
 
-        # If the clock was set back after the lease began, the lease gets its whole length again
-        # from now on.
+        # If the clock was set back after the lease began, the lease starts again now, with its
+        # whole length.
         def in_time(table)
           set_back = "#{table}.expires_at > #{now} AND #{ahead("#{table}.acquired_at")}"
           "expires_at = CASE WHEN #{set_back} " \
@@ -47,15 +47,15 @@ module Plock
             "acquired_at = CASE WHEN #{set_back} THEN #{now} ELSE #{table}.acquired_at END"
         end
 
-        # Sets the end of a lease. If the clock was set back, this also moves the beginning back, so
-        # that it is not later than the present.
+        # Sets when a lease expires. If the clock was set back, this also moves the lease's
+        # beginning back, so that it does not lie in the future.
         def ends_in(span) =
           "expires_at = #{now} + #{span}, acquired_at = #{lesser("acquired_at", now)}"
 
         # The condition that a claim has ended.
         def over = "(expires_at <= #{now} OR (fence IS NULL AND #{ahead("expires_at")}))"
 
-        # Makes keys whose waiters are all gone available again.
+        # If all waiters of a key are gone, makes the key available again.
         def forget_waiters(places)
           names = "IN (#{places.map { |at| "$key#{at}" }.join(", ")})"
           ["DELETE FROM #{@claims} WHERE name #{names} AND #{over}",
@@ -88,7 +88,7 @@ module Plock
                    "AND (c.fence IS NOT NULL OR (#{before("c")})))")
         end
 
-        # Takes a key that `$slots` holders at most can share, all in the same mode.
+        # Takes a key that at most `$slots` holders can share, all in the same mode.
         def share_key
           inside = "(SELECT mode FROM #{@claims} " \
                    "WHERE name = $key AND fence IS NOT NULL LIMIT #{ALL}) AS c"
@@ -149,7 +149,7 @@ module Plock
           first_of_queue("1 = 1", "#{fence}, #{left}, #{place}")
         end
 
-        # @param columns [String] further columns, which come first
+        # @param columns [String] additional columns, which come first
         # @return [String] a query that returns one row if the condition holds: the first waiter's
         #   holder record and token
         def first_of_queue(condition, columns = nil)

@@ -8,20 +8,20 @@ module Plock
       # The statements on the two tables. Each method takes the connection that it uses. Moments and
       # spans are in microseconds. Moments are on the database's clock.
       #
-      # `plock_leases` has a row for each key: the holder, the end of the lease, the last fence, and
-      # whether there may be waiters. A batch that changes more than that row locks the row first.
-      # `plock_claims` has the waiters of each key, in the order of their ids. It also has the
-      # holders of each key that can have several holders. A holder has a fence there, and a waiter
-      # has none.
+      # `plock_leases` has a row for each key: the holder, the end of the lease, the last fence,
+      # and whether there may be waiters. A batch that changes more than that row locks the row
+      # first. `plock_claims` has the waiters of each key, in the order of their ids. It also has
+      # the holders of each key that can have several holders. In `plock_claims`, a holder has a
+      # fence, and a waiter has none.
       #
       # The row of a free key keeps the fence. The row is deleted after a day at the earliest, and
       # not before the database's clock has passed the fence.
       #
-      # If a lease's beginning is more than a minute ahead of the clock, the clock was set back
+      # If a lease seems to have begun more than a minute in the future, the clock was set back
       # after the lease began. The lease then starts again with its whole length. A place in the
-      # queue whose end is more than a minute ahead is treated as abandoned.
+      # queue that ends more than a minute in the future is treated as abandoned.
       #
-      # The SQL is that of PostgreSQL and SQLite; {MysqlTables} replaces some of it.
+      # The SQL here is for PostgreSQL and SQLite; {MysqlTables} replaces some of it.
       #
       # @api private
       class Tables
@@ -39,7 +39,7 @@ module Plock
           @claims = "#{prefix}plock_claims#{suffix}"
         end
 
-        # Takes a key for one holder, if it is free and has no waiters.
+        # Takes a key for one holder, if the key is free and has no waiters.
         #
         # @return [Integer, nil] the fence
         def acquire(connection, key, token, ttl, holder, deadline)
@@ -118,7 +118,7 @@ module Plock
           connection.batch(statements, { key: key, token: token }, "ss", deadline).first
         end
 
-        # @param names [Hash{String => String}] keys by their tokens
+        # @param names [Hash{String => String}] the keys, by token
         # @return [Array<String>] the tokens that have a lease or a place
         def present(connection, names, deadline)
           tokens = "token IN (#{literals(connection, names.keys)})"
@@ -132,7 +132,7 @@ module Plock
           connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
 
-        # @param fences [Array<Integer>, nil] of the leases to break; nil: breaks all leases
+        # @param fences [Array<Integer>, nil] of the leases to break; nil: all leases
         # @return [Array<Array(String, String, Integer)>] a row for each holder that loses its
         #   lease, and a row for the first waiter. Each row has the holder record, the token, and 1
         #   for a holder or 0 for the waiter
@@ -162,12 +162,12 @@ module Plock
           connection.batch(statements, { key: key, token: token }, "iss", deadline).first
         end
 
-        # Gives a lease to another owner, with another fence.
+        # Gives a lease to another owner, with a new fence.
         #
         # @param from [String] the token of the owner that left it
-        # @param ttl [Integer, nil] nil: the lease keeps its end
-        # @return [Array(Integer, Integer), nil] the fence, and how long the lease still lasts; nil:
-        #   the lease is not held any more
+        # @param ttl [Integer, nil] nil: the lease keeps its expiry
+        # @return [Array(Integer, Integer), nil] the fence, and how long the lease still lasts;
+        #   nil: the lease is no longer held
         def hand_over(connection, key, from, token, ttl, holder, shared, deadline)
           table, fence =
             if shared
@@ -199,8 +199,8 @@ module Plock
         # Takes several keys, all or none.
         #
         # @param wanted [Array<Array(String, String, String)>] key, token and holder record
-        # @return [Hash{String => Integer}] the fences of the keys that were free; the keys are now
-        #   held if all of them were free
+        # @return [Hash{String => Integer}] the fences of the keys that were free; if all of them
+        #   were free, they are held now
         def acquire_all(connection, wanted, ttl, deadline)
           binds = { ttl: ttl, count: wanted.size }
           wanted.each_with_index do |(key, token, holder), at|
@@ -227,7 +227,7 @@ module Plock
 
         # Renews leases on keys that only one holder may have.
         #
-        # @param names [Hash{String => String}] the keys of the leases, by their tokens
+        # @param names [Hash{String => String}] the keys of the leases, by token
         # @return [Array<String>] the tokens of the renewed leases; another transaction may have
         #   locked the others, or they are no longer held
         def prolong_all(connection, names, span, deadline)
@@ -245,14 +245,15 @@ module Plock
           place && [left, first.zero?, place]
         end
 
-        # @return [Integer] how long a single holder still has the key; 0 or less: there is no
-        #   single holder, or only a batch that locks the row can find out
+        # @return [Integer] how long an exclusive holder still has the key; 0 or less: there is no
+        #   such holder, or only a batch that locks the row can find out
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
           connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).value || 0
         end
 
-        # Calls the first waiter, if the database can and the waiter belongs to another process.
+        # Calls the first waiter, if the database can do so and the waiter belongs to another
+        # process.
         #
         # @return [Array(String, String), nil] the first waiter's holder record and token
         def call_first(connection, key, _channel, deadline)
@@ -262,8 +263,8 @@ module Plock
         end
 
         # @return [Array<Array(Integer, Integer, Integer, String, String)>] the holders, and then
-        #   the waiters in order. Each has the fence, or nil; the time left; the time of the
-        #   beginning; the holder record; and how it shares the key
+        #   the waiters in order. Each row has the fence, or nil; the time left; when the lease or
+        #   the wait began; the holder record; and how it shares the key.
         def examine(connection, key, deadline)
           connection
             .run(
@@ -278,7 +279,7 @@ module Plock
             .select { |_fence, left| left.positive? }
         end
 
-        # @return [Array<String>] the next names of keys that are held, in order
+        # @return [Array<String>] the names of held keys that follow `after`, in order
         def held(connection, prefix, after, deadline)
           connection.run("SELECT name FROM #{@leases} l WHERE substr(name, 1, $2) = $1 " \
                          "AND name > $3 AND (expires_at > #{now} OR " \
@@ -294,7 +295,7 @@ module Plock
           connection.run("SELECT holder FROM #{@leases} WHERE name = $1", name, deadline).value
         end
 
-        # @param replace [Boolean] must the note replace one that exists?
+        # @param replace [Boolean] does the note replace an existing one?
         def keep_note(connection, name, note, replace, deadline)
           connection.run(
             "INSERT INTO #{@leases} (name, holder, acquired_at) " \
@@ -308,7 +309,8 @@ module Plock
           end
         end
 
-        # Forgets keys that have been free for a day, and places that their owners did not renew.
+        # Deletes keys that have been free for a day, and places that their owners no longer
+        # refresh.
         #
         # @return [Boolean] may there be more to delete?
         def prune(connection, deadline)

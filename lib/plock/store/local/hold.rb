@@ -12,8 +12,8 @@ module Plock
 
     # Leaves the lease to the process that adopts the result.
     #
-    # @return [String, false, nil] an ASCII text; false: the lease was lost; nil: it is not held any
-    #   more
+    # @return [String, false, nil] an ASCII string; false: the lease was lost; nil: it is no
+    #   longer held
     # @raise [Error] the store could not be used
     def dump
       left = leave or return left
@@ -23,7 +23,7 @@ module Plock
 
     # @param dump [String]
     # @return [Array(String, String, Integer)] key, token and fence
-    # @raise [ArgumentError] not what {#dump} wrote
+    # @raise [ArgumentError] `dump` was not written by {#dump}
     def self.read(dump)
       format, fence, key, token = String.try_convert(dump)&.split(":", 4)
       unless format == FORMAT && token

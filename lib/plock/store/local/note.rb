@@ -26,7 +26,7 @@ module Plock
 
     # Keeps the note if there is none yet, or if `replace` is true.
     #
-    # @param note [String] empty: only reads the note that is there
+    # @param note [String] empty: only reads the existing note
     # @param replace [Boolean]
     # @return [String, nil] the note that is kept
     # @raise [Error]
@@ -53,7 +53,7 @@ module Plock
         lock(file)
         yield file
       ensure
-        # closing the file does not unlock it if a forked child has it open, too
+        # closing the file does not unlock it if a forked child also has it open
         file.flock(File::LOCK_UN)
       end
     rescue Errno::ELOOP
@@ -82,7 +82,7 @@ module Plock
     # Writes first and truncates afterwards, so that the file is never empty in between.
     def write(file, note)
       text = "#{note}\n"
-      file.chmod(MODE) # the umask may have removed permissions of the user's own
+      file.chmod(MODE) # the umask may have removed the owner's permissions
       file.pwrite(text, 0)
       file.truncate(text.bytesize)
     end

@@ -9,7 +9,7 @@ module Plock
   class Store
     class Memcached
       # One connection to memcached. It stores Strings unchanged, and turns Dalli's errors into
-      # those of plock.
+      # plock's errors.
       #
       # @api private
       class Client
@@ -98,12 +98,12 @@ module Plock
         # @return [Array(String, Integer)] the value and its version
         def read_with_cas(key) = ask { @dalli.get_cas(key) }
 
-        # @return [Boolean] was the value replaced? Not if it has changed since it was read.
+        # @return [Boolean] was the value replaced? False if it has changed since it was read.
         def replace(key, value, ttl, cas) =
           !!ask { @dalli.replace_cas(key, value, cas, ttl, raw: true) }
 
-        # @return [Boolean] was the key deleted? Not if its value has changed since it was read, or
-        #   is gone.
+        # @return [Boolean] was the key deleted? False if its value is gone, or has changed since
+        #   it was read.
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
         # @return [Boolean] true if no request is unfinished, and no server has closed its socket

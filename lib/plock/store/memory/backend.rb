@@ -10,8 +10,8 @@ require_relative "../support/scheduler"
 module Plock
   module Testing
     # The locks of one store in memory, under one mutex and on one clock, which tests can move. A
-    # forked child has its own copy. A backend is a task of a {Store::Scheduler}, which calls
-    # {#expire} when something is due and no other thread has looked at the locks before that.
+    # forked child has its own copy. A backend is a task of a {Store::Scheduler}. The scheduler
+    # calls {#expire} when something is due, unless another thread looks at the locks first.
     #
     # @api private
     class MemoryBackend
@@ -196,7 +196,8 @@ module Plock
         true
       end
 
-      # The lease is already a reader's, so waiting readers may be admitted beside it.
+      # {Store::LeaseState} has already made the lease a reader's, so this only admits waiting
+      # readers.
       def downgrade(lease)
         check_reach
         @locks.fetch(lease.key).admit(now)
@@ -261,8 +262,8 @@ module Plock
 
       def next_event = @locks.each_value.filter_map(&:next_event).min
 
-      # The parent's waiters do not exist in the child. The parent's leases keep their keys taken in
-      # the child, too, until they expire.
+      # The parent's waiters do not exist in the child. But the parent's leases keep their keys
+      # taken in the child until they expire.
       def start_afresh
         @scheduled_at = nil
         @locks.each_value do |lock|

@@ -51,13 +51,13 @@ module Plock
         notice([:renewed, id, 0.0]) if Events.renewals
       end
 
-      # Called when the renewal has failed. It is tried again until the lease ends.
+      # Called when the renewal has failed. The renewal is tried again until the lease expires.
       def put_off
         @renew_at += ttl / RETRIES_PER_TTL
         @renew_at = nil unless @renew_at < @valid_until
       end
 
-      # Ends the lease. If it has already ended, the first reason counts.
+      # Ends the lease. If it has already ended, it keeps the first reason.
       def finish(reason)
         @ended ||= reason
         @renew_at = nil

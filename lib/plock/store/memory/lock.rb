@@ -47,7 +47,7 @@ module Plock
         @waiters << lease
       end
 
-      # Takes a request back. Later waiters may have waited only for this request.
+      # Takes a request back, and admits the waiters that waited only for this request.
       def leave(lease, now)
         return admit(now) if @waiters.delete(lease)
 
@@ -71,7 +71,7 @@ module Plock
         hand_to(@waiters.shift, now) while @waiters.any? && room_for?(@waiters.first)
       end
 
-      # @param fences [Array<Integer>, nil] of the leases to break; nil: breaks all leases
+      # @param fences [Array<Integer>, nil] of the leases to break; nil: all leases
       # @return [Boolean] was any lease broken?
       def break(now, fences)
         lost, @holders =
@@ -87,9 +87,9 @@ module Plock
         @waiters.each(&:answer).clear
       end
 
-      # Carries out all renewals, ends of leases and ends of waits that were due until now, each at
-      # its own time. But a lease that is granted here begins now, because no caller could use it
-      # before.
+      # Carries out all renewals, expiries and timeouts of waiters that have become due, each as
+      # of its own time. But a lease that is granted here begins now, because no caller could use
+      # it before.
       def catch_up(now)
         while (due = next_event) && due <= now
           if (lease = @holders.find { |holder| holder.renew_at == due })

@@ -6,45 +6,47 @@ require_relative "backoff"
 module Plock
   class Store
     # One request for a key of a store in Ruby, from the first attempt to the lease or the end of
-    # `wait:`. The requests of all stores in Ruby wait here. Each of these stores has the following
-    # methods:
+    # `wait:`. All stores in Ruby acquire and wait by means of this class. Each of them has the
+    # following methods:
     #
-    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}, or nil. `how`
-    #   tells which attempt that is: `:once` does not wait, and `:place` takes or keeps a place in
-    #   the wait queue. `:called` follows a call, and `:look` follows a pause;
-    # - `line_up(request)` returns the {Place} that the request waits on;
-    # - `take_back(lease, seconds, doubt:)` removes from the server all that the lease's token may
-    #   have there. It does so again later if a request may still arrive;
+    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}, or nil. `how` is
+    #   the kind of attempt: `:once` joins no wait queue, and `:place` joins it or keeps a place
+    #   in it. `:called` follows a call to the request, and `:look` follows a pause;
+    # - `line_up(request)` returns the {Place} where the request waits;
+    # - `take_back(lease, seconds, doubt:)` removes from the server everything that belongs to the
+    #   lease's token. It does so again later if a request may still arrive;
     # - `take_back_later(lease)` does the same in the background;
     # - `attempt_timeout` returns seconds, and `reach` returns a {Reach} or nil.
     #
     # @api private
     class AcquireRequest
-      # The result of an attempt. If there is a fence, the lease was granted, and its time began at
-      # `asked_at`. Otherwise `left` tells how many seconds the key is still held, and `first`
-      # whether this request is the next in the queue. Both can be nil.
+      # The result of an attempt. If `fence` is set, the lease was granted, and its TTL runs from
+      # `asked_at`. Otherwise `left` is how many seconds the holder's lease still lasts, and
+      # `first` tells whether this request is the next in the queue. `left` and `first` can be
+      # nil.
       Answer = Struct.new(:fence, :asked_at, :left, :first)
 
-      # The place of a waiting request that no other thread can call. So the request must ask the
-      # server again and again.
+      # The place of a request in the wait queue. To call a request is to tell it that its turn
+      # may have come. No thread can call a request in this kind of place, so the request polls
+      # the server.
       class Place
         # Prepares this process to receive calls.
         def ready; end
 
-        # @return [Boolean] may the request ask now? Not if an earlier request of this process must
-        #   ask first.
+        # @return [Boolean] may the request ask the store now? False if an earlier request of this
+        #   process must ask first.
         def first? = true
 
         # @return [Boolean] can another thread call the request?
         def callable? = false
 
-        # @return [Boolean] was the request called?
+        # @return [Boolean] was the request called within `seconds`?
         def await(seconds)
           sleep(seconds) if seconds.positive?
           false
         end
 
-        # Called after the request got a new token.
+        # Tells the place that the request has a new token.
         def renew; end
 
         def leave; end
@@ -59,18 +61,17 @@ module Plock
       # Seconds between two attempts after the store failed.
       AFTER_FAILURE_S = [0.02, 0.5].freeze
 
-      # Seconds that the last attempt of a waiting request may take, even if `wait:` ends before
-      # that.
+      # Any attempt of a waiting request may take this many seconds, even if `wait:` ends earlier.
       GRACE_S = 0.05
 
-      # Seconds that a caller waits until its request is taken back. After that, the store continues
-      # in the background.
+      # A caller waits at most this many seconds while its request is taken back. After that, the
+      # store continues in the background.
       AT_ONCE_S = 0.1
 
       # A waiting request asks again this many seconds after the end of the holder's lease.
       LATE_S = 0.001
 
-      # Failures that can occur while the store serves other callers.
+      # Failures that can occur merely because the store is busy with other callers.
       SLOW = %i[timed_out busy saturated].freeze
       private_constant :SLOW
 
@@ -117,9 +118,9 @@ module Plock
         end
       end
 
-      # Removes from the server all that the request left there, because the request failed, or the
-      # caller was interrupted before it had the lease. The caller waits at most AT_ONCE_S for the
-      # removal, and not at all if the store did not answer.
+      # Called if the request failed, or if the caller was interrupted before it had the lease.
+      # Removes from the server everything that the request left there. The caller waits at most
+      # AT_ONCE_S for this, and not at all if the store did not answer.
       def leave
         @place&.leave
         if @lease.fence && @lease.ended.nil?
@@ -199,10 +200,10 @@ module Plock
         false
       end
 
-      # Returns whether the failure counts as a normal end of `wait:`. It does if the store has
-      # refused the request before, and was then too slow for the rest of `wait:`. Competing callers
-      # may have kept such a store busy. It does not if the store has been out of reach for too
-      # long.
+      # Returns whether the failure counts as a normal end of `wait:`. It does if the store
+      # refused the request earlier and was then too slow for the rest of `wait:`. Competing
+      # callers may have kept the store busy. It does not if the store has been out of reach for
+      # too long.
       def refused_until_late?(error)
         @contended && SLOW.include?(error.code) && !@store.reach&.lost?(error, @called_at)
       end

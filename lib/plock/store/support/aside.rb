@@ -5,23 +5,23 @@ require_relative "turn"
 
 module Plock
   class Store
-    # Runs a block that might take too long on a thread of its own. The caller can then abandon the
-    # block, even if the caller itself must not be interrupted. A fiber can wait for calls that its
-    # scheduler does not know. While the process ends, no thread can start, so the block runs on the
-    # caller's thread.
+    # Runs, on a separate thread, a block that might take too long. The caller can then give up
+    # waiting for the block, even while the caller itself must not be interrupted. A fiber can use
+    # this to wait for blocking calls that its scheduler does not support. While the process is
+    # ending, no thread can start, so the block runs on the caller's thread.
     #
     # @api private
     module Aside
       class << self
         # Runs the block, and waits for it. If the caller is interrupted, or the time is over, the
-        # caller continues at once, while the block may still run. So no other code may use the
-        # objects that the block uses.
+        # caller continues at once, while the block may still be running. So no other code may use
+        # the objects that the block uses.
         #
         # @param lasting [Boolean] does the block run to its end even if the caller no longer waits?
         # @return [Array(Object), nil] the block's value, in an array; nil: the block took longer
         def run(seconds, lasting: false)
           thread = nil
-          ended = Turn.new if Fiber.current_scheduler # on Ruby 3.1, a fiber cannot limit a join
+          ended = Turn.new if Fiber.current_scheduler # Ruby 3.1: fibers cannot limit a join
           uninterrupted do
             thread = Background.launch do
               yield
@@ -36,8 +36,8 @@ module Plock
           uninterrupted { thread&.kill unless lasting }
         end
 
-        # Runs the block without a time limit. If the caller is interrupted, the caller continues
-        # only when the other thread has ended.
+        # Runs the block without a time limit. If the caller is interrupted, it kills the other
+        # thread, and continues only when that thread has ended.
         def wait(&block)
           thread = nil
           uninterrupted { thread = Background.launch(&block) }

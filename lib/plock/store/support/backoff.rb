@@ -2,8 +2,8 @@
 
 module Plock
   class Store
-    # Pauses between attempts, which grow from `first` to `longest`. Each pause is shortened by a
-    # random part, at most a half, so that callers that began together do not stay together.
+    # Pauses between attempts, growing from `first` to `longest`. Each pause is shortened at
+    # random by up to a half, so that callers that began together do not stay in step.
     #
     # @api private
     class Backoff
@@ -17,7 +17,7 @@ module Plock
         reset
       end
 
-      # The next pause is `first` again.
+      # Makes the next pause `first` again.
       def reset
         @pause = @first
       end

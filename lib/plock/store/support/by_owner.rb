@@ -10,7 +10,7 @@ module Plock
     #
     # @api private
     module ByOwner
-      # One attempt to take the lock for `owner`, as {Store#lock_acquire}.
+      # One attempt to take the lock for `owner`, like {Store#lock_acquire}.
       #
       # @param key [String] the raw key in the store
       # @param ttl [Numeric] seconds
@@ -21,7 +21,7 @@ module Plock
         request_for(state_of(key, owner), Locking::Arguments.ttl(ttl)).run(0.0)
       end
 
-      # Releases the lock if, and only if, `owner` holds it, as {Store#lock_release}.
+      # Releases the lock if, and only if, `owner` holds it, like {Store#lock_release}.
       #
       # @param key [String] the raw key in the store
       # @return [Boolean] was it held by `owner`?

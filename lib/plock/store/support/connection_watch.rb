@@ -24,16 +24,17 @@ module Plock
       # or in use has data to read.
       LOOK_S = 0.01
 
-      # How many looks without a new connection the thread makes before it sleeps. If the thread has
-      # no connection to watch, it ends instead.
+      # After this many looks without a new connection, the thread goes to sleep, or ends if it
+      # has no connection to watch.
       LOOKS = 25
 
-      # While the thread sleeps: seconds between two checks of a connection whose socket is unknown.
+      # Seconds between two checks of a connection whose socket is unknown, while the thread
+      # sleeps.
       UNSEEN_S = 0.1
 
       @watches = PerProcess.new { new }
 
-      # @return [ConnectionWatch] of this process
+      # @return [ConnectionWatch] the one of this process
       def self.here = @watches.enter(&:itself)
 
       def initialize
@@ -60,8 +61,8 @@ module Plock
 
       private
 
-      # Wakes a sleeping thread for a removed connection, too. While the thread waits for a socket,
-      # the operating system does not close that socket.
+      # If the thread sleeps, wakes it, even for a removed connection: the operating system does
+      # not close a socket while a thread waits for it.
       def change
         Thread.handle_interrupt(UNINTERRUPTED) do
           @lock.synchronize do
@@ -128,8 +129,8 @@ module Plock
         end
       end
 
-      # Makes the thread look again after LOOK_S. If the thread slept until a socket has data, the
-      # data that is already there would wake it at once.
+      # Makes the thread look again after LOOK_S. If it slept instead, the data that is already in
+      # the socket would wake it at once.
       def look_again
         @lock.synchronize { @looks_left = [@looks_left, 1].max }
       end

@@ -21,8 +21,8 @@ module Plock
       private_constant :DUMP
 
       # Releases the lease of a hold that was garbage-collected without a release, and warns. The
-      # proc must not refer to the hold. The proc takes no mutex, because the thread that it
-      # interrupts may have that mutex.
+      # proc must not refer to the hold. It takes no mutex, because the thread that it interrupts
+      # may hold that mutex.
       def self.finalizer(state)
         proc { Dispatcher.post(-> { abandon(state) }) if state.forgotten? }
       end
@@ -38,7 +38,7 @@ module Plock
 
       # @return [Array(String, String, Integer, Float, Share)] key, token, fence, ttl, and how the
       #   lease shares the key, or nil
-      # @raise [ArgumentError] not what {#dump} wrote
+      # @raise [ArgumentError] the string was not written by {#dump}
       def self.read(dump, kind)
         name, token, fence, ttl, key, share = DUMP.match(dump)&.captures
         raise ArgumentError, "not the dump of a lease of a #{kind} store" unless name == kind
@@ -79,8 +79,8 @@ module Plock
         @kind = kind
         @waited = waited
         @contended = contended
-        # Ruby 3.1 crashes if several Ractors define finalizers. So leases of other Ractors than the
-        # main one have no finalizer.
+        # Ruby 3.1 crashes if several Ractors define finalizers. So only leases of the main Ractor
+        # have a finalizer.
         ObjectSpace.define_finalizer(self, self.class.finalizer(lease)) if Events.here?
       end
 

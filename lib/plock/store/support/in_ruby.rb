@@ -29,8 +29,7 @@ module Plock
       # The values that an option in seconds can have.
       SPANS = (0.001..3600.0).freeze
 
-      # Closes the connections that are not in use. A store that is used after that opens them
-      # again.
+      # Closes the connections that are not in use. The next use of the store opens new ones.
       #
       # @return [nil]
       def close
@@ -50,7 +49,7 @@ module Plock
         @scheduler.cancel(lease) if lease.due_at
       end
 
-      # Renews leases for the same span, one after the other. A store that can renew them in one
+      # Renews leases for the same span, one after another. A store that can renew them in one
       # request overrides this.
       #
       # @param span [Float] seconds
@@ -84,9 +83,9 @@ module Plock
         end
       end
 
-      # Repeats a release that failed, or was interrupted, until the lease expires.
+      # Repeats a release that failed or was interrupted, until it succeeds or the lease expires.
       #
-      # @param keep [Float] seconds from now on that the key stays taken
+      # @param keep [Float] for how many more seconds the key stays taken
       def give_back_later(lease, keep)
         kept_until = Clock.now + keep
         @scheduler.retry_until([lease.valid_until, kept_until].max) do
@@ -96,8 +95,8 @@ module Plock
       end
 
       # @api private
-      # Releases all holds. With a budget, a failed release is not raised, and the scheduler repeats
-      # it.
+      # Releases all holds. With a budget, a failed release raises no error, and the scheduler
+      # repeats it.
       #
       # @param budget [Float, nil] seconds for all releases together
       def release_all(holds, keep, budget)
@@ -112,8 +111,8 @@ module Plock
       # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, the
       # lease is taken back, because no other code knows the new token.
       #
-      # @param heir [String, nil] the dump of another lease, whose token is used as the new one
-      #   because other processes know it
+      # @param heir [String, nil] the dump of another lease. Its token becomes the new token,
+      #   because other processes know that token.
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
@@ -165,7 +164,7 @@ module Plock
 
       def request_for(lease, ttl) = AcquireRequest.new(self, lease, ttl)
 
-      # Returns a copy that keeps the present token when the lease gets another one.
+      # Returns a copy that keeps the current token when the lease gets a new one.
       def stand_in_for(lease) =
         LeaseState
           .new(self, lease.key, lease.token, share: lease.share)

@@ -16,8 +16,8 @@ module Plock
       # A lease is renewed when a third of its ttl has passed.
       RENEWALS_PER_TTL = 3
 
-      # For this many seconds at most, an automatically renewed lease is neither renewed nor watched
-      # for breaks. Most blocks are shorter.
+      # For at most this many seconds, an automatically renewed lease is neither renewed nor
+      # watched for breaks. Most blocks are shorter.
       LATER_S = 0.25
 
       # How many times a failed renewal is repeated within one ttl.
@@ -26,7 +26,8 @@ module Plock
       attr_reader :key, :token, :share, :label, :fence, :ttl, :acquired_at, :valid_until, :pid,
                   :watch
 
-      # The request sets these before the lease is granted. Each attempt may have another token.
+      # The request sets these before the lease is granted. Each attempt may have a different
+      # token.
       attr_writer :ttl, :token
 
       # @return [Object, nil] the caller's open transaction that the lease belongs to
@@ -39,7 +40,7 @@ module Plock
       # @return [Float, nil] when the scheduler must next look at the lease, on {Clock}
       attr_reader :due_at
 
-      # The part of the time between two renewals by which a renewal can be early, so that it is
+      # A renewal may be early by this fraction of the time between two renewals, so that it is
       # sent together with others.
       TOGETHER = 0.1
 
@@ -62,7 +63,7 @@ module Plock
         @ended = @due_at = @fence = @doubtful = @transaction = nil
         @told = false # whether the caller knows that the lease was lost
         @renewing = false # whether the scheduler's worker is renewing the lease now
-        @ending = false # the last request has begun or waits for its turn, so no other may begin
+        @ending = false # the final request has begun or is queued: no other may begin
         @pid = Process.pid
       end
 
@@ -92,7 +93,7 @@ module Plock
         self
       end
 
-      # @return [Boolean] does a lease that was not granted occupy something on the server?
+      # @return [Boolean] does this lease occupy anything on the server even before it is granted?
       def pending? = false
 
       # For an adopted lease, which keeps the label of its former owner.
@@ -111,8 +112,8 @@ module Plock
 
       def lost? = !inherited? && (@ended == :lost || (@ended.nil? && clock.now >= @valid_until))
 
-      # @return [Boolean] has no caller and no `on_lost:` learned of the lease's end? The lease may
-      #   not have ended.
+      # @return [Boolean] true if the lease has not ended, or if neither a caller nor `on_lost:`
+      #   has learned that it was lost
       def forgotten?
         !inherited? && !@told && (@ended.nil? || (@ended == :lost && !@watch))
       end
@@ -122,7 +123,7 @@ module Plock
       def extend(ttl)
         asking do
           asked_at = clock.now
-          # if the new end is earlier, it counts even if the request fails
+          # an earlier end applies even if the request fails
           @valid_until = [@valid_until, end_of(asked_at, ttl, ttl)].min
           doubting(ttl) { prolong(asked_at, ttl, ttl) }
         end
@@ -147,7 +148,7 @@ module Plock
           ours
         ensure
           Interrupts.complete do
-            # a lease of {ByOwner} has no end, and its owner may release it again
+            # a lease of {ByOwner} has no `valid_until`, and its owner may release it again
             @store.give_back_later(self, keep) unless answered || @valid_until.nil?
           end
         end
@@ -167,7 +168,7 @@ module Plock
       def downgrade
         asking do
           share = @share
-          @share = Locking::Share::READ # readers may be in even if this fails
+          @share = Locking::Share::READ # readers may have been admitted even if this fails
           @store.downgrade(self) ? true : lose
         rescue UnsupportedError
           @share = share
@@ -207,8 +208,8 @@ module Plock
       # True, because the scheduler passes several leases at once to {Renewal}.
       def together? = true
 
-      # Reserves the lease for this thread until {#end_turn}: no other thread asks the store about
-      # it.
+      # Reserves the lease for this thread until {#end_turn}, so that no other thread asks the
+      # store about it.
       #
       # @return [Boolean] false: another thread is asking; the scheduler tries again soon
       def take_turn
@@ -223,8 +224,9 @@ module Plock
         @lock.unlock
       end
 
-      # Ends the lease if it has expired, even if the store has not answered a renewal yet. If
-      # another thread is asking the store about the lease, the answer may still prolong the lease.
+      # Ends the lease if it has expired, even if the scheduler's renewal is still unanswered. But
+      # while another thread is asking the store about the lease, does not end it: the answer may
+      # still prolong it.
       #
       # @return [Boolean] has the lease ended?
       def expire
@@ -279,7 +281,7 @@ module Plock
 
       private
 
-      # Makes the last request about the lease. A mutex is not fair, so without @ending, other
+      # Makes the final request about the lease. A mutex is not fair, so without @ending, other
       # threads with new requests could keep this thread waiting.
       def ending(&block)
         @ending = true
@@ -298,8 +300,8 @@ module Plock
         end
       end
 
-      # @return [false, nil] false: the lease was lost; nil: it was released or handed over, or is
-      #   the parent's
+      # @return [false, nil] false: the lease was lost; nil: it was released or handed over, or
+      #   belongs to the parent process
       def lost_before = (false if @ended == :lost)
 
       def alone(&block) = @lock.synchronize(&block)
@@ -370,7 +372,8 @@ module Plock
 
       def renewed_after(left) = left / RENEWALS_PER_TTL
 
-      # Rounds the moment down, so that leases with similar moments are renewed in one request.
+      # Rounds the moment down, so that leases that are due at about the same time are renewed in
+      # one request.
       def with_others(at, pause) = at - (at % (pause * TOGETHER))
 
       # When to find out whether the block is a long one: halfway to the first renewal at the

@@ -13,7 +13,7 @@ module Plock
     #
     # @api private
     class Lines
-      # A request that waits, and its entry for {Status}.
+      # A waiting request, and its entry for {Status}.
       Waiter = Struct.new(:turn, :told)
 
       # The place of an {AcquireRequest}. The request is called when it becomes the first one for
@@ -84,7 +84,7 @@ module Plock
         @lines.enter { |lines| lines.values.map(&:first) }.each { |waiter| waiter.turn.call }
       end
 
-      # @return [Array<Status::Waiter>] in order
+      # @return [Array<Status::Waiter>] in queue order
       def waiters(key) = @lines.enter { |lines| (lines[key] || []).map(&:told) }
     end
   end

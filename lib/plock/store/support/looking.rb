@@ -6,8 +6,8 @@ require_relative "lines"
 module Plock
   class Store
     # For servers that have no wait queue, and send no notifications. Each process serves its own
-    # waiters in order, and polls with growing pauses for the first of them. A key has one holder.
-    # In addition to the methods that {InRuby} requires, such a store has:
+    # waiters in order, and polls with growing pauses for the first of them. A key has only one
+    # holder. In addition to the methods that {InRuby} requires, such a store has:
     #
     # - `add(lease, ttl, deadline)`, which makes one attempt and returns the fence, or nil;
     # - `undo(lease, within)`, which deletes the key if the token holds it, and returns whether the
@@ -35,14 +35,15 @@ module Plock
 
       def line_up(request) = @lines.line_up(request)
 
-      # Undoes a grant that the caller may not know of: now, and again after AFTERMATH_S, because
-      # the original request may arrive later than the first undo. While the store does not answer,
-      # the scheduler repeats the second undo until the lease would have expired. After such an
-      # outage, the scheduler repeats the undo twice more. The operating system resends the data of
-      # a closed connection with pauses that double, so the request may still arrive. If the first
-      # undo fails and `within` is given, the scheduler repeats the first undo at once.
+      # Undoes a grant that the caller may not know of. Does so now, and again after AFTERMATH_S,
+      # because the original request may arrive after the first undo. While the store does not
+      # answer, the scheduler repeats the second undo until the lease would have expired. After
+      # such an outage, it undoes twice more, with pauses as long as the outage. The operating
+      # system resends the data of a closed connection with pauses that double, so the request may
+      # still arrive. If the first undo fails and `within` is given, the scheduler repeats the
+      # first undo at once.
       #
-      # @param within [Float, nil] seconds that the caller has; nil: `attempt_timeout`
+      # @param within [Float, nil] seconds that the caller can wait; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)
         key_and_token = stand_in_for(lease)
         undo_again(key_and_token, Clock.now) # scheduled first, because the rest may be interrupted

@@ -4,7 +4,8 @@ require_relative "../../afresh_in_child"
 
 module Plock
   class Store
-    # A value that one thread of the process at a time can use. A forked child gets a new value.
+    # A value that only one thread of the process can use at a time. A forked child gets a new
+    # value.
     #
     # @api private
     class PerProcess

@@ -22,7 +22,7 @@ module Plock
     #
     # @api private
     class Pool
-      # A connection that is lent, or room for a connection, which another thread may be opening.
+      # A lent connection, or room for a connection that another thread may be opening.
       Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
 
       SIZES = (1..1024).freeze
@@ -32,9 +32,9 @@ module Plock
       RELEASE = 1
       RENEWAL = 2
 
-      # Seconds between two attempts of a fiber to get a connection. A fiber must not wait for a
-      # broadcast: on Ruby 3.1, that uses freed memory if another waiting fiber gives up at the same
-      # time.
+      # Seconds between two attempts of a fiber to get a connection. A fiber must not wait for the
+      # condition variable. On Ruby 3.1, its broadcast uses freed memory if another waiting fiber
+      # gives up at the same time.
       LOOK_S = 0.005
 
       private_constant :Loan, :LOOK_S
@@ -94,7 +94,7 @@ module Plock
         connect(loan, deadline)
         loan.connection
       ensure
-        # a connection that is opened later is closed
+        # if the connection opens after this, it is closed
         @lock.synchronize { loan.room = nil }
       end
 

@@ -4,8 +4,8 @@ require_relative "../../clock"
 
 module Plock
   class Store
-    # Remembers since when the calls of this process have not reached the server. A call gives up
-    # when the server has been out of reach for `unavailable_timeout`.
+    # Remembers since when this process has been unable to reach the server. A call gives up when
+    # the server has been out of reach for `unavailable_timeout`.
     #
     # @api private
     class Reach

@@ -44,7 +44,7 @@ module Plock
           end_turn(lease)
         end
       rescue Error
-        nil # end_turn schedules the leases without an answer
+        nil # end_turn schedules the unanswered leases again
       end
 
       def check(leases)
@@ -56,7 +56,7 @@ module Plock
         end
       end
 
-      # Ends the turn of a lease as soon as its answer is there. The lease does not wait for the
+      # Ends the turn of a lease as soon as its answer has arrived. It does not wait for the
       # answers of other leases, whose connections may be silent.
       def end_turn(lease)
         return unless @turns.delete(lease)

@@ -75,13 +75,13 @@ module Plock
         @moved = ConditionVariable.new
       end
 
-      # Runs a task at a moment. If it was scheduled before, only the new moment counts.
+      # Schedules a task to run at a moment. A task that is already scheduled is moved.
       #
       # @param at [Float] on {Clock}
       def schedule(task, at)
         enter do
           at = [at, Clock.now + PAUSE_S].max if ours?
-          # most entries are void
+          # most entries are void by now
           @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 &&
                                                        @schedule.size > 4 * @entries.size
           @schedule.insert(
@@ -102,7 +102,7 @@ module Plock
 
       # Calls the block once. After each failure it repeats the call, with growing pauses.
       #
-      # @param until_time [Float] on {Clock}, after which there are no more attempts
+      # @param until_time [Float] on {Clock}; no attempt is made after this moment
       def retry_until(until_time)
         pause = Backoff.new(*RETRY_S, 2.0)
         call_later do
@@ -119,7 +119,7 @@ module Plock
 
       private
 
-      # @return [Boolean] is the caller one of our threads?
+      # @return [Boolean] is the caller on one of the scheduler's threads?
       def ours? = Thread.current.equal?(@thread) || @renewing.here? || @calling.here?
 
       def start_afresh
@@ -149,7 +149,7 @@ module Plock
         @next_end = [next_end, Clock.now + LOOK_S].max
       end
 
-      # @return [Array, nil] tasks that are due; nil: none were scheduled for IDLE_S
+      # @return [Array, nil] tasks that are due; nil: there has been no task for IDLE_S
       def next_tasks
         @lock.synchronize do
           idle_until = Clock.now + IDLE_S
@@ -175,9 +175,9 @@ module Plock
         @thread = nil
       end
 
-      # Void entries stay in the schedule until they are due. Most leases end before that. If their
-      # entries were removed, the thread would sleep longer, and each new lease would have to wake
-      # it.
+      # Void entries stay in the schedule until they are due. Most leases end before their entries
+      # are due. If those entries were removed, the thread would sleep longer, and each new lease
+      # would have to wake it.
       def pop_due(now)
         due = []
         while due.size < TOGETHER && (entry = @schedule.first) && entry.at <= now

@@ -32,8 +32,8 @@ module Plock
       # @param shared [Boolean] can the key have several holders?
       # @param budget [Float, nil] seconds for one request, whose answer may be incomplete; nil: as
       #   many requests as a complete answer needs
-      # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the waiters in order;
-      #   nil: the key is free
+      # @return [Array(Array<Status::Holder>, Array<Status::Waiter>), nil] the holders, and the
+      #   waiters in queue order; nil: the key is free
       def examine(key, shared, budget = nil) = examine_others(nil, key, shared, budget)
 
       private
@@ -92,14 +92,14 @@ module Plock
       end
 
       # @param name [String] the name of a key that no lock uses
-      # @param note [String] the new note; empty: only read
+      # @param note [String] the new note; empty: the note is only read
       def keep_note(name, note, replace)
         kept = ask_note(name, note, replace)
         kept unless kept.empty?
       end
 
-      # A note counts only if it is about the present holder. Other programs write no note when they
-      # take the key, so the note may be an older one.
+      # A note counts only if it is about the current holder. Other programs write no note when
+      # they take the key, so the note may be an earlier holder's.
       def only_holder(value, left, note)
         fence, *since, record = NOTE.match(note.b)&.captures
         owner = record && Record.parse(record)&.last
