@@ -62,16 +62,16 @@ module Parse
     # The longest `wait:` in seconds.
     MAX_WAIT = 30
 
-    # The least number of bytes of a `secret:`.
+    # The fewest bytes that a `secret:` may have.
     SECRET_MIN_BYTES = 16
 
-    # The caller's name in warnings.
+    # The source that warnings name.
     SOURCE = "Parse::Lock"
 
     private_constant :SOURCE
 
     class << self
-      # Acquires the lock, runs the block, and releases the lock on every way out of it: return,
+      # Acquires the lock, runs the block, and releases the lock however the block ends: return,
       # `break`, `next`, `throw`, exception, Thread#kill, Timeout. The block never runs without the
       # lock.
       #

@@ -39,20 +39,20 @@ module Parse
 
       # @param store [Object, nil]
       # @return [Boolean] true if only this process sees the store, or if there is no store
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] plock cannot use this store of
-      #   Redis. This is an error, and does not count as degraded.
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] plock cannot use this Redis
+      #   store. Such a store does not count as degraded.
       def degraded_store?(store)
         Lock::StoreResolver.resolve(store).nil?
       rescue ::Plock::UnavailableError
         false # a pool that has no client to lend at the moment is still a shared store
       end
 
-      # Warns or raises, as the caller chooses, because the store is degraded.
+      # Handles a degraded store: warns or raises, as the caller chooses.
       #
       # @param mode [Symbol] `:warn`, `:warn_throttled` (at most once in 60 s), `:proceed` (silent)
       #   or `:raise`; any other value means `:warn`
-      # @param key [String] the key as it would be in the store; the warning shows its last 12
-      #   bytes
+      # @param key [String] the key as it would be in the store; the `:warn` warning shows its last
+      #   12 characters
       # @param source [String] the caller's name; `[source]` begins the warning
       # @param unavailable_error [Class, nil] the error that `:raise` raises; nil means
       #   Parse::Error
@@ -70,7 +70,7 @@ module Parse
       # @param key [String] the key as it will be in the store
       # @param owner [String] unique for this acquisition
       # @param ttl [Integer] seconds until the lock frees itself
-      # @return [Boolean] whether the lock is acquired
+      # @return [Boolean] whether the lock was acquired
       def try_acquire(store, key, owner, ttl)
         Lock::Attempts.acquire(store, key, owner, ttl) || false
       end
@@ -84,14 +84,14 @@ module Parse
       # @return [Boolean, nil] whether the owner held it; nil if the store failed
       def release(store, key, owner) = Lock::Attempts.release(store, key, owner)
 
-      # @return [Float] seconds, 0.035 to 0.065, for callers that poll
+      # @return [Float] the pause between two polls, 0.035 to 0.065 seconds
       def poll_interval = Lock::Attempts.interval
 
       # @return [Float] seconds of the monotonic clock
       def monotonic_now = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
 
-      # Forgets the warnings that were given, the generated secret, the idle mutexes, and the
-      # stores that were found for objects. Call this at the end of a test. Connections stay open.
+      # Forgets which warnings were given, the generated secret, the idle mutexes, and the stores
+      # that were found for objects. Call this at the end of a test. Connections stay open.
       #
       # @return [nil]
       def reset! = Lock.reset!
@@ -99,7 +99,7 @@ module Parse
       # Returns the secret for a call that does not pass its own.
       #
       # @param store [Object, nil] the store. If no secret is configured, a process-local store
-      #   gets {auto_secret}. Any other store gets no secret, and a warning is given once.
+      #   uses {auto_secret}. With any other store, there is no secret, and this method warns once.
       # @param source [String] the caller's name, for the warning
       # @return [String, nil] nil if keys are hashed without a secret
       def lock_secret_for(store:, source: "Parse::LockBackend")
@@ -123,9 +123,9 @@ module Parse
         nil
       end
 
-      # The mutex for a key within this process. A thread that ends releases its mutex. An
-      # interrupt may come between `lock` and the next line, and then the mutex stays locked.
-      # {synchronize_process_mutex} releases it even then.
+      # The mutex for a key within this process. A thread that ends releases its mutex. If an
+      # interrupt comes between `lock` and the next line, the mutex stays locked.
+      # {synchronize_process_mutex} avoids this.
       #
       # @param key [String]
       # @return [Parse::Lock::ProcessMutex] an object with a Mutex's methods lock, try_lock,

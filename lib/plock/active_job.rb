@@ -4,11 +4,11 @@ require "active_job"
 require_relative "errors"
 
 module Plock
-  # Guarded jobs of ActiveJob, for any adapter. `require "plock/active_job"` makes them work. See
+  # Guarded ActiveJob jobs, with any adapter. `require "plock/active_job"` enables the guards. See
   # {Guard}.
   #
-  # If Sidekiq is the adapter, load it before this file. Then dead and deleted jobs release their
-  # keys. In Rails, the order does not matter.
+  # If Sidekiq is the adapter, load Sidekiq before this file, so that dead and deleted jobs release
+  # their keys. In Rails, the order does not matter.
   module ActiveJob
     OLDEST = "7.2"
     private_constant :OLDEST

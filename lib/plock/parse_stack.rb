@@ -6,10 +6,10 @@ module Plock
   # Parse Stack's locks on plock's engine. Require `plock/parse_stack` after `parse-stack-next`.
   #
   # From then on {Parse::Lock} and {Parse::LockBackend} are plock's. The gem's own
-  # `first_or_create!` and `create_or_update!` use them, too. Stores and secrets are those that
-  # the application has configured for the gem. plock takes over the address, TLS settings and
-  # database of a `Parse::Cache::Redis`. A process that still runs the gem's own implementation
-  # and a process that runs plock's exclude each other.
+  # `first_or_create!` and `create_or_update!` also use them. Stores and secrets are those that the
+  # application has configured for the gem. From a `Parse::Cache::Redis`, plock takes the address,
+  # TLS settings and database. A process that still runs the gem's own implementation and a process
+  # that runs plock's exclude each other.
   #
   # @example Gemfile
   #   gem "parse-stack-next"

@@ -13,9 +13,9 @@ require_relative "jobs/sidekiq/server_middleware"
 module Plock
   # Guarded Sidekiq jobs. `require "plock/sidekiq"` installs the middleware. See {Guard}.
   #
-  # The server middleware comes first, so that the job holds its key around every other
-  # middleware, for example around a transaction. The client middleware comes last, so that no key
-  # is acquired for a push that another middleware stops.
+  # The server middleware comes first, so that the job holds its key while all other middleware
+  # runs, for example one that opens a transaction. The client middleware comes last, so that no
+  # key is acquired for a push that another middleware stops.
   module Sidekiq
     OLDEST = "7.3"
     private_constant :OLDEST

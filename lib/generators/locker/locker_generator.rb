@@ -3,7 +3,8 @@
 require "rails/generators"
 require "rails/generators/active_record"
 
-# `rails generate locker [NAME]`: a model, Lock by default, and the migration that makes its table.
+# `rails generate locker [NAME]` writes a model, Lock by default, and the migration that creates
+# its table.
 class LockerGenerator < Rails::Generators::NamedBase
   include ActiveRecord::Generators::Migration
 

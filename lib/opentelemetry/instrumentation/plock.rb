@@ -7,8 +7,8 @@ require_relative "../../plock/traces"
 module OpenTelemetry
   # The instrumentations of libraries. Most are in gems of their own; this one is in plock.
   module Instrumentation
-    # Makes {::Plock::Traces} one of the instrumentations that OpenTelemetry's SDK installs. It
-    # needs `require "opentelemetry/instrumentation/plock"` and the gem
+    # Makes {::Plock::Traces} one of the instrumentations that OpenTelemetry's SDK installs. To add
+    # it, `require "opentelemetry/instrumentation/plock"`. This needs the gem
     # `opentelemetry-instrumentation-base`.
     #
     # @example

@@ -3,7 +3,7 @@
 # The constants and settings that an application of Parse defines. This file defines the missing
 # ones, so that Parse::Lock works without such an application.
 module Parse
-  # The root of the errors of Parse.
+  # The superclass of Parse's errors.
   class Error < ::StandardError; end unless const_defined?(:Error, false)
 
   class << self

@@ -10,7 +10,7 @@ module Parse
     # Locks in an application's own store, through one of two protocols:
     #
     # * `lock_acquire(key, owner, ttl)` and `lock_release(key, owner)`, which plock's own stores
-    #   have, too;
+    #   also have;
     # * `key?(key)`, `create(key, value, expires:)`, `[key]` and `delete(key)`, as in Moneta. A
     #   release reads and then deletes, so a holder whose lock has expired may delete the lock of
     #   the next holder.
@@ -28,7 +28,7 @@ module Parse
       class << self
         # Tries once.
         #
-        # @param store [Object] the store that is configured
+        # @param store [Object] the configured store
         # @param key [String]
         # @param owner [String]
         # @param ttl [Integer] seconds
@@ -49,7 +49,7 @@ module Parse
 
         # Releases the lock if the owner holds it.
         #
-        # @param store [Object] the store that is configured
+        # @param store [Object] the configured store
         # @param key [String]
         # @param owner [String]
         # @return [Boolean, nil] whether the owner held it; nil if the store failed, which causes
@@ -65,18 +65,18 @@ module Parse
           end
         end
 
-        # Tries until the lock is acquired or the patience is over, runs the block, and releases
-        # the lock on every way out of the block. An interrupt during the release is raised
+        # Tries until the lock is acquired or the time to wait is over, runs the block, and
+        # releases the lock however the block ends. An interrupt during the release is raised
         # afterwards, because an interrupted release would leave the lock in the store until its
         # TTL ends.
         #
-        # @param store [Object] the store that is configured
+        # @param store [Object] the configured store
         # @param key [String]
         # @param owner [String] unique for this call
         # @param ttl [Integer] seconds
         # @param patience [Numeric] seconds to wait; 0 makes exactly one try
-        # @yieldparam asked_at [Float, nil] the monotonic clock before the successful try; nil if
-        #   the lock was not acquired
+        # @yieldparam asked_at [Float, nil] the monotonic time just before the successful try; nil
+        #   if the lock was not acquired
         # @return [Object] the block's value
         def hold(store, key, owner, ttl, patience)
           deadline = now + patience
@@ -88,8 +88,8 @@ module Parse
           leave = -> { release(store, key, owner) if doubt && pid == ::Process.pid }
           ::Plock::Interrupts.finally(leave) do
             until (answer = acquire(store, key, owner, ttl))
-              # The previous request failed, but the store may have carried it out. Then it is our
-              # own lock that refuses this try, so it is released.
+              # The previous request failed, but the store may have carried it out. In that case,
+              # our own lock refuses this try, so it is released.
               release(store, key, owner) if failed && answer == false
               doubt = failed = answer.nil?
               left = deadline - now

@@ -2,9 +2,9 @@
 
 module Parse
   module Lock
-    # A mutex with a timeout. It belongs to a claim, an object that the caller makes before it
-    # takes the mutex. So the caller can always release, even if an interrupt hides whether it got
-    # the mutex.
+    # A mutex with a timeout. Its holder is a claim: an object that the caller creates before it
+    # takes the mutex. So the caller can always release the mutex, even if an interrupt hides
+    # whether it was taken.
     #
     # If the holder's thread has ended, the mutex is free.
     #
@@ -42,7 +42,7 @@ module Parse
 
             @freed.wait(@guard, @blockless ? [left, LOOK_S].compact.min : left)
           end
-          @claim = nil # ends the claim of a dead thread first: an interrupt may come at any line
+          @claim = nil # drops a dead thread's claim first, as an interrupt may come at any line
           @blockless = blockless
           @fiber = ::Fiber.current
           @thread = ::Thread.current

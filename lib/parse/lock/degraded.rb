@@ -11,9 +11,9 @@ module Parse
     #
     # @api private
     module Degraded
-      # Seconds between two warnings of the mode `:warn_throttled`.
+      # The fewest seconds between two warnings in `:warn_throttled` mode.
       THROTTLE = 60
-      # The warning shows this number of bytes from the end of a key.
+      # How many characters from the end of a key the unthrottled warning shows.
       TAIL = 12
 
       private_constant :THROTTLE, :TAIL

@@ -34,7 +34,7 @@ module Parse
       # @param key [String]
       # @param patience [Numeric, nil] seconds to wait; nil sets no limit
       # @param claim [Object] unique for this call
-      # @yieldparam held [Boolean] false if the patience was over before the mutex was free
+      # @yieldparam held [Boolean] false if the time to wait was over before the mutex was free
       # @return [Object] the block's value
       def hold(key, patience, claim)
         entry = nil
@@ -50,7 +50,7 @@ module Parse
         alone { find(key).face }
       end
 
-      # Waits without limit.
+      # Holds the key's mutex while the block runs. Waits for it without limit.
       #
       # @param key [String]
       # @yield

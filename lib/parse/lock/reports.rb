@@ -13,7 +13,7 @@ module Parse
         #   the seconds held and the TTL
         def call(event, *details) = event == :overrun ? overrun(*details) : failure(event, *details)
 
-        # The store failed.
+        # Warns that the store failed.
         #
         # @param action [Symbol] `:acquire` or `:release`
         # @param error [Exception]
@@ -21,7 +21,7 @@ module Parse
           say "[Parse::LockBackend] #{action} error (#{error.class}): #{error.message}"
         end
 
-        # The block took longer than the lock lasted.
+        # Warns that the block took longer than the lock lasted.
         #
         # @param key [String] the caller's key
         # @param held [Float] seconds

@@ -4,8 +4,8 @@ require "plock"
 
 module Parse
   module Lock
-    # Finds the store for the object that the application has configured. Each acquire uses it. So
-    # it remembers the results for the last few objects, by identity, and reads them without a
+    # Finds the store for the object that the application has configured. Because each acquire uses
+    # it, it remembers the results for the last few objects, by identity, and reads them without a
     # mutex.
     #
     # All clients of one server share one store of plock. Stores are found by a digest of their
@@ -47,7 +47,7 @@ module Parse
         def learn(source)
           resolved = judge(source)
           @lock.synchronize do
-            known = @resolved.dup # the copy compares by identity, too
+            known = @resolved.dup # the copy also compares by identity
             known.delete(known.first.first) if known.size >= SOURCES
             known[source] = resolved
             @resolved = known.freeze
@@ -75,7 +75,7 @@ module Parse
           digest = ::Plock.digest([url, options.sort].inspect)
           store = @lock.synchronize { @stores[digest] } || ::Plock::Store.open(url, **options)
           @lock.synchronize do
-            # if two threads have opened the store, the second one is not used
+            # if two threads have opened the same store, the one registered first is used
             store = @stores.delete(digest) || store
             @stores.shift if @stores.size >= STORES
             @stores[digest] = store

@@ -13,13 +13,13 @@ require_relative "locker/holding"
 require_relative "locker/rows"
 require_relative "locker/advisory"
 
-# The API of the gem `locker`: locks that are rows of a table, through an Active Record model. The
-# table and the rules are those of the gem, so processes of plock and of the gem exclude one
-# another. Require `plock/compat/locker` instead of that gem.
+# The API of the gem `locker`: locks that are rows of a table, through an Active Record model. It
+# uses the gem's table and follows the gem's rules, so processes using plock and processes using
+# the gem exclude one another. Require `plock/compat/locker` instead of that gem.
 #
 # All times are read from the database's clock. Any caller can take a row whose `locked_until` has
-# passed. `sequence` grows by one each time that a caller takes the row. A scheduler renews the
-# rows that this process holds, over another connection of the model's pool.
+# passed. `sequence` grows by one each time a caller takes the row. A scheduler renews the rows
+# that this process holds, over another connection of the model's pool.
 #
 # @example
 #   # true if the block has run, false if another caller holds the row
@@ -57,8 +57,8 @@ class Locker
     # @raise (see #run)
     def run(key, options = {}, &block) = taking(key, options).run(&block)
 
-    # Deletes the rows that no caller has held since the given time. The sequence of such a key
-    # begins at 1 again.
+    # Deletes the rows that no caller has held since the given time. The sequence of a deleted key
+    # starts at 1 again.
     #
     # @param before [Time, Date, String] the time; a Date, or a String in the database's format,
     #   counts as UTC
@@ -69,8 +69,8 @@ class Locker
 
     private
 
-    # Skips {#initialize}, because the statement that takes the row also makes it. If a subclass
-    # defines its own {#initialize}, that is called.
+    # Skips {#initialize}, because the statement that takes the row also creates it. A subclass's
+    # own {#initialize} is still called.
     def taking(key, options)
       return new(key, options) unless instance_method(:initialize).owner.equal?(Locker)
 
@@ -78,7 +78,7 @@ class Locker
     end
   end
 
-  # Makes the key's row if it is missing, so that other processes see it before it is locked.
+  # Creates the key's row if it is missing, so that other processes see it before it is locked.
   #
   # @param key [String]
   # @param options [Hash{Symbol => Object}]
@@ -94,7 +94,7 @@ class Locker
   end
 
   # @return [String] the owner's name in the row. A forked child holds none of its parent's locks,
-  #   so it has another name.
+  #   so its name is different.
   def identifier
     identify unless @pid == Process.pid
     @identifier
@@ -112,18 +112,18 @@ class Locker
   end
 
   # @api private
-  # Chooses a new name. If the database carries out an earlier request late, the row then does not
-  # count as ours.
+  # Chooses a new owner name. If the database carries out a request under the old name late, the
+  # row then does not count as ours.
   #
-  # @return [Boolean] false if the caller has set the name, which then stays
+  # @return [Boolean] false if the caller has set the name, which is then kept
   def rename
     identify unless @named
     !@named
   end
 
   # Runs the block with the lock, and releases it. The lock is not re-entrant, even through the
-  # same object. A call during another call has its own {#identifier}, and does not change
-  # {#locked} and {#sequence}.
+  # same object. A call that begins while another one runs has its own {#identifier}, and changes
+  # neither {#locked} nor {#sequence}.
   #
   # @param blocking [Boolean] whether to wait without limit for the row
   # @yieldparam sequence [Integer] greater than that of every earlier holder
@@ -133,7 +133,8 @@ class Locker
   #   raised after the block if the loss is found only then, or under a Fiber scheduler.
   # @raise [ActiveRecord::ActiveRecordError] the database failed before the block
   # @raise [Plock::UnavailableError] the database took longer than {#lock_for} to answer
-  # @raise [Plock::UnsupportedError] the call would wait forever for its own block
+  # @raise [Plock::UnsupportedError] this fiber already holds the lock through this object, so the
+  #   call would wait forever
   #
   # @example
   #   Locker.new("import", blocking: true, lock_for: 60).run { |sequence| import(fence: sequence) }
@@ -182,7 +183,8 @@ class Locker
     released
   end
 
-  # @return [Integer, nil] the sequence of the last take; nil if the row was not taken yet
+  # @return [Integer, nil] the sequence when the row was last taken; nil if it has not been taken
+  #   yet
   attr_reader :sequence
 
   # @api private
@@ -209,7 +211,7 @@ class Locker
 
   private
 
-  # The same lock for another owner.
+  # A copy of this object with a new owner name.
   def another = dup.tap(&:rename)
 
   def refuse_to_wait_for_itself
@@ -218,7 +220,7 @@ class Locker
   end
 
   def identify
-    @alone = Thread::Mutex.new unless @pid == Process.pid # the caller in #run holds it
+    @alone = Thread::Mutex.new unless @pid == Process.pid # a caller in #run may hold the old one
     @pid = Process.pid
     @identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
     @named = @locked = false

@@ -122,7 +122,7 @@ module Mongo
         @backing || @mutex.synchronize { @backing ||= open }
       end
 
-      # Makes the indexes of the collection now. Otherwise the first lock makes them. A store of
+      # Creates the collection's indexes now. Otherwise the first lock creates them. A store of
       # plock needs no indexes.
       #
       # @return [nil]
@@ -164,8 +164,9 @@ module Mongo
       end
 
       # @api private
-      # Finds the gem's errors by their names. They are not constants of this module, because a
-      # class that includes it would then find the gem's ArgumentError instead of Ruby's.
+      # Finds the errors in {Exceptions}. They are not constants of this module, because
+      # `ArgumentError` in a class that includes the module would then mean
+      # {Exceptions::ArgumentError}.
       def const_missing(name)
         Exceptions.const_defined?(name, false) ? Exceptions.const_get(name, false) : super
       end

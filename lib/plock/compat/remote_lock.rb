@@ -9,9 +9,9 @@ require_relative "remote_lock/adapters"
 require_relative "remote_lock/leftovers"
 require_relative "remote_lock/waiting"
 
-# The API of the gem `remote_lock` on plock's engine. Require `plock/compat/remote_lock` instead
-# of that gem. The keys and values in the store are those of the gem, so processes of plock and of
-# the gem exclude one another.
+# The API of the gem `remote_lock` on plock's engine. Require `plock/compat/remote_lock` instead of
+# that gem. The keys and values in the store are the same as the gem's, so processes using plock
+# and processes using the gem exclude one another.
 #
 # The lock belongs to the fiber that acquired it, and that fiber may enter it again. The lock
 # expires after `expiry:`.
@@ -23,7 +23,7 @@ class RemoteLock
   # Raised when another caller held the lock at every try. The block has not run.
   class Error < RuntimeError; end
 
-  # The defaults of the options of {#acquire_lock}. The pause and the expiry are in seconds.
+  # The default options of {#acquire_lock}. `initial_wait` and `expiry` are in seconds.
   DEFAULT_OPTIONS = { initial_wait: 10e-3, expiry: 60, retries: 11 }.freeze
 
   # The options of {#synchronize}.
@@ -45,7 +45,7 @@ class RemoteLock
     @prefix = prefix
   end
 
-  # Acquires the lock, runs the block, and releases the lock on every way out of it. If this fiber
+  # Acquires the lock, runs the block, and releases the lock however the block ends. If this fiber
   # already holds the lock, the method only runs the block.
   #
   # A failed release is only logged, so the caller receives the block's value or exception. If the
@@ -87,9 +87,9 @@ class RemoteLock
     end.call
   end
 
-  # Waits for the lock, at most for the time that `retries` tries with growing pauses take: 10 to 20
-  # seconds by default. Call {#release_lock} afterwards. A caller that already holds the lock waits,
-  # too.
+  # Waits for the lock, for at most the time that `retries` tries with growing pauses take: 10 to
+  # 20 seconds by default. Call {#release_lock} afterwards. A caller that already holds the lock
+  # also waits.
   #
   # On Redis, and on every store of plock, a caller does not sleep until the next try. The first
   # waiter is notified as soon as the lock is free. If Kernel.sleep or a method of the adapter has
@@ -101,8 +101,8 @@ class RemoteLock
   #   try is `2 ** (n - 1)` to `2 ** n` times this value
   # @option options [Numeric] :expiry (60) seconds until the lock expires, up to 31_622_400
   # @option options [Integer, Float] :retries (11) number of tries; 0 makes none, and
-  #   Float::INFINITY sets no limit. plock's adapters wait for the sum of the pauses, up to 366
-  #   days.
+  #   Float::INFINITY sets no limit. plock's adapters wait for at most the sum of the pauses, and
+  #   at most 366 days.
   # @return [nil]
   # @raise [Error] the lock was not acquired
   # @raise [ArgumentError] an option is invalid
@@ -162,7 +162,7 @@ class RemoteLock
     [2.0**(tried + rand - 1), Float::MAX].min * settings[:initial_wait]
   end
 
-  # The place of a lock: its store and its key. Adapters to the same store have the same place.
+  # The place of a lock: its store and its key. Adapters of the same store give the same place.
   def place(key)
     store = Waiting === @adapter ? @adapter.turns : @adapter
     [store.__id__, key_for(key)].freeze

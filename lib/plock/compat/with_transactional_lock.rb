@@ -11,13 +11,12 @@ require_relative "with_transactional_lock/postgresql"
 require_relative "with_transactional_lock/mysql"
 require_relative "with_transactional_lock/my_sql_helper"
 
-# The API of the gem `with_transactional_lock`: locks of the database that end with the
-# transaction, on the connection of an Active Record class. Require
-# `plock/compat/with_transactional_lock` instead of that gem. Every model then has
-# {Mixin::ClassMethods#with_transactional_lock}.
+# The API of the gem `with_transactional_lock`: database locks that end with the transaction, on
+# the connection of an Active Record class. Require `plock/compat/with_transactional_lock` instead
+# of that gem. Every model then has {Mixin::ClassMethods#with_transactional_lock}.
 #
-# The numbers of the locks, and the rows in MySQL, are those of the gem. So processes of plock and
-# of the gem exclude one another.
+# The locks' numbers, and the rows in MySQL, are the same as the gem's. So processes using plock
+# and processes using the gem exclude one another.
 #
 # @example
 #   require "plock/compat/with_transactional_lock"
@@ -59,7 +58,8 @@ module WithTransactionalLock
       # @raise [ArgumentError] no block, or an invalid argument
       # @raise [Plock::TimeoutError] another caller held the lock for `timeout` seconds. The block
       #   has not run.
-      # @raise [Plock::UnsupportedError] another database, or `shared: true` on MySQL or MariaDB
+      # @raise [Plock::UnsupportedError] the database is not supported, or `shared: true` on MySQL
+      #   or MariaDB
       # @raise [ActiveRecord::ActiveRecordError] the database failed
       #
       # @example

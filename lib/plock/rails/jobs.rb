@@ -2,13 +2,14 @@
 
 module Plock
   class Railtie
-    # Loads the guards for the job frameworks that the application uses. They must be loaded
-    # before the first job is pushed or fetched, because a job class may be loaded only then.
+    # Loads the guards for the job frameworks that the application uses. They must be loaded before
+    # the first job is pushed or fetched, because the first job class may be loaded only at that
+    # moment.
     #
     # @api private
     module Jobs
-      # An application that has no guards can use an older Sidekiq, so guards are not loaded then.
-      # If a class does use `guard_with`, the error says that `plock/sidekiq` is missing.
+      # With an older Sidekiq, no guards are loaded, so that an application without guards can use
+      # it. If a class does use `guard_with`, the error says that `plock/sidekiq` is missing.
       OLDEST_SIDEKIQ = "7.3"
       private_constant :OLDEST_SIDEKIQ
 

@@ -15,7 +15,7 @@ module Plock
     # key. If it can show neither, it shows the beginning of the key's digest.
     #
     # The levels are those of {Logs}, except that a slow wait and a long hold stay at `debug` and
-    # are only marked. So an acquire costs nothing if the log's level is above `debug`.
+    # are only marked as such. So an acquire costs nothing if the log's level is above `debug`.
     #
     # @api private
     class LogSubscriber < ActiveSupport::LogSubscriber

@@ -5,8 +5,8 @@ require_relative "../cli/failure"
 
 module Plock
   class Railtie
-    # For a command that uses the application's own store, as it is configured, instead of a store
-    # that options or the environment name.
+    # Makes a command use the application's own store, as it is configured, instead of a store that
+    # options or environment variables name.
     #
     # @api private
     module OwnStore

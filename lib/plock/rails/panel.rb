@@ -6,8 +6,8 @@ require_relative "../status/table"
 
 module Plock
   class Railtie
-    # The console's answer to `plock`: for each store the locks that are held, the waiters, and the
-    # doctor's findings. It changes nothing, and acquires no lock.
+    # The console's answer to `plock`: for each store, the locks that are held, the waiters, and
+    # the doctor's findings. It changes nothing, and acquires no lock.
     #
     #     redis://localhost:6379
     #     STORE KEY     KIND  HOLDERS  LABEL     HOST   PID  SINCE                    LEFT   WAITING
@@ -16,9 +16,9 @@ module Plock
     #
     # @api private
     class Panel
-      # The most rows of one store. More rows would fill the console.
+      # The most rows that are shown for one store. More rows would fill the console.
       ROWS = 50
-      LIST_S = 3.0 # seconds for listing the keys
+      LIST_S = 3.0 # seconds that listing the keys may take
 
       class << self
         # Makes `plock` a method of the console, in IRB and in Pry.
@@ -37,7 +37,7 @@ module Plock
           TOPLEVEL_BINDING.receiver.define_singleton_method(:plock) { |*stores| Panel.of(stores) }
         end
 
-        # @param stores [Array<Locking>] empty: the default store
+        # @param stores [Array<Locking>] empty means the default store
         # @return [Panel]
         def of(stores) = new(stores.empty? ? [Plock.store] : stores)
       end
@@ -47,7 +47,7 @@ module Plock
         @stores = stores
       end
 
-      # Looks at the stores now.
+      # Queries the stores now.
       #
       # @return [Array<String>]
       def lines

@@ -4,15 +4,16 @@ require "rails/railtie"
 require_relative "../dispatcher"
 
 module Plock
-  # Makes plock part of a Rails application. `require "plock"` loads it; it needs no set-up.
+  # Makes plock part of a Rails application. `require "plock"` loads this class, which needs no
+  # set-up.
   #
   # * `config.plock` and `config/plock.yml` configure the default store. Outside of development and
-  #   tests, a wrong setting ends the boot.
-  # * The events of leases are in the application's log.
+  #   tests, an invalid setting aborts the boot.
+  # * The events of leases appear in the application's log.
   # * `on_lost:` and subscribers that plock calls on its own thread run in the application's
   #   executor, as jobs do. So Rails does not reload code while they run, and takes back the
   #   database connections that they used.
-  # * `bin/rails generate plock:install` writes the two files of configuration.
+  # * `bin/rails generate plock:install` writes the two configuration files.
   #   `bin/rails plock:doctor` checks the store, and `bin/rails plock:locks` lists what is held.
   # * The console shows a {Status} as a table. Its method `plock` shows the locks, the waiters and
   #   the doctor's findings.
@@ -41,7 +42,7 @@ module Plock
       @settings.apply
     end
 
-    # An initializer may set config.plock, too.
+    # An initializer may also set config.plock.
     initializer "plock.configure_again", after: :load_config_initializers do
       @settings.apply_changes
     end

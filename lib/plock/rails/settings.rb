@@ -25,17 +25,18 @@ module Plock
       CONFIG = "config.plock"
 
       # Settings that must have a value in a deployed application if it names them, and the
-      # environment variables that can give them one.
+      # environment variables that can supply the values.
       NEEDED = {
         secret: Locking::StoreConfig::SECRET_VARIABLE, url: Configuration::URL_VARIABLE,
         namespace: Configuration::NAMESPACE_VARIABLE
       }.freeze
 
-      # Rails reads this variable during a build, in which secrets and servers are missing.
+      # This variable is set while Rails runs as part of a build, in which secrets and servers are
+      # missing.
       BUILD_VARIABLE = "SECRET_KEY_BASE_DUMMY"
 
-      # The beginning of a message: the name of a method, which the application did not call
-      # itself.
+      # Matches the name of the method at the beginning of an error message. The application did
+      # not call that method itself.
       CALL = /\APlock[:.\w]*: /.freeze
       private_constant :FILE, :CONFIG, :NEEDED, :BUILD_VARIABLE, :CALL
 
@@ -55,7 +56,7 @@ module Plock
         configure(@applied, CONFIG)
       end
 
-      # Applies what was changed in `config.plock` since {#apply}.
+      # Applies the changes that were made to `config.plock` after {#apply}.
       #
       # @raise [ConfigurationError] see {#apply}
       def apply_changes

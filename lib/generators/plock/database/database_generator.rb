@@ -5,7 +5,7 @@ require "rails/generators/active_record"
 
 module Plock
   module Generators
-    # `rails generate plock:database` writes the migration that makes the tables of
+    # `rails generate plock:database` writes the migration that creates the tables of
     # {Plock::Store::Database}.
     class DatabaseGenerator < ::Rails::Generators::Base
       include ::ActiveRecord::Generators::Migration

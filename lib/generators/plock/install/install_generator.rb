@@ -5,7 +5,7 @@ require "rails/generators/base"
 module Plock
   # The generators of Rails.
   module Generators
-    # `bin/rails generate plock:install` writes the two files of the configuration.
+    # `bin/rails generate plock:install` writes the two configuration files.
     class InstallGenerator < ::Rails::Generators::Base
       source_root File.expand_path("templates", __dir__)
       desc "Writes config/plock.yml and config/initializers/plock.rb, the settings of plock"

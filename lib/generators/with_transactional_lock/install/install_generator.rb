@@ -6,8 +6,8 @@ require "rails/generators/active_record"
 module WithTransactionalLock
   # The generators of Rails.
   module Generators
-    # `rails generate with_transactional_lock:install`: on MySQL and MariaDB, it writes the
-    # migration that makes the table. PostgreSQL needs no table.
+    # On MySQL and MariaDB, `rails generate with_transactional_lock:install` writes the migration
+    # that creates the table. PostgreSQL needs no table.
     class InstallGenerator < ::Rails::Generators::Base
       include ::ActiveRecord::Generators::Migration
 

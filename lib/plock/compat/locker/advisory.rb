@@ -4,9 +4,9 @@ require "zlib"
 require "plock/store/advisory"
 
 class Locker
-  # Advisory locks of PostgreSQL. Two numbers identify a lock, the same numbers as in the gem. A
-  # lock has its own connection and its own transaction, and ends with them. Waiters sleep in the
-  # database, which serves them in order.
+  # Advisory locks of PostgreSQL. The two numbers that identify a lock are the same as in the gem.
+  # Each lock has its own connection and its own transaction, and ends with them. Waiters sleep in
+  # the database, which serves them in order.
   #
   # @example
   #   # true if the block has run, false if another caller held the lock for 60 s
@@ -16,7 +16,7 @@ class Locker
     # may hold the lock from then on.
     class LockConnectionLost < StandardError; end
 
-    # The greatest number of a lock, because the database's numbers have 32 bits.
+    # The greatest number of a lock. PostgreSQL stores it as a signed 32-bit integer.
     MAX_LOCK = 2_147_483_647
 
     # The smallest number of a lock.
@@ -28,9 +28,9 @@ class Locker
 
     # @return [String]
     attr_reader :key
-    # @return [Integer] the number that is made from the key
+    # @return [Integer] the number computed from the key
     attr_reader :crc
-    # @return [Integer] the other number of the lock
+    # @return [Integer] the lock's other number
     attr_reader :lockspace
     # @return [Boolean]
     attr_reader :blocking
@@ -46,7 +46,7 @@ class Locker
 
     # @param key [String]
     # @param options [Hash{Symbol => Object}]
-    # @option options [Integer] :lockspace (1) a number of 32 bits, from MIN_LOCK to MAX_LOCK
+    # @option options [Integer] :lockspace (1) from MIN_LOCK to MAX_LOCK
     # @option options [Boolean] :blocking (false) whether to wait for the lock
     # @option options [Numeric, nil] :block_timeout (nil) longest wait in seconds; nil sets no
     #   limit
@@ -68,11 +68,11 @@ class Locker
       @locked = false
     end
 
-    # Runs the block with the lock. A transaction of the caller is not affected.
+    # Runs the block with the lock. The caller's own transaction is not affected.
     #
     # @yield with the lock
-    # @return [Boolean, nil] whether the block has run; nil if it raised ActiveRecord::Rollback.
-    #   This exception ends here, as in the gem, because the lock has a transaction of its own.
+    # @return [Boolean, nil] whether the block has run; nil if it raised ActiveRecord::Rollback. As
+    #   in the gem, this exception is not passed on, because the lock has its own transaction.
     # @raise [LockConnectionLost] in the block, as soon as the connection is lost; after the block
     #   under a Fiber scheduler
     # @raise [Plock::Error] the database does not answer, or is not PostgreSQL
@@ -99,7 +99,7 @@ class Locker
       @block_timeout || Float::INFINITY
     end
 
-    # The database's numbers are signed.
+    # PostgreSQL's lock numbers are signed.
     def number(key)
       crc = Zlib.crc32(key)
       crc > MAX_LOCK ? crc - NUMBERS : crc

@@ -11,16 +11,16 @@ require "plock/store/support/scheduler"
 class Locker
   # The store of the {Holding}s of one model's table. It has the queues of this process's waiters,
   # and the scheduler that renews the rows. On PostgreSQL, a release notifies waiters with NOTIFY.
-  # Other databases cannot do so, and processes of the gem do not. So the first waiter for each
-  # key also polls, with growing pauses of at most half a second.
+  # Other databases have no NOTIFY, and processes using the gem do not call it. So the first waiter
+  # for each key also polls, with growing pauses of at most half a second.
   #
   # @api private
   class Bell
-    # Seconds to wait for the listener. After that, a waiter only polls.
+    # Seconds to wait until the listener has started. After that, a waiter only polls.
     LISTEN_S = 1.0
 
-    # Longest pause in seconds between two polls. Waiters poll because a process of the gem does
-    # not notify them.
+    # The longest pause between two polls, in seconds. Waiters poll because a process using the gem
+    # does not notify them.
     MOST_S = 0.5
 
     # One connection listens; the other one checks that notifications arrive.
@@ -48,7 +48,7 @@ class Locker
 
     @bells = Plock::Store::PerProcess.new { {} }
 
-    # @return [Bell] of this process
+    # @return [Bell] this process's store for the model's table
     def self.of(model)
       @bells.enter { |bells| bells[[model.connection_db_config, model.table_name]] ||= new(model) }
     end
@@ -64,7 +64,7 @@ class Locker
       listen_to(model) if CALLING.include?(model.connection_db_config.adapter_class::ADAPTER_NAME)
     end
 
-    # The following methods are those that {Plock::Store::AcquireRequest} calls.
+    # {Plock::Store::AcquireRequest} calls the following methods.
     def ask(request, how, _deadline)
       return if how == :once && request.left.positive? && @lines.anybody?(request.key)
 
@@ -83,7 +83,7 @@ class Locker
 
     alias take_back_later take_back
 
-    # The following methods are those that {Plock::Store::LeaseState} and its renewal call.
+    # {Plock::Store::LeaseState} and its renewal call the following methods.
     def tend(holding)
       at = holding.due_at
       @scheduler.schedule(holding, at) if at
@@ -98,10 +98,10 @@ class Locker
       holdings.each { |holding| yield holding, holding.renew(span) }
     end
 
-    # Notifies the next waiter after a release in this process.
+    # After a release in this process, notifies the next waiter of this process.
     def call_here(key) = hear(Rows.call(key))
 
-    # The following methods are those that the listener calls.
+    # The listener calls the following methods.
     def work(deadline, &block) = @connections.with(deadline, &block)
 
     def hear(call) = @lines.call_first(call)

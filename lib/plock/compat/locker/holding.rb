@@ -15,7 +15,7 @@ class Locker
   # @api private
   class Holding < Plock::Store::LeaseState
     # Seconds that a renewal or a release on another thread may take. The end of a block may have
-    # to wait for it.
+    # to wait that long.
     LAST_S = 2.0
 
     # LockStolen does not interrupt a release. Other interrupts do so only while the release
@@ -74,8 +74,8 @@ class Locker
       super
     end
 
-    # Waits for a renewal that is under way, because its statement must not follow the release. A
-    # forked child leaves the row to its parent.
+    # Waits for a renewal that is under way, because its statement must not run after the release.
+    # A forked child leaves the row to its parent.
     def release(*)
       return if inherited?
 
@@ -83,8 +83,8 @@ class Locker
       give_back
     end
 
-    # Releases a row after its acquire failed. The database may still carry out the failed
-    # request, so the next attempt has another owner name.
+    # Releases a row after its acquire failed. The database may still carry out the failed request,
+    # so the next attempt uses a new owner name.
     def give_up
       return if @locker.locked == false || inherited?
 
@@ -141,9 +141,9 @@ class Locker
       true
     end
 
-    # Releases the row over another connection, because this connection has not answered or is in
-    # the middle of a statement. It does nothing in the caller's transaction, which locks the row
-    # for other connections.
+    # Releases the row over another connection, because the caller's connection has not answered or
+    # is in the middle of a statement. Does nothing in the caller's transaction, which locks the
+    # row for other connections.
     #
     # @return [Boolean, nil] true if the database answered; nil if the result is unknown
     def release_aside

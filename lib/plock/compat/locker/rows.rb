@@ -3,7 +3,7 @@
 require "openssl"
 
 class Locker
-  # The statements on a model's table. They use the calling thread's connection of the model.
+  # The statements on a model's table. They run on the model's connection of the calling thread.
   #
   # @api private
   class Rows
@@ -30,8 +30,7 @@ class Locker
 
     private_constant :CLOCKS, :KINDS, :NAME, :COLUMNS
 
-    # @return [String] the channel of PostgreSQL on which processes notify the waiters for one
-    #   table
+    # @return [String] the PostgreSQL channel on which processes notify the waiters for one table
     def self.channel(model) =
       "plock_locker_#{OpenSSL::Digest::SHA256.hexdigest(model.table_name)[0, 16]}"
 
@@ -47,7 +46,7 @@ class Locker
     # @return [Boolean] whether the caller is in a transaction
     def in_transaction? = @model.with_connection(&:transaction_open?)
 
-    # Makes a free row for the key if the row is missing.
+    # Creates a free row for the key if it has none.
     def make(key)
       with do |connection, kind|
         next create(connection, key.to_s) if filled?
@@ -166,13 +165,13 @@ class Locker
       end
     end
 
-    # Makes a row through the model, as the original gem does. Another caller may make the same
+    # Creates a row through the model, as the original gem does. Another caller may create the same
     # row at the same moment.
     def create(connection, key)
       look = look_for(connection.quote(key))
       return if connection.exec_query(look, NAME).any?
 
-      # a transaction of the caller remains usable after a failure
+      # the savepoint keeps the caller's transaction usable after a failure
       @model.transaction(requires_new: true) { @model.create!(key: key) }
     rescue ActiveRecord::RecordNotUnique
       nil
@@ -180,7 +179,7 @@ class Locker
       raise if connection.exec_query(look, NAME).none?
     end
 
-    # If the row exists, the statement draws no id from the sequence of ids.
+    # If the row exists, the statement does not use up an id.
     def take_on_postgresql(connection, update, making)
       sql = "WITH taken AS (#{update} RETURNING sequence), " \
             "made AS (#{making} RETURNING sequence) " \
@@ -197,15 +196,15 @@ class Locker
 
     def look_for(key) = "SELECT 1 FROM #{table} WHERE #{name} = #{key}"
 
-    # @return [Integer] number of rows made: 0 if another process has made the row
+    # @return [Integer] number of rows created: 0 if another process has created the row
     def insert_on_postgresql(connection, columns, values, key) =
       connection.update(making(columns, values, key), NAME)
 
     alias insert_on_sqlite insert_on_postgresql
 
-    # Uses two statements, because INSERT … SELECT locks the generation of ids and the gap until
-    # it ends. Several such statements at once fail with a deadlock (1213), or on MariaDB with
-    # 1467 (MDEV-33593).
+    # Uses two statements, because INSERT … SELECT holds the auto-increment lock and a gap lock
+    # until it ends. Several such statements at once fail with a deadlock (1213), or on MariaDB
+    # with 1467 (MDEV-33593).
     def insert_on_mysql(connection, columns, values, key)
       return 0 if connection.exec_query(look_for(key), NAME).any?
 

@@ -8,14 +8,14 @@ require_relative "tenancy"
 
 module Mongo
   module Locking
-    # A store of plock in a collection that the gem uses, too. Each lock is a document with
+    # A store of plock in a collection that the gem can also use. Each lock is a document with
     # `scope`, `key`, `refcount` and `expire_at`. `refcount` counts the holder and the processes
-    # that have tried to take the lock. To processes of the gem, a process of plock looks like
-    # another process of the gem.
+    # that have tried to take the lock. To processes using the gem, a process using plock looks
+    # like one of them.
     #
     # A document that this class has written also has an `owner`, and a copy of `expire_at` in
-    # `until`. This class releases, renews and extends a document only if its `owner` and
-    # `expire_at` are still those that it wrote. It takes a document with one request, and a
+    # `until`. This class releases, renews and extends a document only if the document still has
+    # the `owner` and `expire_at` that this class wrote. One request takes a document, and a
     # refused caller does not increment `refcount`.
     #
     # All times are read from the callers' clocks.
@@ -95,7 +95,7 @@ module Mongo
       # Does nothing, because the connection belongs to the application.
       def disconnect = nil
 
-      # The first request makes the unique index, so that a lock cannot have two documents.
+      # The first request creates the unique index, so that a lock cannot have two documents.
       def indexed
         ensure_indices unless @indexed
         @documents
@@ -164,14 +164,14 @@ module Mongo
         }
       end
 
-      # A process of the gem that takes over a document changes `expire_at`, but not `until`.
+      # A process using the gem that takes over a document changes `expire_at`, but not `until`.
       def ours?(found) = found.key?("owner") && found["until"] == found["expire_at"]
 
       # A lock that expired before its release counts as lost.
       def running?(found) = !found.nil? && found["expire_at"] > ::Time.now
 
-      # Adopts the lock. The request matches the document only if it is as its last owner wrote
-      # it.
+      # Adopts the lock. The request matches the document only if it has not changed since its last
+      # owner wrote it.
       def take_over(lease, token, span, granted)
         left = place_of(lease.key).merge("owner" => token)
         found = @documents.find(left)

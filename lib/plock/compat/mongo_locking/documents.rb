@@ -4,12 +4,12 @@ require "plock/store/support/aside"
 
 module Mongo
   module Locking
-    # The requests to a collection, for both generations of the `mongo` gem. They raise errors of
-    # plock instead of errors of the driver.
+    # The requests to a collection, for both generations of the `mongo` gem. They raise plock's
+    # errors instead of the driver's.
     #
     # @api private
     class Documents
-      # MongoDB's codes for a key that a unique index already has.
+      # MongoDB's error codes for a duplicate key in a unique index.
       DUPLICATE_CODES = [11_000, 11_001].freeze
 
       UNIQUE = { "scope" => 1, "key" => 1 }.freeze
@@ -49,13 +49,13 @@ module Mongo
         @timeout = timeout
       end
 
-      # Makes the missing indexes.
+      # Creates the missing indexes.
       def ensure_indexes
         ask { index(UNIQUE, unique: true) }
         OTHERS.each { |keys| ask { index(keys) } }
       end
 
-      # @param upsert [Boolean] make the document if it is missing
+      # @param upsert [Boolean] whether to create the document if it is missing
       # @return [Hash, nil] the changed document; nil if none matches
       def change(filter, changes, upsert: false)
         ask(upsert) do
@@ -84,7 +84,7 @@ module Mongo
 
       # Makes the collection read from the primary and acknowledge each write, whatever the
       # application's client is set to. A secondary may not have the document yet, and an
-      # unacknowledged write does not tell whether the lock is ours.
+      # unacknowledged write does not show whether the lock is ours.
       def answering(collection)
         return collection if @first_generation || !collection.respond_to?(:with)
 
@@ -120,7 +120,8 @@ module Mongo
         answer.first
       end
 
-      # @return [Object, nil] the block's value; nil if another process has just made the document
+      # @return [Object, nil] the block's value; nil if another process has just created the
+      #   document
       def attempt(upsert)
         yield
       rescue DriverFailure => e

@@ -2,7 +2,7 @@
 
 module Mongo
   module Locking
-    # The errors of the locks.
+    # The errors that these locks raise.
     module Exceptions
       # The superclass of the errors. `rescue Error` also rescues {ArgumentError}, although that
       # class inherits from Ruby's ArgumentError.

@@ -7,8 +7,8 @@ require_relative "tenures"
 
 module Mongo
   module Locking
-    # How the instances of one class are locked: as roots, by a key within a scope, or through their
-    # parents.
+    # How the instances of one class are locked: as roots, each by its key within a scope, or
+    # through their parents.
     class Locker
       # The options of a lock and of {Locking.configure}, with their defaults. The intervals and
       # the lifetime are in seconds.
@@ -128,7 +128,7 @@ module Mongo
       def is_root? = @parent.nil?
 
       # @param lockable [Object]
-      # @return [Object, nil] its parent; nil if it is a root
+      # @return [Object, nil] the object's parent; nil if the object is a root
       # @raise [Exceptions::InvalidConfig] the class does not say how to find the parent
       def parent_for(lockable)
         resolve(:parent, lockable) unless is_root?
@@ -152,7 +152,7 @@ module Mongo
       end
 
       # @param from [Object]
-      # @return [Object] its root, which is locked instead of it
+      # @return [Object] the root, which is locked instead of `from`
       # @raise [Exceptions::CircularLock, Exceptions::InvalidConfig] there is no root
       def root_for(from) = Path.root_of(from)
 

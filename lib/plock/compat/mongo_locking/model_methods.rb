@@ -26,7 +26,7 @@ module Mongo
           self
         end
 
-        # Declares that a caller that locks an instance locks its parent instead.
+        # Declares that the instances are locked through their parents.
         #
         # @overload locked_by!(association)
         #   @param association [Symbol] a method of the instance

@@ -7,13 +7,12 @@ module Mongo
     #
     # @api private
     class Name
-      # The prefix of the labels of these locks. It distinguishes them from other locks in the
-      # store.
+      # The prefix of these locks' labels. It distinguishes these locks from others in the store.
       MARK = "mongo "
       LABEL = /\A#{MARK}([^\/]*)\/(.*)\z/m
 
-      # The store key of a document, which has the name and its digest. In other stores, the key
-      # has only the digest.
+      # Matches the store key of a document, which contains the name and its digest. In other
+      # stores, the key contains only the digest.
       DOCUMENT = /\A(.*)\0:\h{64}(#{::Regexp.union(::Plock::Locking::Kind::ALL.map(&:suffix))})\z/m
 
       # The characters that a label escapes.
@@ -23,8 +22,8 @@ module Mongo
       private_constant :MARK, :LABEL, :DOCUMENT, :SPECIAL, :MAX_BYTES
 
       class << self
-        # @return [Name, nil] the name, cut off if it is long; nil if the label is that of another
-        #   kind of lock
+        # @return [Name, nil] the name, truncated if it is long; nil if the label belongs to
+        #   another kind of lock
         def of_label(label)
           parts = LABEL.match(label || "")&.captures or return
           new(*parts.map { |text| text.gsub(/%(\h\h)/) { $1.hex.chr } })
@@ -57,7 +56,7 @@ module Mongo
         @key = key
       end
 
-      # @return [String] unique for the lock
+      # @return [String] a key that only this lock has
       def store_key
         name = "#{@scope.bytesize}:#{@scope}/#{@key}"
         name.bytesize > MAX_BYTES ? "0:/#{::Plock.digest(name)}" : name

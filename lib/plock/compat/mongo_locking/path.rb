@@ -12,13 +12,13 @@ module Mongo
       # returns a new object.
       MOST = 10_000
 
-      # The most objects of such a path that the error names.
+      # The error names at most this many objects of the cycle.
       NAMED = 20
       private_constant :MOST, :NAMED
 
       class << self
-        # Remembers the object that it reached after 1, 2, 4 … steps. If it reaches the same
-        # object again, the path is a cycle. So it needs no list of all objects.
+        # Remembers the object that it reached after 1, 2, 4 … steps. If it reaches the same object
+        # again, the path is a cycle. Unlike a list of all objects, this takes constant memory.
         def root_of(from)
           lockable = passed = from
           type = from.class

@@ -5,7 +5,7 @@ require_relative "name"
 module Mongo
   module Locking
     # The store keys of a collection's documents. They contain the plain scope and key, because
-    # processes of the gem read these in the documents.
+    # processes using the gem read these fields of the documents.
     #
     # @api private
     class StoreConfig < ::Plock::Locking::StoreConfig

@@ -4,13 +4,13 @@ module Mongo
   module Locking
     # Takes over an expired document in two steps. The first step gives the document a short new
     # expiry and no owner. The second step, a while later, takes the document if no process has
-    # changed it since. A process of the gem also takes over in two steps, and its second step
-    # writes `expire_at` without a check of the owner. So this class waits until that second step
+    # changed it since. A process using the gem also takes over in two steps, and its second step
+    # writes `expire_at` without checking the owner. So this class waits until that second step
     # must be over.
     #
     # @api private
     class Takeover
-      # Seconds within which a process of the gem does its second step.
+      # A process using the gem does its second step within this many seconds.
       SETTLED_S = 0.2
 
       # Seconds from the first step until the document expires again. A caller that takes over
@@ -46,7 +46,7 @@ module Mongo
 
       private
 
-      # Sets `refcount` to 1. A greater count is left from processes that died.
+      # Sets `refcount` to 1. A greater count was left by processes that died.
       def finish(unmoved, found, document)
         document = document.merge("fence" => [document["fence"], found["fence"].to_i + 1].max)
         document if @documents.change(unmoved, { "$set" => document })

@@ -4,13 +4,13 @@ require "plock/store/support/lease_state"
 
 module Mongo
   module Locking
-    # One lease of a {CollectionStore}. A process of the gem that takes over an expired document
-    # does not change its `owner`. So a document is ours only as long as its `expire_at` is also
-    # one that we wrote.
+    # One lease of a {CollectionStore}. A process using the gem that takes over an expired document
+    # does not change the document's `owner`. So a document is ours only as long as we also wrote
+    # its `expire_at`.
     #
     # @api private
     class Tenancy < ::Plock::Store::LeaseState
-      # The most expiry times that {#written} contains.
+      # The most expiry times that {#written} can contain.
       MOST = 64
       private_constant :MOST
 

@@ -57,8 +57,7 @@ module Mongo
           }
         end
 
-        # @return [Numeric] seconds that `max_retries` tries take, including the pauses between
-        #   them
+        # @return [Numeric] the sum of the pauses between `max_retries` tries, in seconds
         def patience(max_retries:, first_retry_interval:, max_retry_interval:)
           longest = ::Plock::Locking::Arguments::SPAN_MAX
           pauses = max_retries - 1

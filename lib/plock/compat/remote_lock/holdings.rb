@@ -28,7 +28,7 @@ class RemoteLock
 
       def find(place) = @known.enter { |known| known.leases[place] }
 
-      # @return [Plock::Lease, nil] the lease, which is no longer known
+      # @return [Plock::Lease, nil] the lease, which is removed from the list
       def take(place) = @known.enter { |known| known.leases.delete(place) }
 
       private

@@ -4,7 +4,7 @@ require "securerandom"
 
 class RemoteLock
   # The locks that this fiber may have left in a store, because a release failed or an acquire was
-  # not answered. The store may name this fiber as the owner, although no block of this fiber
+  # not answered. The store may still name this fiber as the owner, although no block of this fiber
   # holds the lock.
   #
   # The store may still carry out the failed request. So before this fiber acquires such a lock
@@ -26,20 +26,20 @@ class RemoteLock
 
       def delete(place) = known.delete(place)
 
-      # @return [Boolean] is there a place of any store?
+      # @return [Boolean] is any place known, in any store?
       def any? = known.any?
 
       def rename(place) = keep(names, place, SecureRandom.hex(4))
 
       # @param store [Object]
       # @param key [String] the key in the store
-      # @return [String, nil] this fiber's new owner name in the store; nil if it still has its
+      # @return [String, nil] this fiber's new owner name in the store; nil if it still uses its
       #   first name
       def name(store, key) = (names[[store.__id__, key]] if names.any?)
 
       private
 
-      # Each fiber has its own Thread#[].
+      # Thread#[] is local to the fiber.
       def known = Thread.current[:plock_remote_lock_leftovers] ||= {}
 
       def names = Thread.current[:plock_remote_lock_names] ||= {}

@@ -4,10 +4,10 @@ require "plock/store/support/backoff"
 require_relative "waiting"
 
 class RemoteLock
-  # For locks that processes of the original gem must see. The key and the value in the store are
-  # those of the original gem, and they alone decide which process holds the lock. A caller also
-  # acquires a lease of plock, called its turn, and releases the turn with the lock. The next
-  # waiter waits for that turn.
+  # Acquires locks that processes using the original gem must see. The key and the value in the
+  # store are the same as the original gem's, and they alone decide which process holds the lock. A
+  # caller also acquires a lease of plock, called its turn, and releases the turn with the lock.
+  # The next waiter waits for that turn.
   #
   # Holders that use the original gem have no turn, and notify no waiter when they release. So the
   # caller that has the turn polls their lock, with growing pauses.

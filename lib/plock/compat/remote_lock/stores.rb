@@ -2,7 +2,7 @@
 
 class RemoteLock
   # Finds the store for an adapter's connection. Clients of one server share a store, because an
-  # application may make an adapter for each lock.
+  # application may create an adapter for each lock.
   #
   # @api private
   module Stores
@@ -29,7 +29,7 @@ class RemoteLock
         digest = Plock.digest(description.inspect)
         known = @lock.synchronize { @known[digest] } || yield
         @lock.synchronize do
-          # if two threads have opened the store, the second one is not used
+          # if two threads have opened the same store, the one registered first is used
           known = @known.delete(digest) || known
           @known.shift if @known.size >= MOST
           @known[digest] = known

@@ -4,7 +4,7 @@ require_relative "holdings"
 require_relative "leftovers"
 
 class RemoteLock
-  # How plock's own adapters wait: in a queue, without polling.
+  # Lets plock's own adapters wait in a queue instead of making one try after another.
   #
   # @api private
   module Waiting
@@ -13,7 +13,7 @@ class RemoteLock
     SPANS = (Plock::Locking::Arguments::TTL_MIN..Plock::Locking::Arguments::SPAN_MAX).freeze
     private_constant :METHODS, :SPANS
 
-    # A test or a subclass may replace one of these methods, or Kernel.sleep. RemoteLock must then
+    # A test or a subclass may replace one of the METHODS, or Kernel.sleep. RemoteLock must then
     # call the replacement.
     #
     # @return [Boolean] whether `obtain` is equivalent to repeated tries
@@ -68,7 +68,7 @@ class RemoteLock
 
     def place(backing, key) = [backing, key, owner(key)].freeze
 
-    # The owner is this fiber.
+    # This fiber's owner name.
     def owner(key)
       name = Leftovers.name(turns, key)
       name ? uid_of(name) : uid

@@ -11,7 +11,7 @@ module WithTransactionalLock
     # Deletes the rows of all locks that are free. Each transaction deletes one batch, so a caller
     # waits for one batch at most.
     #
-    # @param model [Class] an Active Record class of the database
+    # @param model [Class] an Active Record class that uses the database
     # @return [Integer] number of deleted rows
     # @raise [ActiveRecord::ActiveRecordError]
     #

@@ -4,19 +4,19 @@ require "concurrent/map"
 require "plock/store/database"
 
 module WithTransactionalLock
-  # The locks on MySQL and MariaDB. Each is the lock on a row of a table, and ends with the
+  # The locks on MySQL and MariaDB. Each lock is a row lock in a table, and ends with the
   # transaction.
   #
   # Locks with different names must not block one another, so a lock must cover only one row. That
-  # requires a table whose primary key is the lock's number, as the generator makes it. With a
+  # requires a table whose primary key is the lock's number, as the generator creates it. With a
   # secondary index, the database would also lock the gap before the row. A waiter for a new row
-  # would lock the gap, too, if the insert of that row were rolled back. So a row is committed
+  # would also lock the gap if the insert of that row were rolled back. So a row is committed
   # before it is locked for the first time.
   #
-  # A cleanup may delete a row that this process remembers. The next lock then inserts the row
-  # again in the caller's transaction, and the database's answer says so. In that case, the rows
-  # with the numbers before and after it are committed, too. The gap that waiters may lock then
-  # contains no other name.
+  # A cleanup may delete a row that this process remembers. The next caller for that lock then
+  # inserts the row again in its own transaction, and the database's answer says so. In that case,
+  # the rows with the next lower and the next higher number are also committed. The gap that
+  # waiters may lock then contains no other lock.
   #
   # @api private
   module Mysql
@@ -33,8 +33,8 @@ module WithTransactionalLock
     # a statement that need not wait.
     STATEMENT_S = (0.05..31_536_000.0).freeze
 
-    # The most seconds to make a row. If another process is making the same row, this process does
-    # not wait for it.
+    # The longest time to create a row, in seconds. If another process is creating the same row,
+    # this process does not wait for it.
     MAKING_S = 1.0
 
     # The mask of an unsigned 64-bit number.
@@ -42,7 +42,7 @@ module WithTransactionalLock
 
     private_constant :NAME, :KNOWN_MAX, :TOO_LONG, :STATEMENT_S, :MAKING_S, :UNSIGNED
 
-    # The rows of one database that are known to exist, and a separate connection that makes new
+    # The rows of one database that are known to exist, and a separate connection that creates new
     # rows.
     Known = Struct.new(:rows, :connections)
     private_constant :Known
@@ -81,8 +81,9 @@ module WithTransactionalLock
       private
 
       # If the row existed, the last insert id in the answer is the argument of LAST_INSERT_ID. If
-      # not, it is 0, or the row's number. This method does not call `raw_connection`, because
-      # that would change how Active Record treats the connection from then on.
+      # not, the last insert id is 0 or the row's number. This method does not call
+      # `raw_connection`, because that would change how Active Record treats the connection from
+      # then on.
       #
       # @return [Boolean] has the statement inserted the row?
       def inserted?(connection, id, sql)
@@ -103,7 +104,7 @@ module WithTransactionalLock
           )
         end
       rescue Plock::Error
-        nil # without the two rows, callers for other names only wait longer
+        nil # without the two rows, callers for other locks may only wait longer
       end
 
       def known_of(model, connection)
@@ -130,7 +131,7 @@ module WithTransactionalLock
         false
       end
 
-      # Only locks the row if it exists.
+      # If the row exists, the statement only locks it.
       def insert(request) =
         "INSERT INTO #{TABLE} (lock_id) VALUES (#{request.id}) " \
         "ON DUPLICATE KEY UPDATE lock_id = IF(LAST_INSERT_ID(lock_id ^ 1), lock_id, lock_id)"
@@ -151,7 +152,7 @@ module WithTransactionalLock
         raise request.late
       end
 
-      # The limit for lock waits has whole seconds, and the limit for statements is exact. The
+      # The limit for lock waits is in whole seconds, and the limit for statements is exact. The
       # limit for lock waits is one second longer, so that the exact limit ends the wait.
       def statement_limit(request)
         return "SET STATEMENT innodb_lock_wait_timeout = 0 FOR " if request.timeout.zero?

@@ -3,7 +3,7 @@
 require "plock/store/database"
 
 module WithTransactionalLock
-  # The locks on PostgreSQL. Each is an advisory lock of the transaction, and is acquired in one
+  # The locks on PostgreSQL. Each lock is a transaction-level advisory lock, and is acquired in one
   # round trip.
   #
   # If a transaction is already open, the request sets a savepoint first. If the lock is not
@@ -48,7 +48,7 @@ module WithTransactionalLock
       def function(kind, request) =
         "pg_#{kind}advisory_xact_lock#{"_shared" if request.shared}(#{request.id})"
 
-      # exec_query does not use the query cache.
+      # Uses exec_query, because it bypasses the query cache.
       def try(connection, request)
         sql = "#{comment(request)}SELECT #{function("try_", request)}"
         connection.exec_query(sql, NAME).rows.dig(0, 0) or raise request.late
@@ -61,7 +61,8 @@ module WithTransactionalLock
 
       def comment(request) = "/* lock:#{request.comment} */ "
 
-      # A setting of the transaction keeps the caller's limit until the lock is acquired.
+      # Saves the caller's lock_timeout in a setting of the transaction, and restores it after the
+      # lock is acquired.
       def waiting(request)
         sql = "SELECT #{function("", request)}"
         return sql unless request.timeout
@@ -74,7 +75,7 @@ module WithTransactionalLock
 
       # Returns the caller's transaction to its state before the call, with two exceptions. If an
       # interrupt came after the lock was granted, the transaction keeps the lock. If the
-      # connection is lost, the transaction is lost, too.
+      # connection is lost, so is the transaction.
       def go_back(connection)
         Thread.handle_interrupt(Plock::UNINTERRUPTED) do
           raw = connection.raw_connection

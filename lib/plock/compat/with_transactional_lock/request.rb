@@ -9,11 +9,11 @@ module WithTransactionalLock
   #
   # @api private
   class Request < Struct.new(:id, :comment, :timeout, :shared)
-    # The most bytes of a name that a comment shows.
+    # A comment shows at most this many bytes of a name.
     SHOWN = 100
 
-    # The most requests that are remembered, and the longest name of one in bytes. Only requests
-    # without `timeout` and `shared` are remembered.
+    # The most requests that are remembered, and the longest name of a remembered request, in
+    # bytes. Only requests without `timeout` and `shared` are remembered.
     KNOWN_MAX = 1000
     KNOWN_BYTES = 256
 

@@ -5,12 +5,12 @@ require_relative "adapter"
 
 module Plock
   module ActiveJob
-    # An ActiveJob.
+    # An ActiveJob job.
     #
     # @api private
     class Work < Guard::Work
-      # ActiveJob stores lists of a Hash's keys under these names. The order of a list does not
-      # matter.
+      # ActiveJob stores a list of a Hash's keys under each of these names. The order of the list
+      # does not matter.
       NAMES = %w[_aj_symbol_keys _aj_ruby2_keywords].freeze
       private_constant :NAMES
 

@@ -11,16 +11,16 @@ module Plock
     #
     # @api private
     module Asking
-      # The most attempts in a row. An attempt is repeated if the holder has gone before its name
-      # could be read.
+      # The most attempts in a row. An attempt is repeated if the key was held, but its holder was
+      # gone before its name could be read.
       ATTEMPTS = 3
 
       private_constant :ATTEMPTS
 
       private
 
-      # @yieldparam entered [#call] the block calls it once it has the lease. Later errors are the
-      #   job's own, and are raised.
+      # @yieldparam entered [#call] the block calls this as soon as it has the lease. Later errors
+      #   are the job's own, and are raised.
       # @return [Exception, nil] why the key was refused; nil if it was granted
       def refusal
         entered = false

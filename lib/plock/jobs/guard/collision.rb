@@ -16,7 +16,7 @@ module Plock
     class Collision
       # @param work [Work]
       # @param status [Status, nil] the holder of the key, if known
-      # @param waited [Float] seconds
+      # @param waited [Float] seconds that the job has waited for the key
       def initialize(work, status, waited)
         @work = work
         @status = status

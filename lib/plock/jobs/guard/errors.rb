@@ -5,8 +5,8 @@ require_relative "../../errors"
 module Plock
   module Guard
     # Raised when another holder has the key of a guarded job. Either the push or the run of the
-    # job raises it. If the run raises it, the queue retries the job. After a push, try again
-    # later.
+    # job raises it. If the run raises it, the queue retries the job. If the push raises it, push
+    # the job again later.
     class Conflict < Error
       # @return [String, Symbol] the key that another holder has
       attr_reader :key

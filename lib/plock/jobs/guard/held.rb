@@ -75,7 +75,7 @@ module Plock
 
         # Releases a lease, or lets it expire if its key must stay taken.
         #
-        # @param left [Float] seconds
+        # @param left [Float] seconds that the key must stay taken
         def settle(lease, left) = left < LEAST ? lease.release : leave(lease, left)
 
         # Gives the lease of a queued job a new TTL.
@@ -93,7 +93,7 @@ module Plock
         #
         # @param ticket [JobState]
         # @param most [Float] the longest time in seconds that `at_least:` may keep the key taken
-        # @return [Boolean] was the lease still there?
+        # @return [Boolean] was the lease still held?
         # @raise [Error] the store failed
         def give_back(store, ticket, most = MOST)
           return false unless ticket.lease

@@ -19,8 +19,8 @@ module Plock
 
       # @return [String, nil] the value of {Lease#dump}
       attr_accessor :lease
-      # @return [Float, nil] when the key may become free at the earliest, however the job ends;
-      #   in seconds since 1970
+      # @return [Float, nil] the earliest time at which the key may become free, however the job
+      #   ends; in seconds since 1970
       attr_accessor :keep_until
       # @return [Integer] number of conflicts so far
       attr_accessor :conflicts
@@ -56,8 +56,8 @@ module Plock
       end
 
       # @param most [Float] seconds
-      # @return [Float] seconds that the key must still stay taken; at most `most`, even if a clock
-      #   has jumped
+      # @return [Float] for how many more seconds the key must stay taken; at most `most`, even if
+      #   a clock has jumped
       def left_to_keep(most)
         return 0.0 unless @keep_until
 

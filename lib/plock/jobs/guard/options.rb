@@ -20,7 +20,7 @@ module Plock
       ON_LOST = %i[log raise].freeze
       ON_UNAVAILABLE = %i[raise proceed].freeze
 
-      # In seconds.
+      # These are in seconds.
       TTL = 15.0
       QUEUED_TTL = 86_400.0
       QUEUED_TTL_MIN = 1.0

@@ -5,8 +5,8 @@ require_relative "../../locking"
 
 module Plock
   module Guard
-    # The store of a guard's keys: the store that `guard_with store:` names, or the default store.
-    # A URL is opened, and a callable is called, when the first key is needed.
+    # The store of a guard's keys: the store that `guard_with store:` sets, or the default store. A
+    # URL is opened, and a callable is called, when the first key is needed.
     #
     # @api private
     class Place

@@ -25,13 +25,12 @@ module Plock
         @began = Clock.now
       end
 
-      # @return [Conflict, nil] the conflict because of which the job is not pushed, or is pushed
-      #   for a later time
+      # @return [Conflict, nil] the conflict that prevents the push or postpones the job
       attr_reader :conflict
 
       # @return [Symbol] `:go` if the job must be pushed, with its lease or without one; otherwise
-      #   the outcome, as {Collision#at_push} returns it. A job that is `:rescheduled` must be
-      #   pushed, too.
+      #   the outcome, as {Collision#at_push} returns it. A job that is `:rescheduled` must also be
+      #   pushed.
       # @raise [Conflict]
       # @raise [InvalidKey]
       # @raise [Error] the store failed

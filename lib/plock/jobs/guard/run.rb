@@ -17,7 +17,7 @@ module Plock
     # 1. The run acquires a lock on the job's id, because a queue may push a job back before its
     #    old run ends. The new run must wait until the old run has ended. If the process is killed
     #    at this step, the key is free when `queued_ttl:` is over.
-    # 2. The run adopts the lease under a token of its own, with the TTL `ttl:`. From now on, the
+    # 2. The run adopts the lease under a token of its own, with the TTL `ttl:`. From then on, the
     #    dump in the ticket is invalid. If the process is killed, the key is free at most one
     #    `ttl:` later.
     # 3. If the job succeeds, the run releases the lease, then the lock on the id. If the job
@@ -68,7 +68,8 @@ module Plock
 
       # Ends the job's time in the queue. A job that was rescheduled when it was pushed has never
       # held its key, so it must acquire the key once now. A retry by Sidekiq has the ticket from
-      # before that, so it finds that its own job still holds the key until `at_least:` is over.
+      # before this acquire, so it acquires the key again. Until `at_least:` is over, it finds that
+      # its own job still holds the key, and runs.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }

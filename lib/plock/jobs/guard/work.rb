@@ -34,7 +34,7 @@ module Plock
         @id = id.to_s
       end
 
-      # @return [String] class and id; the beginning of a long class name is left out
+      # @return [String] the job's class and id; a long class name loses its beginning
       def label
         @label ||= begin
           id = @id.bytesize > ID_MAX_BYTES ? Plock.digest(@id) : @id

@@ -8,22 +8,22 @@ require_relative "work"
 module Plock
   module Sidekiq
     # Acquires the key of a job that is guarded in its queue when the job is pushed for the first
-    # time. Sidekiq's poller later pushes scheduled jobs and retries again. For such a push, the
-    # middleware tries again to acquire the key if a conflict had rescheduled the job. Otherwise
-    # it does nothing.
+    # time. When Sidekiq's poller later pushes a scheduled job or a retry, the middleware asks for
+    # the key again if a conflict had rescheduled the job. Otherwise it does nothing.
     #
     # No key is acquired for a job that is not sent to Redis, as with Sidekiq::Testing and
     # `perform_inline`.
     class ClientMiddleware
       include ::Sidekiq::ClientMiddleware
 
-      # Sidekiq calls it for each push.
+      # Sidekiq calls this method for each push.
       #
       # @param job_class [Class, String]
       # @param item [Hash{String => Object}] the job
       # @return [Hash, false] the job; false if it must not be pushed
       # @raise [Guard::Conflict] another holder has the key, and `on_conflict:` refuses the push
-      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned an invalid key
+      # @raise [Guard::InvalidKey] the guard's `key:` callable raised an error, or returned an
+      #   invalid key
       # @raise [Error] the store failed
       def call(job_class, item, _queue, _pool)
         guard = guard_of(job_class)
@@ -57,8 +57,9 @@ module Plock
         outcome
       end
 
-      # Sidekiq has already removed the job from its set, so the job must be pushed even if this
-      # raises. The job raises the same error when it starts, and then Sidekiq retries it.
+      # Sidekiq has already removed the job from its schedule or retry set, so the job must be
+      # pushed even if the acquire fails. The job raises the same error when it starts, and then
+      # Sidekiq retries it.
       def take_again(work, item, pushes)
         take(work, item, pushes)
       rescue StandardError => e # an application's callable may raise any error

@@ -7,7 +7,7 @@ require_relative "payload"
 module Plock
   module Sidekiq
     # Releases the leases of jobs that will not run: jobs that die, and jobs that are deleted
-    # through Sidekiq's own classes or its web pages. This needs only the job's ticket, so the
+    # through Sidekiq's own classes or its web pages. A release needs only the job's ticket, so the
     # job's class may be gone. If the class is gone, the lease is looked up in the default store.
     #
     # @api private
@@ -15,13 +15,14 @@ module Plock
       # Sidekiq calls this for each job that dies.
       DEATH = ->(item, _error) { Disposal.of(item) }
 
-      # A set or queue that is being cleared is renamed. The new name has this prefix, and expires
+      # A set or queue that is being cleared is renamed. The new key has this prefix, and expires
       # after CLEARED_TTL seconds. One request reads PAGE of its jobs.
       CLEARED = "plock:cleared:"
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # Sidekiq's alias of `clear`. It still calls Sidekiq's own method, so it is overridden, too.
+      # Sidekiq's alias of `clear`. The alias still calls Sidekiq's own method, so it is also
+      # overridden.
       OTHER_NAME = :💣
 
       # Prepended to Sidekiq::JobRecord.
@@ -31,7 +32,7 @@ module Plock
         end
       end
 
-      # Prepended to Sidekiq::JobSet. An entry of a set deletes itself with these methods, too.
+      # Prepended to Sidekiq::JobSet. An entry of a set also deletes itself with these methods.
       module Emptied
         def clear
           Disposal.aside(name, ->(redis, key, from, to) { redis.zrange(key, from, to) }) { super }
@@ -50,8 +51,8 @@ module Plock
         def delete(score, jid) = delete_by_jid(score, jid)
       end
 
-      # Prepended to Sidekiq::DeadSet. A caller of `kill` can skip the death handlers, so this
-      # module does their work.
+      # Prepended to Sidekiq::DeadSet. If a caller of `kill` skips the death handlers, this module
+      # does their work.
       module Killed
         def kill(message, options = {})
           super.tap { Disposal.of_text(message) if options[:notify_failure] == false }
@@ -90,12 +91,12 @@ module Plock
           false
         end
 
-        # @param text [String] the data of a job, as it stands in Redis
+        # @param text [String] the data of a job, as stored in Redis
         # @return [Boolean]
         def of_text(text)
           text.include?(Payload::MARK) ? of(::Sidekiq.load_json(text)) : true
         rescue JSON::ParserError
-          true # Sidekiq treats invalid JSON as a dead job, too
+          true # Sidekiq also treats a job with invalid JSON as dead
         end
 
         # Renames a queue or set, runs the block, and releases the leases of the jobs in it.

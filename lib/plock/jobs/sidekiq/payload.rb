@@ -20,7 +20,7 @@ module Plock
         Payload.scrub_text(context)
       end
 
-      # The beginning of a ticket in the text of a job. A text without it need not be parsed.
+      # The beginning of a ticket in the text of a job. A job's text without it need not be parsed.
       MARK = "\"#{NAME}\":{"
 
       CLASS = /\A(?:::)?[[:upper:]][[:word:]]*(?:::[[:upper:]][[:word:]]*)*\z/
@@ -40,8 +40,8 @@ module Plock
         end
 
         # A job that another language pushed may have a class name that is not valid in Ruby. A
-        # class whose file raises an error counts as not loaded. The start of the job raises that
-        # error.
+        # class whose file raises an error counts as not loaded. That error is raised when the job
+        # starts.
         #
         # @param name [String]
         # @return [Module, nil]
@@ -70,7 +70,7 @@ module Plock
           return unless text.is_a?(String) && text.include?(MARK)
 
           context[:jobstr] = ::Sidekiq.dump_json(scrubbed(::Sidekiq.load_json(text)))
-        rescue StandardError # the text is not that of a job
+        rescue StandardError # the text is not a job's
           context.delete(:jobstr)
         end
 

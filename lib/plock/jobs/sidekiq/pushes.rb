@@ -67,7 +67,7 @@ module Plock
         @works = {}
       end
 
-      # @param work [Work] a job that is about to get a lease, or to be rescheduled
+      # @param work [Work] a job that is about to receive a lease, or to be rescheduled
       def note(work)
         @works[work.id] = work
       end

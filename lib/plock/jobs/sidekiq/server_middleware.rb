@@ -11,14 +11,15 @@ module Plock
     class ServerMiddleware
       include ::Sidekiq::ServerMiddleware
 
-      # Sidekiq calls it for each run.
+      # Sidekiq calls this method for each run.
       #
       # @param job [Object] an instance of the job class
       # @param item [Hash{String => Object}] the job
       # @return [Object] the job's value; nil if it has not run
       # @raise [Guard::Conflict] another holder has the key, and `on_conflict:` leaves the job to
       #   Sidekiq's retries
-      # @raise [Guard::InvalidKey] the `key:` of the guard raised, or returned an invalid key
+      # @raise [Guard::InvalidKey] the guard's `key:` callable raised an error, or returned an
+      #   invalid key
       # @raise [Error] the store failed
       def call(job, item, _queue, &perform)
         guard = job.class.plock_guard if job.is_a?(Guard)

@@ -14,7 +14,7 @@ module Plock
       private_constant :FIRST_RETRY, :RETRY_JITTER
 
       # @param item [Hash] Sidekiq's data of the job
-      # @param name [String] the name of its class
+      # @param name [String] the name of the job's class
       # @param rescheduler [#call, nil] receives the job and the delay; nil if the job cannot be
       #   rescheduled here
       def initialize(guard, item, name, rescheduler: nil)

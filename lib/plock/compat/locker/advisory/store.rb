@@ -10,7 +10,7 @@ class Locker
     class Store < Plock::Store::Advisory
       TIMEOUTS = { attempt_timeout: 5.0, release_timeout: 5.0, connect_timeout: 5.0 }.freeze
 
-      # Seconds. A failure of the database ends a call at once, because the gem does not retry,
+      # Seconds. If the database fails, the call fails at once, because the gem does not retry
       # either.
       UNAVAILABLE_S = 0.001
 
@@ -18,8 +18,8 @@ class Locker
 
       # The statements for keys of two numbers.
       class Locks < PostgresqlLocks
-        # The longest wait of one statement, in seconds. After this time, a waiter notices that
-        # its connection has died.
+        # The longest wait of one statement, in seconds. A waiter whose connection has died notices
+        # it after this time at the latest.
         def longest_wait = 600.0
 
         # @return [String] the two numbers, separated by a space
@@ -45,7 +45,7 @@ class Locker
       @lock = Plock::BriefMutex.new
       @stores = {}
 
-      # @return [Store] of the model's database
+      # @return [Store] the store of the model's database
       def self.of(model)
         @lock.hold { @stores[model.connection_db_config] ||= new(model) }
       end

@@ -26,7 +26,7 @@ class RemoteLock
       # Tries once to acquire the lock.
       #
       # @param key [String] the key in the store
-      # @param seconds [Numeric] until the lock expires, up to 31_622_400
+      # @param seconds [Numeric] seconds until the lock expires, up to 31_622_400
       # @return [Boolean, nil] whether the lock is ours now
       def store(key, seconds)
         raise NotImplementedError
@@ -53,7 +53,7 @@ class RemoteLock
 
       def uid_of(name) = "#{HOST}-#{Process.pid}-#{name}"
 
-      # Each fiber has its own Thread#[], so each fiber is a separate owner.
+      # Thread#[] is local to the fiber, so each fiber is a separate owner.
       def thread_id
         Thread.current[:thread_uid] ||= SecureRandom.hex(4)
       end

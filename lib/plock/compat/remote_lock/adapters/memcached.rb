@@ -7,14 +7,14 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in memcached that processes of the original gem see, too. This adapter loads Dalli
+    # Locks in memcached that processes using the original gem also see. This adapter loads Dalli
     # even if it receives another client.
     class Memcached < Base
       include QueuedAcquire
 
       # @param connection [Dalli::Client, MemCache, #with, String, Array<String>] a client of
       #   `dalli` or `memcache-client`, a pool of such clients, or the addresses of servers. plock
-      #   takes over the servers and the namespace of a client, but opens its own connections.
+      #   uses the client's servers and namespace, but opens its own connections.
       # @raise [ArgumentError] the connection is none of these
       def initialize(connection)
         super
@@ -23,7 +23,7 @@ class RemoteLock
 
       # @param (see Base#store)
       # @return [Boolean]
-      # @raise [ArgumentError] seconds or key are invalid
+      # @raise [ArgumentError] `seconds` or `key` is invalid
       # @raise [Plock::Error] the store failed
       def store(key, seconds) = @place.take(key, owner(key), span(seconds))
 

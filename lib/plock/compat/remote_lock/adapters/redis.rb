@@ -6,13 +6,13 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in Redis that processes of the original gem see, too.
+    # Locks in Redis that processes using the original gem also see.
     class Redis < Base
       include QueuedAcquire
 
       # @param connection [Redis, RedisClient, #with, String, Plock::Store] a client of `redis` or
-      #   `redis-client`, a pool of such clients, a URL, or a store. plock takes over the address
-      #   and credentials of a client, but opens its own connections.
+      #   `redis-client`, a pool of such clients, a URL, or a store. plock uses the client's
+      #   address and credentials, but opens its own connections.
       # @raise [ArgumentError] the store is not in Redis
       # @raise [Plock::ConfigurationError] the connection is not a client of Redis, or the URL is
       #   invalid
@@ -26,7 +26,7 @@ class RemoteLock
 
       # @param (see Base#store)
       # @return [Boolean]
-      # @raise [ArgumentError] seconds are invalid
+      # @raise [ArgumentError] `seconds` is invalid
       # @raise [Plock::Error] the store failed
       def store(key, seconds) = turns.lock_acquire(key, owner(key), span(seconds))
 

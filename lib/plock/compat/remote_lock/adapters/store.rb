@@ -5,7 +5,7 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in any store of plock, as leases. Processes of the original gem do not see them.
+    # Locks in any store of plock, as leases. Processes using the original gem do not see them.
     #
     # @example
     #   RemoteLock.new(RemoteLock::Adapters::Store.new("local:"))
@@ -13,7 +13,8 @@ class RemoteLock
       include Waiting
 
       # @param connection [Plock::Locking, Object] a store, or an argument of Plock::Store.open
-      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] Plock::Store.open raised it
+      # @raise [Plock::ConfigurationError, Plock::UnsupportedError] Plock::Store.open refused the
+      #   argument
       def initialize(connection)
         super
         @leases = Plock::Locking === connection ? connection : Plock::Store.open(connection)
@@ -21,7 +22,7 @@ class RemoteLock
 
       # @param (see Base#store)
       # @return [Boolean]
-      # @raise [ArgumentError] seconds are invalid
+      # @raise [ArgumentError] `seconds` is invalid
       # @raise [Plock::Error] the store failed
       def store(key, seconds) = obtain(key, seconds, 0)
 

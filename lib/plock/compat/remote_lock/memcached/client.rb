@@ -4,8 +4,7 @@ require "plock/store/memcached"
 
 class RemoteLock
   module Memcached
-    # One connection to memcached. It writes values as the client of the original gem does:
-    # marshalled.
+    # One connection to memcached. It writes values marshalled, as the original gem's client does.
     #
     # @api private
     class Client < Plock::Store::Memcached::Client
