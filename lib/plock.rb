@@ -9,13 +9,13 @@ require_relative "plock/interrupts"
 require_relative "plock/monitor"
 require_relative "plock/store"
 
-# Leases on shared resources among threads, processes and machines. Several APIs use one engine,
+# Leases on resources that threads, processes and machines share. Several APIs use one engine,
 # which is written in C.
 #
 # * {Plock.acquire} and similar methods hold keys of the default store, which {Plock.configure}
 #   describes: see {Plock::Locking}.
 # * {Plock::Store} is a place for locks, such as a Redis server, with its pool of connections.
-# * {Plock::Lease} is a hold of one key, with a fence that grows.
+# * {Plock::Lease} is a hold on one key, with a fence that grows from lease to lease.
 # * {Plock::Semaphore} and {Plock::ReadWriteLock} are keys that several callers can hold.
 #   {Plock::Monitor} is a key that its holder can enter again.
 # * {Plock::Testing} has a store in memory, with a clock that tests can move.

@@ -3,8 +3,9 @@
 require_relative "uninterrupted"
 
 module Plock
-  # For an object whose state belongs to one process, and is guarded by the mutex `@lock`. At its
-  # first use, and at its first use in a forked child, `start_afresh` makes the state.
+  # For an object whose state belongs to one process, and is guarded by the mutex `@lock`.
+  # `start_afresh` makes the state at the object's first use, and again at its first use in a
+  # forked child.
   #
   # @api private
   module AfreshInChild

@@ -13,8 +13,9 @@ module Plock
       #
       # @param name [String, nil] the thread's name, as debuggers show it
       # @yield on the thread
-      # @return [Thread, nil] nil: the process is ending, and Ruby begins no more threads
-      # @raise [ThreadError] the system has no thread left
+      # @return [Thread, nil] nil if the process is ending, because Ruby then starts no more
+      #   threads
+      # @raise [ThreadError] the system cannot create another thread
       def launch(name = nil, &block)
         Thread.new do
           Thread.current.name = name
@@ -33,7 +34,7 @@ module Plock
       # How many seconds one call may take while the process ends.
       LAST_S = 0.25
 
-      # @param seconds [Float] that a call may take at other times
+      # @param seconds [Float] how many seconds a call may take while the process is not ending
       # @return [Float]
       def at_most(seconds) = over? ? [seconds, LAST_S].min : seconds
 
@@ -51,9 +52,9 @@ module Plock
         complain(what, e)
       end
 
-      # An exception out of an `ensure` replaces the kill that ran the `ensure`. A rescue of that
-      # exception would revive the thread. Ruby kills no thread twice, so the process would never
-      # end.
+      # When a thread is killed, its `ensure` clauses run. If one of them raises, the exception
+      # replaces the kill, and a rescue would revive the thread. Ruby does not kill a thread
+      # twice, so the process would never end.
       #
       # @return [Boolean] has this thread been killed?
       def killed? = Thread.current.status == "aborting"

@@ -10,7 +10,7 @@ module Plock
   #
   # @api private
   module CLI
-    # For each name of a command: the class, its file and its purpose.
+    # For each command name: the class, its file and its purpose.
     COMMANDS = {
       "run" => [:RunCommand, "run_command", "hold a key while a command runs"],
       "status" => [:StatusCommand, "status_command", "say who holds a key, and who waits for it"],
@@ -25,7 +25,7 @@ module Plock
       "web" => [:WebCommand, "web_command", "show the locks in a browser"]
     }.freeze
 
-    TRACE = 5 # lines of the backtrace of a bug in plock
+    TRACE = 5 # how many lines of the backtrace are shown for a bug in plock
     private_constant :TRACE
 
     class << self
@@ -44,7 +44,7 @@ module Plock
         complain("the system refuses what the command needs: #{e.message}")
         ExitStatus::SYSTEM
       rescue Interrupt
-        # ends by SIGINT, without Ruby's backtrace
+        # lets SIGINT end the process, without Ruby's backtrace
         raise SignalException, "INT"
       rescue StandardError, ScriptError => e # a bug in plock; status 1 has another meaning
         complain("#{e.class}: #{e.message}", *e.backtrace.first(TRACE))

@@ -5,7 +5,7 @@ require_relative "client_address/moneta_chain"
 
 module Plock
   # The address, credentials, TLS settings and database number of an existing Redis client, for a
-  # store of plock. The timeouts of the client, and its prefix for keys, are not taken over.
+  # plock store. The client's timeouts and its key prefix are not copied.
   #
   # {.of} reads clients of `redis` (4 to 6), of `redis-client` and its decorators and pools, of
   # `redis-clustering` and `redis-cluster-client`, a `ConnectionPool` of any of these, Moneta over
@@ -18,7 +18,7 @@ module Plock
   #   address.url     # => "redis://db1:6380"
   #   address.options # => {password: "secret", database: 2}
   class ClientAddress
-    # loaded later, because it loads Ruby's OpenSSL, which takes long
+    # loaded only when it is needed, because loading Ruby's OpenSSL takes long
     autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__)
 
     # The method that reads an object whose class has this ancestor. The nearest listed ancestor
@@ -67,7 +67,7 @@ module Plock
     class << self
       private
 
-      # Works for a BasicObject, too, such as a pool's wrapper.
+      # Also works for a BasicObject, such as a pool's wrapper.
       def class_of(client) = Kernel.instance_method(:class).bind_call(client)
 
       # A client of redis 4 has options of its own. From redis 5 on, it wraps a redis-client.
@@ -157,7 +157,7 @@ module Plock
         )
       end
 
-      # In redis 4, the class of this name is not a client.
+      # In redis 4, the class Redis::Cluster is not a client.
       def of_redis_cluster(redis)
         refuse(redis) unless redis.respond_to?(:_client)
         of(redis._client) || refuse(redis)
@@ -201,7 +201,7 @@ module Plock
       def of_parse_view(view) = of(view.backend)
 
       def borrow(pool, &block)
-        pool.with(timeout: 0, &block) # never waits, since no `wait:` limits it
+        pool.with(timeout: 0, &block) # does not wait, because no `wait:` would limit it
       rescue Plock::Error
         raise
       rescue StandardError => e # the pool calls the application's code

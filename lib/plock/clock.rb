@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
 module Plock
-  # The clock on which leases are dated. It runs while the machine is suspended, if the system
-  # has such a clock.
+  # The clock by which leases are timed. If the system has such a clock, it keeps running while
+  # the machine is suspended.
   #
   # @api private
   module Clock
     ID =
       Process.const_defined?(:CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 
-    # A lease ends earlier here than in its store: by this part of the TTL, for the drift between
-    # two machines' clocks, and by these seconds, for rounding.
+    # A lease ends earlier here than in its store. DRIFT is a fraction of the TTL, for the drift
+    # between two machines' clocks. SLACK_S is in seconds, for rounding.
     DRIFT = 0.01
     SLACK_S = 0.002
 

@@ -29,7 +29,7 @@ module Plock
     NAMESPACE_VARIABLE = "PLOCK_NAMESPACE"
 
     # @api private
-    # The variables by which Rails, Rack and others name the environment of an application.
+    # The variables in which Rails, Rack and others name an application's environment.
     ENVIRONMENT_VARIABLES = %w[RAILS_ENV RACK_ENV APP_ENV].freeze
 
     # Settings that do not depend on the place of the store.
@@ -61,10 +61,12 @@ module Plock
     #   `ENV["PLOCK_NAMESPACE"]`
     attr_accessor :namespace
 
-    # @return [Numeric, nil] seconds, if a call does not pass `ttl:`; by default 10
+    # @return [Numeric, nil] the TTL of a call that does not pass `ttl:`, in seconds; by default
+    #   10
     attr_accessor :ttl
 
-    # @return [Numeric, nil] seconds, if a call does not pass `wait:`; by default 5
+    # @return [Numeric, nil] the longest wait of a call that does not pass `wait:`, in seconds; by
+    #   default 5
     attr_accessor :wait
 
     # @return [#warn, nil] receives warnings that cannot be raised; by default the standard error
@@ -150,7 +152,7 @@ module Plock
     end
 
     # @api private
-    # Opens a store at another place. It names its keys as the default store does.
+    # Opens a store at another place. The new store names its keys as the default store does.
     #
     # @param url [String]
     # @return [Locking]
@@ -263,7 +265,7 @@ module Plock
     end
 
     # The given store was opened with its own settings. If the configured settings differ from
-    # them, either choice could lock other keys than the user meant.
+    # them, either choice could lock keys that the user did not mean.
     def refuse_contradictions(config)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
       if of_no_use

@@ -5,9 +5,9 @@ require_relative "locking/acquisition"
 
 module Plock
   # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So
-  # plock hands the leases of those blocks, and of the monitors that the caller is inside, over to
-  # the daemon. As with {Lease#dump} and {Locking#adopt}, each lease then has another token and a
-  # greater fence. A lease that was lost is lost in the daemon, too. If the parent was not
+  # plock hands over to the daemon the leases of those blocks, and of the monitors that the caller
+  # has entered. As with {Lease#dump} and {Locking#adopt}, each lease then has a new token and a
+  # greater fence. A lease that was lost is also lost in the daemon. If the parent was not
   # notified of the loss, the daemon is.
   #
   # Background releases stay with the parent. Before the fork, the parent waits for them as long
@@ -16,7 +16,7 @@ module Plock
   # @api private
   #
   # @!method self.settle
-  #   Waits until the background releases are done, 250 ms at most.
+  #   Waits for the background releases, for at most 250 ms.
   #   @return [void]
   #   @api private
   module Daemon
@@ -35,7 +35,7 @@ module Plock
           Daemon.settle
           super.tap { forked = true }
         ensure
-          failure = Daemon.go_on(handed) # even if there is no daemon: then in the parent
+          failure = Daemon.go_on(handed) # runs in the parent if there is no daemon
           raise failure if failure && forked
         end
       end
@@ -50,7 +50,7 @@ module Plock
       handed << [store, lease, rest] if rest || lease.lost?
     end
 
-    # Continues each lease in this process, even if a lease before it failed.
+    # Continues each lease in this process, even if an earlier lease failed.
     #
     # @param handed [Array] for each lease its store, the lease, and the result of
     #   {Lease#hand_on}, or false if the lease was lost

@@ -69,7 +69,7 @@ module Plock
     def log_settings = @configuration&.log
 
     # Calls the block for the events of leases in this process. The block runs on the thread that
-    # causes the event; for the notices of the native threads, it runs on a thread of plock. The
+    # causes the event; for notices from native threads, it runs on one of plock's threads. The
     # block must be quick. If it raises, the exception is logged.
     #
     # If ActiveSupport::Notifications is loaded when a store is opened, it receives the events as
@@ -163,7 +163,7 @@ module Plock
     def break(key) = store.break(key)
 
     # @api private
-    # Opens a store at another place. It names its keys as the default store does.
+    # Opens a store at another place. The new store names its keys as the default store does.
     #
     # @param url [String]
     # @return [Locking]
@@ -195,7 +195,7 @@ module Plock
         @store ||= configuration.open.tap { configuration.freeze }
       end
     rescue ThreadError # in a signal handler, which cannot lock a mutex
-      # The handler has interrupted a change, and cannot wait for its end.
+      # The handler has interrupted a change, and cannot wait for it to end.
       raise if inside || CHANGES.owned?
 
       (Background.launch { store } || raise).value

@@ -8,7 +8,7 @@ require_relative "log"
 
 module Plock
   # The thread on which Ruby receives the notices of native threads: that a lease was lost, was
-  # renewed, or was collected without a release. It is started before there can be a first notice,
+  # renewed, or was collected without a release. It is started before the first notice can arrive,
   # and again after a fork.
   #
   # The dispatcher finds a lease by the ID of its hold. It refers to leases weakly, so that an
@@ -19,7 +19,7 @@ module Plock
     @lock = BriefMutex.new
     @posted = Thread::Queue.new
     @leases = ObjectSpace::WeakMap.new
-    @pid = Process.pid # the process that these variables belong to
+    @pid = Process.pid # the process to which these variables belong
     @thread = @surroundings = nil
 
     class << self
@@ -30,7 +30,7 @@ module Plock
       # @return [#call, nil]
       attr_accessor :surroundings
 
-      # @raise [UnavailableError] the system has no thread left
+      # @raise [UnavailableError] the system cannot create another thread
       def start
         return unless Events.here?
         return if @thread&.alive? && @pid == Process.pid
@@ -68,8 +68,8 @@ module Plock
       # {#flush} waits for this block as well.
       def hear(&block) = Thread.current.equal?(@thread) ? block.call : post(block)
 
-      # Waits until all notices so far have been delivered. At the end of the process no notice is
-      # delivered.
+      # Waits until all notices so far have been delivered. While the process is ending, no notice
+      # is delivered.
       def flush
         return if Thread.current.equal?(@thread) || Background.over?
 

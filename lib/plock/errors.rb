@@ -84,7 +84,7 @@ module Plock
   # certificate that cannot be verified. Correct the credentials or the trusted certificates.
   class AuthenticationError < Error; end
 
-  # Raised when the server's user may not do something that a lock needs. On Redis, the message
+  # Raised when the user on the server lacks a permission that locks need. On Redis, the message
   # names the commands that the user lacks.
   class PermissionError < Error
     private

@@ -6,8 +6,8 @@ require_relative "loss_alarm"
 require_relative "events/event"
 
 module Plock
-  # The subscribers to the events of leases in this process. If there is no subscriber, events
-  # cost a lease only the reading of a variable.
+  # The subscribers to the events of leases in this process. Without a subscriber, an event costs
+  # a lease only one read of a variable.
   #
   # Belongs to the main Ractor; leases of other Ractors emit no events.
   module Events

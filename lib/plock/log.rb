@@ -39,13 +39,13 @@ module Plock
       warn(logger, "#{where} raised #{error.class}: #{description(error)}")
     end
 
-    # @return [String] in UTF-8: the message and the path may have different encodings
+    # @return [String] in UTF-8, because the message and the path may have different encodings
     def self.description(error)
       format("%s (%s)", *[message_of(error), error.backtrace&.first].map { PlainText.utf8(_1) })
     end
     private_class_method :description
 
-    # @return [String] the error's message, or a text that says that the method `message` raised
+    # @return [String] the error's message; if its method `message` raises, a text that says so
     def self.message_of(error)
       error.message
     rescue StandardError, ScriptError => e

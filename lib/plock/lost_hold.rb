@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 module Plock
-  # Replaces the hold of a lease that was lost on its way into a daemon, because the hold itself
-  # belongs to the parent.
+  # Replaces the hold of a lease that was lost during the hand-over to a daemon, because the hold
+  # itself belongs to the parent.
   #
   # @api private
   class LostHold
-    # @return [Object] the value in the parent's hold
+    # @return [Object] the same value as in the parent's hold
     attr_reader :id, :key, :token, :fence, :ttl, :mode, :acquired_at, :valid_until
 
     # @param hold [Object] the parent's hold

@@ -23,7 +23,7 @@ module Plock
     autoload :YabedaAdapter, File.expand_path("metrics/yabeda_adapter", __dir__)
     autoload :OpenTelemetryAdapter, File.expand_path("metrics/open_telemetry_adapter", __dir__)
 
-    # How many values the label `label` has at most, not counting `other`.
+    # The most values that the label `label` can have, not counting `other`.
     MAX_LABELS = 100
 
     @lock = Mutex.new
@@ -101,10 +101,10 @@ module Plock
       #
       # @param adapter [#count, #observe, #set]
       # @param stores [Hash{String => Locking}, Array<Locking>, nil] the stores whose pools are
-      #   shown. The label `store` has the names of the Hash, or for an Array the URLs, without
-      #   passwords. nil: the default store, once it is in use
+      #   shown. The values of the label `store` are the keys of the Hash, or the URLs of the
+      #   Array's stores without their passwords. nil: the default store, once it is in use
       # @param label [#call, nil] receives an {Events::Event}, and returns the value of the label
-      #   `label`; nil: the event's own label. Pass it if your labels contain IDs of records
+      #   `label`; nil: the event's own label. Pass a callable if your labels contain record IDs
       # @param max_labels [Integer] 1 or more: how many values of `label` keep their names. All
       #   further values become `other`
       # @return [Recorder]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Plock
-  # Makes text that others wrote safe to show, whatever its encoding.
+  # Makes untrusted text safe to show, whatever its encoding.
   #
   # @api private
   module PlainText

@@ -8,7 +8,7 @@ module Plock
   # * `used` [Integer]: connections that a call uses or opens; a release or a renewal can take one
   #   beyond `size`
   # * `idle` [Integer]: connections that are open, and not in use
-  # * `waiting` [Integer]: calls that wait for a connection
+  # * `waiting` [Integer]: calls now waiting for a connection
   # * `waits` [Integer]: how many calls have waited for a connection since the process began
   #
   # @example

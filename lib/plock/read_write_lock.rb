@@ -43,7 +43,7 @@ module Plock
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] another writer held the key, or waited for it, until `wait:` ended.
     #   The block has not run.
-    # @raise [UnsupportedError] this fiber already writes, or already reads and there is no block
+    # @raise [UnsupportedError] this fiber already writes, or it already reads and passes no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def read(**options, &block) = share(:acquiring, Locking::Share::READ, options, &block)
 

@@ -3,7 +3,8 @@
 require_relative "errors"
 
 module Plock
-  # The settings that config/plock.yml and `config.plock` may have, in Rails and for the command.
+  # The settings that config/plock.yml and `config.plock` may contain, in Rails and for the
+  # command.
   #
   # @api private
   module Settings
@@ -17,7 +18,7 @@ module Plock
     SYMBOLS = %i[verify sentinel_verify encoding scope release].freeze
     private_constant :SYMBOLS
 
-    # Settings that decide how keys are named. They stand beside `options`, not in `options`.
+    # Settings that decide how keys are named. They belong beside `options`, not inside it.
     # Processes that name keys differently do not exclude one another.
     KEY_NAMING = %i[secret namespace].freeze
 
@@ -25,7 +26,7 @@ module Plock
       # Checks the settings. A setting whose value is nil counts as absent.
       #
       # @param settings [Hash{Symbol => Object}]
-      # @param place [String] where the settings stand, for messages
+      # @param place [String] where the settings are, for messages
       # @return [Hash{Symbol => Object}]
       # @raise [ConfigurationError]
       def check(settings, place)

@@ -22,15 +22,15 @@ module Plock
     # @!attribute [r] pid
     #   @return [Integer, nil]
     # @!attribute [r] thread
-    # @return [Integer, nil] the operating system's ID of the thread
+    #   @return [Integer, nil] the operating system's ID of the thread
     # @!attribute [r] label
     #   @return [String, nil] as given to {Locking#acquire}
     # @!attribute [r] fence
     #   @return [Integer, nil] the fence of the lease
     # @!attribute [r] since
-    # @return [Time, nil] when the holder acquired the key
+    #   @return [Time, nil] when the holder acquired the key
     # @!attribute [r] remaining
-    # @return [Float, nil] seconds until the lease expires
+    #   @return [Float, nil] seconds until the lease expires
     # @!attribute [r] mode
     #   @return [Symbol, nil] `:read` or `:write`; nil for locks without modes
     Holder = Struct.new(:host, :pid, :thread, :label, :fence, :since, :remaining, :mode,
@@ -51,11 +51,11 @@ module Plock
     # @!attribute [r] pid
     #   @return [Integer, nil]
     # @!attribute [r] thread
-    # @return [Integer, nil] the operating system's ID of the thread
+    #   @return [Integer, nil] the operating system's ID of the thread
     # @!attribute [r] label
     #   @return [String, nil] as given to {Locking#acquire}
     # @!attribute [r] since
-    # @return [Time, nil] when the waiter began to wait
+    #   @return [Time, nil] when the waiter began to wait
     # @!attribute [r] mode
     #   @return [Symbol, nil] `:read` or `:write`; nil for locks without modes
     Waiter = Struct.new(:host, :pid, :thread, :label, :since, :mode, keyword_init: true) do
@@ -101,8 +101,8 @@ module Plock
     attr_reader :pid, :thread
 
     # @api private
-    # @param people [Array(Array<Holder>, Array<Waiter>), nil] as a store's `examine` returns them;
-    #   nil: the store knows nothing of the key, so it is free
+    # @param people [Array(Array<Holder>, Array<Waiter>), nil] as a store's `examine` returns
+    #   them; nil: the store knows nothing about the key, so it is free
     # @param node [Array(String, String), nil] host and port
     def initialize(key, store_key, people, node = nil)
       @key = key

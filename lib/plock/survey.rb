@@ -15,14 +15,16 @@ module Plock
   #
   # @api private
   class Survey
-    STEP_S = 0.1      # for the step of one request
+    STEP_S = 0.1      # seconds for the step of one request
     SLICE = 256       # keys that are examined together
-    REST_S = 3.0      # the shortest pause
-    REST_RATIO = 30   # times the cost of a survey, so that it takes at most 3 % of the time
+    REST_S = 3.0      # seconds, the shortest pause
+    # A pause is at least this many times as long as the work of the survey before it. So surveys
+    # take about 3 % of the time at most.
+    REST_RATIO = 30
     MOST_KEYS = 50_000
     THREADS = 4       # requests to a server at the same time
     FEW = 4           # the fewest keys for which threads are used
-    LIST_S = 30.0     # of listing, after which no more keys are listed
+    LIST_S = 30.0     # seconds after which a survey lists no more keys
     private_constant :SLICE, :REST_S, :REST_RATIO, :MOST_KEYS, :THREADS, :FEW, :LIST_S
 
     # A key that the store cannot read: another program may have written another type of value.
@@ -106,8 +108,8 @@ module Plock
     # @param store_keys [Array<String>]
     # @param budget [Float, nil] seconds after which no other key is examined
     # @param names [Hash{String => String}] the names of store keys, as far as they are known
-    # @return [Array<Status, Unreadable>] for the first keys, as many as the budget allowed, but
-    #   for at least one
+    # @return [Array<Status, Unreadable>] of as many of the first keys as the budget allowed, but
+    #   of at least one
     # @raise [Error] the request to the store failed
     def examine_all(store_keys, budget = nil, names = {})
       ends = budget && (Clock.now + budget)
@@ -125,8 +127,8 @@ module Plock
       found.compact
     end
 
-    # Examines these keys again, for the time of one step. If the store is slow, the last statuses
-    # are returned unchanged.
+    # Examines the keys of these statuses again, for the time of one step at most. If the store is
+    # slow, the last statuses are returned unchanged.
     #
     # @param statuses [Array<Status>]
     # @return [Array<Status>] without the keys that are free by now

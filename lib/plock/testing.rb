@@ -9,7 +9,7 @@ module Plock
   #
   # @example Any other framework
   #   around { |test| Plock::Testing.install { test.run } }
-  # @example One's own handling of a loss
+  # @example Your own handling of a loss
   #   Plock::Testing.install do |store|
   #     Plock.acquire("import", on_lost: ->(_) { stopped = true }) { store.lose!("import") }
   #   end

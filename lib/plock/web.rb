@@ -37,8 +37,8 @@ module Plock
     #   `:break`. nil or false refuses the request. A String names the user for the log. Another
     #   value admits the request, and the log has `REMOTE_USER` or the IP address
     # @param read_only [Boolean] do the pages refuse to break locks?
-    # @param all_namespaces [Boolean] show the keys of all namespaces in the stores, and not only
-    #   of the stores' own?
+    # @param all_namespaces [Boolean] are the keys of all namespaces shown, and not only those of
+    #   each store's own namespace?
     # @param logger [#warn, nil] receives a warning for each lock that is broken; nil: the store's
     #   logger, otherwise that of {Plock}, otherwise the standard error stream
     # @param refresh [Integer] seconds between two refreshes of a page, 1 to 3600
@@ -61,7 +61,7 @@ module Plock
       freeze
     end
 
-    # @param env [Hash] of Rack
+    # @param env [Hash] the environment that Rack passes
     # @return [Array(Integer, Hash, Array<String>)]
     def call(env)
       request = ::Rack::Request.new(env)

@@ -27,8 +27,9 @@ module Model
       )
     end
 
-    # A writer is alone, and all holders have the same mode. Their number is at most the largest
-    # limit of any of them, because that holder may have been admitted last.
+    # A writer is the only holder, and all holders have the same mode. There may be as many
+    # holders as the largest of their limits allows, because the holder with that limit may have
+    # been admitted last.
     def check_shares(holders)
       shares = shares_held
       if shares.size < 2 ||
@@ -44,15 +45,15 @@ module Model
                           "#{", and a place is kept" if shares.size > holders.size}")
     end
 
-    # The shares of all holders, and of the places that stay taken after their lease.
+    # The shares of all holders, and of the places that stay taken after their leases have ended.
     def shares_held
       kept = inside.select { |place| place.kept && place.left.positive? }
       clients.select { |client| holds?(client) }.map(&:share) +
         kept.map { |place| place.mode == "s" ? share_of(place.value) : place.mode }
     end
 
-    # Runs when time passes. A process that has asked since the queue was lost has all its places
-    # again by then.
+    # Runs when time passes. By then, a process that has asked since the queue was lost has
+    # regained all its places.
     def see_who_asked
       return unless scenario.faults.key?(:evict)
 
@@ -70,7 +71,7 @@ module Model
       check_outages if scenario.outage
       @idle = idle? ? @idle + 1 : 0
       violate(:idle, idleness) if @idle > scenario.idle
-      # a failover causes a renewal of leases, too
+      # a failover also makes holders renew their leases
       renews = scenario.faults[:renew] || scenario.fails_over
       limit = scenario.ttl + (renews ? scenario.ttl : 0)
       @ghost = lock && ghost?(lock) ? @ghost + 1 : 0
@@ -112,8 +113,8 @@ module Model
       others.empty? || (others.all? { |other| other[0] == share[0] } && others.size < limit(share))
     end
 
-    # No turn is swallowed. If a process runs, listens and has not lost the answer, it must use a
-    # baton before any time passes.
+    # No turn is swallowed. If a process runs and listens, and no request to give up the baton is
+    # delayed, it must use the baton before any time passes.
     def check_batons
       [lock, *inside].each do |place|
         next unless place&.baton && place.left.positive?
@@ -174,8 +175,8 @@ module Model
       nil
     end
 
-    # Has a fault cut this waiter off from its turn? An outage affects all waiters of a process,
-    # so the order among them must hold nevertheless.
+    # Has a fault cut this waiter off from its turn? An outage affects all waiters of a process
+    # alike, so their order must still hold.
     def excused?(other, chosen)
       return other.hurt if other.hurt != :outage || other.early || chosen.early
 

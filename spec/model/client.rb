@@ -2,7 +2,7 @@
 
 module Model
   # The behaviour of a client. The rules are those that the protocol describes or that a
-  # counterexample has shown to be necessary. `rules` tells which of them are on.
+  # counterexample has shown to be necessary. `rules` says which of them are on.
   module Rules
     # A client makes its first request. If its process is subscribed, it queues at once.
     # Otherwise, it first makes a plain attempt.
@@ -51,7 +51,8 @@ module Model
     def hear(n)
       node = nodes[n]
       kind, value, time = node.inbox.shift
-      # without rule 5, the messages of one read wait until the next message arrives
+      # without rule 5, the messages that were read with this one wait until another message
+      # arrives
       node.buffered = rules[:drain] ? 0 : node.inbox.size
       case kind
       when :subscribed then subscribed(n)
@@ -102,8 +103,8 @@ module Model
       end
     end
 
-    # The patience of a client ends. If a request is under way, the client waits for its end first
-    # (rule 8).
+    # A client gives up. If its request is under way, it first waits for that request to end (rule
+    # 8).
     def give_up(i)
       client = clients[i]
       spend(:give_up)
@@ -158,8 +159,8 @@ module Model
     LINE = %i[subscribing asking waiting].freeze
     private_constant :LINE
 
-    # Sends an acquire, with the client's ticket if it has one. A claim is the same request. A
-    # client that cannot receive its turn does not queue.
+    # Sends an acquire, with the client's ticket if it has one. A client that claims its turn
+    # sends the same request. A client that cannot receive its turn does not queue.
     def ask(i, own = false)
       client = clients[i]
       alone = scenario.tenants[scenario.homes[i]].size == 1
@@ -205,15 +206,16 @@ module Model
       if rules[:timer_for_next] && rules[:timer]
         look_in(i, [changes_in, scenario.ttl].compact.min, several_hold?)
       end
-      # the queue may have been lost with the lock; leave_line then sets the timer
+      # the queue may have been lost with the lock, so leave_line makes the next waiter ask at
+      # once
       home(i).look = nil if !clients[i].called && rules[:timer_for_next] && rules[:uncalled]
       clients[i].phase = :holding
       leave_line(scenario.homes[i])
     end
 
-    # If several clients hold a lock, a message to one client stays true, whatever another client
-    # is told. So an answer to another client must not delay the moment at which the first waiter
-    # asks again and secures its place.
+    # On a lock with several holders, an answer to one client does not outdate a message to
+    # another. So the answer must not delay the moment at which the first waiter asks again to
+    # secure its place.
     def look_in(i, time, keeps)
       node = home(i)
       time = [time, scenario.baton].min if rules[:look_every]
@@ -222,7 +224,8 @@ module Model
 
     def several_hold? = scenario.shared && rules[:keep_look]
 
-    # The client that leaves may be the one that had to ask again for the process.
+    # The client that leaves may be the one that had to ask again for the process. So this sets
+    # the timer for the next waiter.
     def leave_line(n)
       node = nodes[n]
       if waiters(n).empty? then node.look = node.told = nil
@@ -239,7 +242,7 @@ module Model
     def refused_at_first(i, left)
       client = clients[i]
       return vanish(i) if client.quits
-      # this answer does not refuse the lock yet
+      # the script left work unfinished, so this is not yet a refusal
       return send_acquire(client, :looking, nil) if left == 0 && rules[:go_on]
       return vanish(i) if client.kind == :impatient
 
@@ -289,8 +292,8 @@ module Model
       post(:subscribe, i)
     end
 
-    # Without a subscription, turns may have been lost: any waiter may have been passed over, even
-    # one with a request under way.
+    # While the process was not subscribed, turns may have been lost. So any waiter may have been
+    # passed over, even one with a request under way.
     def subscribed(n)
       node = nodes[n]
       node.link = :on

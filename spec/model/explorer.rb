@@ -4,7 +4,7 @@ require_relative "world"
 
 module Model
   # Visits every state that a scenario can reach, breadth first. So it finds each violation with
-  # the fewest steps. A digest of the state's key identifies the state.
+  # the fewest steps. A state is identified by its key, which is a digest.
   class Explorer
     Outcome =
       Struct.new(
@@ -129,8 +129,8 @@ module Model
       path
     end
 
-    # Repeats the steps of a path, and records the events. If there is a block, it also takes one
-    # more step, which the block accepts.
+    # Repeats the steps of a path, and records the events. If a block is given, this takes one
+    # more step, which the block chooses.
     def tell(path, world_only: false, &last)
       world = @origin.dup
       world.story = []

@@ -6,8 +6,8 @@ module Model
   # that still serves.
   #
   # Each lease has a line, which says which servers know the lease: BOTH, the OLD primary or the
-  # NEW one. After a failover, leases of the lines OLD and NEW do not exclude each other. All
-  # leases of one server still do.
+  # NEW one. After a failover, leases of the lines OLD and NEW do not exclude each other. Leases
+  # on the same server still do.
   module Failover
     BOTH, OLD, NEW = 0, 1, 2
 
@@ -70,7 +70,7 @@ module Model
       client_of(value).hurt = true
     end
 
-    # The line of a lease that the asked server grants now.
+    # The line of a lease that is granted now, by the server that executes the request.
     def line_here
       return OLD if @on_old || lags?
 
@@ -106,8 +106,7 @@ module Model
       steps << [:split, nil] if left?(:split) && !serving_twin? && active?
     end
 
-    # Has the old primary served so long that the sentinels must have told every process that
-    # runs?
+    # Has the old primary served so long that the sentinels must have told every running process?
     def overdue? = @twin.age >= scenario.told
 
     def moves
@@ -169,7 +168,8 @@ module Model
       nodes[n].heard = false
     end
 
-    # The process notices at once that its connections are closed, and gives up its request.
+    # The client notices at once that its process has lost its connections, and gives up its
+    # request.
     def lose_what_was_under_way(i)
       client = clients[i]
       return unless client.age && client.reply.nil? && home(i).state == :up

@@ -3,8 +3,8 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of failovers. Here, only time while a primary serves counts as idle. If a
-  # failover loses a release, the lock stays taken for a TTL.
+  # The scenarios of failovers. A failover takes no time here, so idle counts only time in which a
+  # primary serves. If a failover loses a release, the lock stays taken for a TTL.
   module FailoverScenarios
     T = Scenarios::T
     B = Scenarios::B

@@ -15,7 +15,7 @@ module Model
       nodes[n].look = nil
     end
 
-    # The same, but only for a process whose clients all wait.
+    # Like crash, but only for a process whose clients are all waiting.
     def crash_in_line(n) = crash(n, :crash_in_line)
 
     # A process is stopped (SIGSTOP), or its machine hangs. It does nothing, but the server still
@@ -27,7 +27,7 @@ module Model
       hurt(n)
     end
 
-    # The same, but only for a process whose clients all wait.
+    # Like freeze_process, but only for a process whose clients are all waiting.
     def freeze_in_line(n) = freeze_process(n, :freeze_in_line)
 
     def thaw(n)
@@ -143,8 +143,8 @@ module Model
       steps
     end
 
-    # lose_request leaves these out: an acquire is lost with its reply, a subscription with its
-    # connection
+    # lose_request leaves these out, because lose_reply loses an acquire, and cut loses a
+    # subscription
     LOSSLESS = %i[acquire subscribe].freeze
     GIVES_UP = %i[looking subscribing asking waiting].freeze
     private_constant :LOSSLESS, :GIVES_UP
@@ -161,7 +161,7 @@ module Model
         steps << [:crash, n] if left?(:crash)
         steps << [:freeze_process, n] if left?(:freeze)
         in_line = scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
-        # the turn of a process in line would be lost with the process
+        # if the process has the baton, its turn would be lost with it
         in_line = false if scenario.tries && lock&.baton && scenario.homes[owner(lock.value)] == n
         steps << [:crash_in_line, n] if left?(:crash_in_line) && in_line
         steps << [:freeze_in_line, n] if left?(:freeze_in_line) && in_line

@@ -14,7 +14,7 @@ module Model
       leave_server(n)
     end
 
-    # The same, but only for a process whose clients all wait.
+    # Like go_away, but only for a process whose clients are all waiting.
     def go_away_in_line(n) = go_away(n, :away_in_line)
 
     # The server is down for all processes. It may have lost its data when it returns (see evict).
@@ -58,7 +58,7 @@ module Model
     end
 
     # An answer never comes, although the connection still exists. All other clients of the
-    # process are told.
+    # process are told that the server cannot be reached.
     def meet_silence(i)
       spend(:silence)
       tell { "SILENCE: #{name(clients[i].value)} gives up its request" }
@@ -113,7 +113,7 @@ module Model
 
     def unsent?(request, client) = request.value == client.value && !request.late
 
-    # Is the request waiting, because its process cannot reach the server?
+    # Is the request held up because its process cannot reach the server?
     def held_up?(request) = scenario.outage && home(owner(request.value)).away
 
     def leave_server(n)
@@ -162,12 +162,12 @@ module Model
       end
     end
 
-    # May this turn be taken late? A pause is shorter than a baton's second. An outage may also
-    # have lost the message to a value that is no longer used.
+    # May this turn be taken late? It may if the process cannot reach the server, or pauses,
+    # because a pause is shorter than a baton's second. It may also if the client no longer uses
+    # the value, because an outage may have lost the message.
     def late_turn?(value, node) = node.away || node.pause || client_of(value).value != value
 
-    # A client that has left is no longer in the queue, unless its process cannot reach the server
-    # to say so.
+    # If its process can reach the server, a client that has left is no longer in the queue.
     def check_orphans
       queue.each do |_, value|
         node = home(owner(value))

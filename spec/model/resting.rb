@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Model
-  # How clients behave when their process cannot reach the server, and how they get their places
-  # back. They also do that if only the queue or a subscription was lost.
+  # How clients behave when their process cannot reach the server, and how they regain their
+  # places. They regain them in the same way if only the queue or a subscription was lost.
   module Resting
     private
 
@@ -111,7 +111,7 @@ module Model
       ask(due.min_by { |i| rank_in_line(i) })
     end
 
-    # Does a client of this process ask for its place, or must a client do so?
+    # Is a client of this process asking for its place, or must one still do so?
     def places_due?(n) = scenario.tenants[n].any? { |i| clients[i].unplaced }
 
     def unplaced(n)
@@ -120,8 +120,8 @@ module Model
 
     def rank_in_line(i) = clients[i].ticket.zero? ? Float::INFINITY : clients[i].ticket
 
-    # A client finds that the queue has lost it. All other clients of its process then ask for
-    # their places, too. Their answers tell nothing new.
+    # A client finds that the queue has lost it. All other clients of its process then also ask
+    # for their places. Their answers do not make the others ask once more.
     def shake(i)
       tell do
         "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs"

@@ -72,12 +72,12 @@ module Model
   #     o older (polls). For a lock with several holders: r, w, or the number of places. An i before
   #     that means impatient.
   #   faults: how many of each kind.
-  #   victims: the share of the clients whose processes the faults hit; nil: all.
+  #   victims: faults hit only processes whose clients all have this share; nil: all processes.
   #   idle: the longest time without a holder while a client waits.
   #   delays: every step may take any time. Then only exclusion and fences are checked.
-  #   saturated: clients contend without an end; see World#may_finish?
+  #   saturated: clients contend endlessly; see World#may_finish?
   #   always: the number of the client that must always be able to get the lock.
-  #   told: how long an old primary may serve until all processes know the new one.
+  #   told: how long an old primary may serve before every running process knows the new one.
   #   quiet: failovers and outages happen only while no request is under way.
   #   strict: not even a failover excuses two holders.
   #   tries: how many dead waiters one call of a script passes over; nil: all.

@@ -110,8 +110,9 @@ module Model
     end
 
     # For each rule, the property that breaks without it. Some entries also name other rules that
-    # must be off to show that, because asking once a second replaces many rules a second later.
-    # The last rule matters in a small scenario only if all clients but one are told.
+    # must be off to show that. For example, a waiter that asks once a second makes up for many
+    # missing rules a second later. In a small scenario, the last rule matters only if just one
+    # waiter is told to look.
     def broken
       starving = { window: W, second: 2, idle: W, saturated: true, always: 2 }
       {

@@ -4,7 +4,7 @@ module Model
   # The server's scripts. Each runs in one step. Compare them with ext/plock/core/scripts/*.lua.
   module Server
     # A request arrives, and the server executes it. If the client can still receive a reply, the
-    # reply leaves.
+    # reply is sent.
     def execute(index)
       request = requests.delete_at(index)
       value = request.value
@@ -130,7 +130,7 @@ module Model
     def theirs?(value) = lock && !lock.baton && !lock.kept && lock.value == value
 
     # Hands the lock over, or deletes it. If the script leaves work unfinished, the caller asks
-    # again if it still runs.
+    # again if it is still running.
     def free_lock(operation, value, &text)
       case pass
       when false
@@ -169,7 +169,7 @@ module Model
     end
 
     # When this lock becomes free, no client will pass it on. So the first two waiters that listen
-    # are told to look then. They are two because one may fail.
+    # are told to look then. Two are told, because one may fail.
     def tell_to_look(delay)
       watchers = rules[:two_watch] ? 2 : 1
       queue.first(scenario.tries ? scenario.tries + 2 : queue.size)
@@ -208,7 +208,7 @@ module Model
       ticket
     end
 
-    # A ticket is a date, so it is larger than all earlier tickets.
+    # A ticket is a time, so it is larger than all earlier tickets.
     def next_ticket
       tickets = queue.map(&:first)
       tickets.concat(@twin.queue.map(&:first)) if @twin

@@ -3,9 +3,9 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of locks with several holders. Here, idle is how long the first waiter has to
-  # wait although no holder or earlier waiter excludes it. The time while that waiter is frozen
-  # does not count. The time of the holders before it, and of its baton, does.
+  # The scenarios of locks with several holders. Here, idle is how long the first running waiter
+  # waits although no holder excludes it. So if an earlier waiter is frozen, the time of the
+  # holders before that waiter counts, and so does the time of its baton.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B

@@ -33,7 +33,7 @@ module Model
                                    admits?(value)
       unfinished = mine == :unfinished
       mine = called || mine == true
-      check_order(value) if mine && !called # the order of others was checked before
+      check_order(value) if mine && !called # a called client's order has been checked
       mine ? admit(value) : refuse(value, ticket, lost, unfinished)
     end
 
@@ -97,7 +97,8 @@ module Model
 
     private
 
-    # Returns the place of this client: it was called, or an earlier request of it got the lease.
+    # Returns this client's place if the client was called, or if its earlier request got the
+    # lease.
     def claim(value, ticket)
       return if ticket.nil? && !rules[:claim_plainly]
 
@@ -164,7 +165,7 @@ module Model
       end
     end
 
-    # Tells the first two waiters when to look, because the first one may be frozen, or just
+    # Tells the first two waiters when to look, because the first one may be frozen, or may be
     # giving up.
     def tell_two(time)
       first = tell_first(time)
@@ -203,8 +204,8 @@ module Model
       called
     end
 
-    # There is room for this client. Is it also the next one, because no waiter that still runs is
-    # before it?
+    # There is room for this client. Is it also the next one, because no running waiter is before
+    # it?
     def comes_next?(value)
       loop do
         return true unless rules[:strict_order]

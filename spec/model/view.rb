@@ -6,8 +6,9 @@ module Model
   # A state as a short string, by which the explorer recognizes the state.
   module View
     # All states that differ only in the identity of processes have the same key, because
-    # processes are interchangeable. The key consists of one view of the whole system for each
-    # process, sorted. Each part of a state belongs to one process, so the views are complete.
+    # processes are interchangeable. The key consists of one view for each process, sorted, and of
+    # the facts that concern no single process. A view has all parts of the state that belong to
+    # its process.
     def key
       ranks = ticket_ranks
       views = nodes.each_with_index.map { |node, n| node_view(node, scenario.tenants[n].size) }
@@ -67,8 +68,8 @@ module Model
 
     def rank(ranks, ticket) = ticket ? ranks[ticket] + 1 : 0
 
-    # A value, as seen in its process: the client's number there, and how often the client has
-    # changed its value.
+    # A value, as seen in its process: the client's number there, and how many times the client
+    # has changed its value.
     def code(value) = (scenario.seats[owner(value)] * 16) + (value / clients.size)
 
     def view_of(value, views) = views[scenario.homes[owner(value)]]

@@ -28,24 +28,24 @@ module Model
   # Another server (see Failover). age: for how long there have been two primaries.
   Twin = Struct.new(:lock, :queue, :companion, :serves, :age, :ghost)
 
-  # A client. The checker alone uses the last three fields.
+  # A client. The checker alone uses the last three fields of this list.
   #   phase      :idle, :looking, :subscribing, :asking, :waiting, :holding, :gone, or, for older
   #              clients, :polling
   #   share      its share of a lock with several holders
   #   age        the time since its request left
   #   left       the rest of its lease, by its own clock
   #   due        the time until an older client polls again
-  #   known      an answer has said that it is in the queue
-  #   called     its turn has come since it last asked
-  #   checks     it asks because another client's place was lost
-  #   shaken     it will ask for the same reason
+  #   known      an answer has said that it is in the queue.
+  #   called     its turn has come since it last asked.
+  #   checks     it asks because another client's place was lost.
+  #   shaken     it will ask again after the answer, for the same reason.
   #   line       the servers that know its lease (see Failover)
-  #   unplaced   it must ask for its place (see Resting)
-  #   unreached  it knows that its process cannot reach the server
-  #   own        its own thread asks, and not the one that asks for all
-  #   place      its rightful place
-  #   hurt       a fault has cut it off from its turn
-  #   early      its request left before an outage
+  #   unplaced   it must ask for its place (see Resting).
+  #   unreached  it knows that its process cannot reach the server.
+  #   own        its own thread asks, and not the thread that asks for all waiters.
+  #   place      the ticket of its rightful place
+  #   hurt       a fault has cut it off from its turn.
+  #   early      its request left before an outage.
   Client =
     Struct.new(
       :kind, :share, :phase, :value, :ticket, :reply, :woken, :quits, :age, :left, :due, :place,
@@ -53,21 +53,21 @@ module Model
       :own
     )
 
-  # A process. The checker alone uses the last two fields.
+  # A process. The checker alone uses the last two fields of this list.
   #   state     :up, :frozen or :dead
-  #   heard     the server counts it as listening
+  #   heard     the server counts it as listening.
   #   link      the subscription as the process sees it: :none, :sent, :on, :cut, or :deaf (broken,
   #             but neither side knows)
-  #   again     it had a subscription before
+  #   again     it had a subscription before.
   #   buffered  how many messages are read, but not handled
   #   look      the time until its first waiter asks again, according to the last answer
-  #   told      the same, according to a message
-  #   behind    it uses an old primary
-  #   told_of   it has been told of the new primary
-  #   away      it cannot reach the server (see Outage)
-  #   pause     until this is over, none of its clients tries again
-  #   met       an attempt has failed since the outage began
-  #   asked     one of its clients has asked since the queue was lost
+  #   told      the time until its first waiter asks again, according to a message
+  #   behind    it uses an old primary.
+  #   told_of   it has been told of the new primary.
+  #   away      it cannot reach the server (see Outage).
+  #   pause     until this is over, none of its clients tries again.
+  #   met       an attempt has failed since the outage began.
+  #   asked     one of its clients has asked since the queue was lost.
   #   missed    the value whose turn was lost
   Node = Struct.new(
     :state, :heard, :link, :again, :inbox, :buffered, :look, :told, :asked, :behind, :told_of,
@@ -234,13 +234,14 @@ module Model
       steps
     end
 
-    # During an outage, a client may start only if it can join clients of its process that rest.
+    # During an outage, a client may start only if its process is subscribed, or if it can join
+    # waiters of its process.
     def may_start?(i)
       !scenario.saturated && (!home(i).away || (subscribed?(i) || waiters(scenario.homes[i]).any?))
     end
 
-    # In a saturated scenario, a client that has finished begins again. So a holder stays until
-    # another client queues, but not longer than its lease.
+    # In a saturated scenario, a client that has finished begins again. So a holder keeps the lock
+    # until another client queues, but not beyond its lease.
     def may_finish?(client)
       !scenario.saturated || client.kind == :older || queue.any? ||
         clients.one? { |other| other.kind == :patient }

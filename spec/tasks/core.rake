@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The engine's own tests, without Ruby. They run as a plain build, without Linux-only calls, and
-# with sanitizers.
+# The engine's own tests, without Ruby. They run as a plain build, as a build without Linux-only
+# calls, and with sanitizers.
 
 require "etc"
 require "open3"

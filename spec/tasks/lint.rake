@@ -10,7 +10,7 @@ task :lint
 %i[gcc clang].each do |name|
   task "lint:#{name}" do
     compiler = Toolchain.compiler(name) or abort "#{name} is not installed"
-    # the tests run the output of gcc, so it needs the usual options
+    # the tests run what gcc compiles here, so it needs the usual options
     quickly = name == :gcc ? {} : { OPTIMIZE: "-O0", OUT: "build/#{name}-lint" }
     make_core("compile", compiler, WERROR: "1", **quickly)
 
@@ -51,7 +51,7 @@ task "lint:ruby:changed" do
   names = Changed.names
   next if names.empty?
 
-  names = [] if names.include?(".rubocop.yml") # a change of the rules affects all files
+  names = [] if names.include?(".rubocop.yml") # a change to the rules affects all files
   rubocop("--force-exclusion", "--only-recognized-file-types", *names)
 end
 

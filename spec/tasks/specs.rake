@@ -8,7 +8,8 @@ require_relative "parallel_specs"
 ALL_SPECS = "spec/**/*_spec.rb"
 
 # Specs of stores and drop-ins that need database servers, memcached or their drivers. They run
-# apart, because loading the drivers would make all garbage collections of the process slower.
+# separately, because loading the drivers would make all garbage collections of the process
+# slower.
 ON_DATABASES =
   "spec/{plock/{store,compat/{locker,with_transactional_lock}},torture/stores}/**/*_spec.rb"
 DROP_INS = "spec/plock/compat/{remote_lock,mongo_locking,stand_in}{/**/*,}_spec.rb"
@@ -19,14 +20,14 @@ ON_RAILS = "spec/{rails,parse_stack}/**/*_spec.rb"
 # Specs of the documentation site (site.rake).
 ON_SITE = "spec/site/**/*_spec.rb"
 
-# Specs of the pages of plock/web, in a browser.
+# Specs of the plock/web pages, in a browser.
 IN_BROWSER = "spec/web/**/*_spec.rb"
 
 # Specs of the library that need no database.
 LIBRARY = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
           .exclude(ON_DATABASES)
 
-# Specs of code in Ruby, which makes no system calls of its own. The specs of the engine and the
+# Specs of Ruby code, which makes no system calls of its own. The specs of the engine and the
 # binding already test each system call.
 IN_RUBY =
   ["spec/plock/{active_job,client_address,compat,guard,metrics,sidekiq,survey,testing,traces,web}" \

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Runs the binding's specs under valgrind to find memory errors. Examples that measure time are
-# left out, because they mean nothing there. Specs of code in Ruby are left out, because it has no
-# memory errors.
+# left out, because they mean nothing there. Specs of Ruby code are left out, because it cannot
+# have memory errors.
 
 # Valgrind runs each part on one processor, so as many parts run as there are processors.
 VALGRIND_PARTS = ENV["SPEC"] ? 1 : Etc.nprocessors.clamp(1, 4)

@@ -2,8 +2,8 @@
 
 module Plock
   module CLI
-    # Collects the events of a running command: signals, and notices of other threads. Each event
-    # is one byte in a pipe. A single thread reads the pipe and acts on the events.
+    # Collects the events of a running command: signals, and notices from other threads. Each
+    # event is one byte in a pipe. A single thread reads the pipe and acts on the events.
     class Bell
       # The lease was lost. No signal has this number.
       LOST = 0
@@ -30,7 +30,7 @@ module Plock
           @before[name] = trap(name) { ring(number) }
           trap(name, "IGNORE") if @before[name] == "IGNORE" && FORWARDED.include?(name)
         end
-        # a message of plock must not stop this process, even if another group has the terminal
+        # a message from plock must not stop this process, even if another group has the terminal
         @before["TTOU"] = trap("TTOU", "IGNORE")
       end
 

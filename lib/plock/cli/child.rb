@@ -34,7 +34,7 @@ module Plock
         nil # the child was killed before the command began
       end
 
-      # @return [Boolean] has the command ended, without being reaped? Until it is reaped, no
+      # @return [Boolean] has the command ended, but not been reaped yet? Until it is reaped, no
       #   other group can get its number.
       def ended? = @status.nil? && Processes.ended?(@pid)
 
@@ -68,7 +68,7 @@ module Plock
         true
       rescue Errno::ESRCH
         false
-      rescue Errno::EPERM # the processes run as another user now
+      rescue Errno::EPERM # the processes now run as another user
         true
       end
 

@@ -43,8 +43,8 @@ module Plock
 
       private
 
-      # If the error names a keyword argument that is also an option of the command, this puts the
-      # option in its place. Other names are those of settings in the URL or the file.
+      # If the error names a keyword argument that is also an option of the command, this replaces
+      # that name with the option's. Other names are those of settings in the URL or the file.
       def as_option(error)
         error.message.sub(/\A([a-z_]+):/) do |name|
           option = "--#{$1.tr("_", "-")}"
@@ -192,7 +192,7 @@ module Plock
         { unavailable_timeout: OUTAGE }
       end
 
-      # Waits through the absence of a local store's folder. Until a lease has been acquired, the
+      # Waits while the folder of a local store is missing. Until a lease has been acquired, the
       # block is called again, for as long as --wait allows.
       #
       # @param wait [Float] seconds
@@ -244,7 +244,7 @@ module Plock
         JSON.generate(scrubbed(object))
       end
 
-      # JSON can only have valid text, but a path may be any bytes.
+      # JSON can only contain valid text, but a path may be any bytes.
       def scrubbed(object)
         case object
         when Hash then object.transform_values { |value| scrubbed(value) }

@@ -43,7 +43,7 @@ module Plock
           ]
         end
 
-        # Makes text that others wrote safe for a terminal.
+        # Makes untrusted text safe for a terminal.
         #
         # @param text [String]
         # @return [String]

@@ -8,7 +8,7 @@ module Plock
       OK = 0
       HELD = 1         # status: the key is held
       NOT_BROKEN = 1   # break: the key was free, or the answer was no
-      DIFFERENT = 1    # secret: others use another secret
+      DIFFERENT = 1    # secret: other clients use a different secret
       ENDANGERED = 1   # doctor: something endangers exclusion
       USAGE = 64       # the arguments are invalid
       UNAVAILABLE = 69 # the store cannot be used

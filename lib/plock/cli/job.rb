@@ -11,11 +11,11 @@ module Plock
     # can be stopped and continued.
     #
     # Signals are passed on to the command's whole process group, as a terminal would do. When the
-    # command is stopped (Ctrl-Z), this process stops, too, so that the shell notices. The command
+    # command is stopped (Ctrl-Z), this process also stops, so that the shell notices. The command
     # continues only if the lease is still valid.
     class Job
-      # Seconds between two checks for the end of a group, because the system does not report that
-      # end.
+      # Seconds between two checks whether a process group has ended. The system does not report
+      # that.
       LOOK = 0.02
 
       # The signals that stop a process when it uses a terminal that belongs to another group.
@@ -66,7 +66,7 @@ module Plock
       def failed_to_run? = @child.failed_to_run?
 
       # Did Ctrl-C end the command? If a shell runs this process in a loop or a script, this
-      # process must then end by the signal, too. A shell stops after a signal, but continues
+      # process must then also end by the signal. A shell stops after a signal, but continues
       # after the status 130. A session leader has no such shell above it.
       #
       # @return [Boolean]
@@ -112,8 +112,8 @@ module Plock
         when CONTINUED then go_on
         when CHILD then nil # each round checks the command
         else
-          # Noted even if another signal stops the command first. The command may be about to use
-          # the terminal, which also stops it.
+          # Remembers that the whole job must stop. The command may be about to use the terminal,
+          # and then TTIN or TTOU may stop it before this signal does.
           @to_stop ||= JOB_STOPS.include?(number)
           @child.kill(number)
         end
@@ -127,9 +127,8 @@ module Plock
 
       # --- stop and continue ---
 
-      # Stops this process and its job in the way in which the command was stopped. But if the
-      # command was stopped only because it needs the terminal, and this job has it, the command
-      # continues.
+      # Stops this process and its job in the same way as the command. But if the command was
+      # stopped only because it needs the terminal, and this job has it, the command continues.
       def stop(signal)
         return if @terminal.nil? || @lost
 
@@ -189,7 +188,7 @@ module Plock
         @child.kill("KILL")
       end
 
-      # The command has ended; the processes that it started may still run.
+      # The command has ended, but processes that it started may still be running.
       def clear_away
         while @deadline && @child.group?
           @bell

@@ -73,7 +73,8 @@ module Plock
       # The text to print if the table has no rows.
       def nothing = nil
 
-      # Prints each lock on a line of its own as soon as it is found. The lines form one array.
+      # Prints each lock on a line of its own as soon as it is found. The lines form one JSON
+      # array.
       #
       # @return [Boolean] is the array complete?
       def print_json

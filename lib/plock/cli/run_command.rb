@@ -58,8 +58,8 @@ module Plock
         end
       end
 
-      # Options may stand before the key and after it. Everything from the command on belongs to
-      # the command.
+      # Options may come before or after the key. Everything from the command on belongs to the
+      # command.
       def read(parser)
         rest = parser.order(@arguments)
         key = rest.shift
@@ -116,7 +116,7 @@ module Plock
       end
 
       # Sends SIGINT to the whole job, as the terminal would have done if it had not been lent to
-      # the command. Then the signal ends this process, too.
+      # the command. Then the signal also ends this process.
       def interrupt
         trap("INT", "IGNORE")
         Process.kill("INT", 0)

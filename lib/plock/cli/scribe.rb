@@ -9,7 +9,7 @@ module Plock
     # full, and Ctrl-S stops a terminal. Even then, the loss of a lease must end the command.
     class Scribe
       ROOM = 1000 # texts that can wait to be written; further texts are dropped
-      PATIENCE_S = 2.0 # for writing the rest at the end
+      PATIENCE_S = 2.0 # seconds for writing the rest at the end
       private_constant :ROOM, :PATIENCE_S
 
       # @yield while $stderr is a scribe
@@ -49,7 +49,7 @@ module Plock
         nil
       end
 
-      # As IO#printf.
+      # Like IO#printf.
       #
       # @return [nil]
       def printf(format, *values)

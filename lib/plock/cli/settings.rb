@@ -5,11 +5,12 @@ require_relative "../locking/store_config"
 
 module Plock
   module CLI
-    # Finds the store to use, and how its keys are named. An option comes before an environment
-    # variable, and the variable before the application's config/plock.yml. Each setting is looked
-    # up separately, so a namespace from the file can be used with a store from the environment.
+    # Finds the store to use, and how its keys are named. An option takes precedence over an
+    # environment variable, and the variable over the application's config/plock.yml. Each setting
+    # is looked up separately, so a namespace from the file can be used with a store from the
+    # environment.
     class Settings
-      HERE = "local:" # excludes the processes of this host
+      HERE = "local:" # the default, whose locks exclude only the processes of this host
       DEFAULT = "by default"
       PRODUCTION = "production"
       private_constant :HERE, :DEFAULT, :PRODUCTION

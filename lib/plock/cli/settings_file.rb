@@ -91,7 +91,7 @@ module Plock
 
       # Checks the owner of the very file that is read, even if another file takes its place.
       def text
-        # a FIFO without a writer must not hold the command back before its owner is checked
+        # a FIFO without a writer must not block the command before its owner is checked
         mode = File::RDONLY | (@trusted ? 0 : File::NONBLOCK)
         File.open(@path, mode, encoding: Encoding::UTF_8) do |file|
           check_owner(file.stat) unless @trusted

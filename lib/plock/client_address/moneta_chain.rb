@@ -3,8 +3,8 @@
 module Plock
   class ClientAddress
     # A Moneta store as a chain of proxies around an adapter. plock can use the store only if
-    # every proxy leaves the key unchanged. The value must be written in the way in which the
-    # proxies write it.
+    # every proxy leaves the key unchanged. It must then write the value in the same way as the
+    # proxies.
     #
     # @api private
     class MonetaChain
@@ -16,7 +16,7 @@ module Plock
       TRANSFORMER =
         /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
 
-      # Longer than any real chain: a circular chain ends here.
+      # More proxies than any real chain has. A circular chain ends here.
       DEPTH = 32
 
       private_constant :TRANSPARENT, :TRANSFORMER, :DEPTH
@@ -39,8 +39,8 @@ module Plock
       # @return [Boolean] is the adapter Moneta's own for Redis?
       def redis? = @adapter.class.name == "Moneta::Adapters::Redis"
 
-      # @return [Symbol, nil] `:plain` or `:marshal`, the way in which values are written; nil:
-      #   keys are changed, or values are written in another way
+      # @return [Symbol, nil] how values are written: `:plain` or `:marshal`; nil: a proxy may
+      #   change the keys, or writes values in some other way
       def encoding
         values = @proxies.map { |proxy| value_encoding(proxy) }
         return if values.include?(nil) || values.count(:marshal) > 1

@@ -91,7 +91,8 @@ module Plock
           mode == default ? {} : { verify: mode }
         end
 
-        # An empty name stands for the name of the host.
+        # If only the servers have a name, returns an empty one, so that the sentinels do not
+        # inherit it.
         def server_name(own, servers)
           name = own[:server_name]
           name == servers[:server_name] ? {} : { server_name: name || "" }

@@ -10,8 +10,8 @@ module Plock
     #
     # @api private
     module ActiveSupportBridge
-      # Makes an event that has ended return its times as Time objects. Listeners receive Time
-      # objects from instrumented blocks, too.
+      # Makes an event that has ended return its times as Time objects. Listeners also receive
+      # Time objects from instrumented blocks.
       module Ended
         # @return [Event]
         attr_accessor :source

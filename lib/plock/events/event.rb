@@ -78,7 +78,7 @@ module Plock
         kind = Locking::Kind.of(store_key)
         @name = name
         @duration = duration
-        @key_digest = store_key.delete_suffix(kind.suffix)[/[^:]*\z/].delete("{}") # drops hash tags
+        @key_digest = store_key.delete_suffix(kind.suffix)[/[^:]*\z/].delete("{}") # drops braces
         @kind = kind.name
         @label = label
         @fence, @key, @lease_id = details.values_at(*ATTRIBUTES)

@@ -18,7 +18,7 @@ module Plock
         abandoned: [:abandoned, :warn, nil], lost: [:lost, :error, :held]
       }.freeze
 
-      # The details of events that do not appear in the log.
+      # The event details that do not appear in the log.
       LEFT_OUT = %i[released late outcome keys].freeze
 
       DIGITS = 12

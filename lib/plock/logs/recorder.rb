@@ -42,7 +42,7 @@ module Plock
         else
           time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%6NZ")
           line = Outcome.line({ ts: time, level: level, pid: Process.pid, **fields })
-          $stderr.write("#{line}\n") # in one write, since other processes write to this stream, too
+          $stderr.write("#{line}\n") # one write, because other processes share the stream
         end
       end
     end

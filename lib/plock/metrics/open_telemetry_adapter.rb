@@ -31,14 +31,14 @@ module Plock
 
       private
 
-      # An attribute without a value is absent.
+      # Leaves out attributes without a value.
       def labels_of(labels)
         labels.each_with_object({}) do |(name, value), found|
           found[name.to_s] = value unless value.empty?
         end
       end
 
-      # The API has no buckets, and the SDK's default buckets are meant for milliseconds.
+      # The API cannot set buckets, and the SDK's default buckets are meant for milliseconds.
       def add_buckets(provider)
         return unless provider.respond_to?(:add_view)
 

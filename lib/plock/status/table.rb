@@ -12,7 +12,7 @@ module Plock
     #     holder   web-1  4711  4711    night  2026-11-21 20:14:02.120  1763761234567890  7.3 s
     #     waits 1  web-2  812   1377    -      2026-11-21 20:14:05.502  -                 -
     #
-    # The table of a read-write lock has a column for the modes, too.
+    # The table of a read-write lock also has a column for the modes.
     module Table
       COLUMNS = %i[host pid thread label mode since fence remaining].freeze
       TITLES = { remaining: "left" }.freeze

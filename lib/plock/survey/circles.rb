@@ -7,7 +7,7 @@ module Plock
     # @!attribute [r] waiter
     #   @return [Status::Waiter]
     # @!attribute [r] status
-    # @return [Status] the status of the key
+    #   @return [Status] the status of the key
     # @!attribute [r] holder
     #   @return [Status::Holder]
     Wait = Struct.new(:waiter, :status, :holder)
@@ -24,9 +24,9 @@ module Plock
       def self.in(statuses) = new(statuses).found
 
       def initialize(statuses)
-        @waits = Hash.new { |all, thread| all[thread] = {} } # by thread and status: the waiter
+        @waits = Hash.new { |all, thread| all[thread] = {} } # thread => { status => waiter }
         @holds = Hash.new { |all, thread| all[thread] = [] }
-        @stuck = {} # by status: how many of its holders cannot continue
+        @stuck = {} # status => how many of its holders cannot continue
         statuses.each { |status| note(status) }
         leave_out_those_that_go_on
       end

@@ -25,8 +25,8 @@ module Plock
         "key" => ->(status) { status.store_key }
       }.freeze
 
-      # The orders whose first row has the greatest value. The column of "since" shows how long
-      # ago a moment was, so the earliest moment comes first.
+      # The orders whose first row has the greatest value. The column of "since" shows for how
+      # long a key has been held, so its greatest value belongs to the earliest moment.
       GREATEST_FIRST = %w[waiting since].freeze
       private_constant :GREATEST_FIRST
 

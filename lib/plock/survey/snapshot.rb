@@ -29,7 +29,7 @@ module Plock
       # @param rest [Integer]
       # @param unreadable [Array<Unreadable>] keys that the store cannot read
       # @param complete [Boolean] did the survey reach its end?
-      # @param cut [Boolean] were there more keys than a survey lists in its time?
+      # @param cut [Boolean] were there more keys than a survey lists?
       def initialize(statuses, at:, rest: 0, unreadable: [], complete: true, cut: false)
         @statuses = statuses
         @at = at

@@ -16,7 +16,7 @@ module Plock
       UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]].freeze
       private_constant :UNITS
 
-      # Makes text that others wrote into the store safe to show.
+      # Makes untrusted text from the store safe to show.
       #
       # @param value [String]
       # @return [String]

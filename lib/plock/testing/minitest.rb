@@ -25,7 +25,7 @@ module Plock
       # Called by Minitest.
       def before_setup
         Testing.begin_test
-        @plock_began = true # an earlier hook may have failed
+        @plock_began = true # not set if an earlier hook has failed
         super
       end
 

@@ -22,17 +22,17 @@ module Plock
       # The span of a held lease, with its key and fence.
       Hold = Struct.new(:span, :key, :fence)
 
-      # The last ended lease of a key: the context of its span, and the time of its end.
+      # The lease of a key that ended last: the context of its span, and the time of its end.
       Ended = Struct.new(:context, :at)
 
       # How many keys are remembered with their last lease. A waiter that acquires such a key
       # links to that lease.
       KEYS_MAX = 1000
 
-      # How many links a span has at most. A semaphore may have thousands of holders.
+      # The most present holders to which a span links. A semaphore may have thousands of holders.
       LINKS_MAX = 8
 
-      # The fiber-local variable that notes that others held the key of the fiber's call.
+      # The fiber-local variable that says that others held the key when this fiber asked for it.
       CONTENDED = :plock_contended
 
       private_constant :Hold, :Ended, :KEYS_MAX, :LINKS_MAX, :CONTENDED

@@ -13,8 +13,8 @@ module Plock
     #
     # @api private
     class Actions
-      # Forbids scripts, styles and pictures from other origins or inside the page, and frames
-      # around it.
+      # Forbids inline scripts and styles, anything from other origins, and frames around the
+      # page.
       POLICY = [
         "default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'",
         "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"
@@ -25,8 +25,8 @@ module Plock
         "x-frame-options" => "DENY", "referrer-policy" => "same-origin"
       }.freeze
 
-      # The errors of parameters that are nested too deeply, too long, cut off, or in a wrong
-      # encoding.
+      # The errors for parameters that are nested too deeply, too long, truncated, or wrongly
+      # encoded.
       UNREADABLE = [
         ::Rack::QueryParser::ParameterTypeError, ::Rack::QueryParser::InvalidParameterError,
         ::Rack::Multipart::MultipartPartLimitError, RangeError, EOFError, ArgumentError,

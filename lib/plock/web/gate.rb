@@ -16,7 +16,7 @@ module Plock
     class Gate
       FIELD = "token"
       COOKIE = "plock_web"
-      TRACE = 5 # lines of the backtrace of a bug in plock
+      TRACE = 5 # how many lines of the backtrace are shown for a bug in plock
       TEXT = {
         "content-type" => "text/plain; charset=utf-8", "cache-control" => "no-store",
         "referrer-policy" => "no-referrer", "x-content-type-options" => "nosniff"
@@ -37,7 +37,7 @@ module Plock
       # @return [String]
       attr_reader :token
 
-      # @param env [Hash] of Rack
+      # @param env [Hash] the environment that Rack passes
       # @return [Array(Integer, Hash, Array<String>)]
       def call(env)
         request = ::Rack::Request.new(env)
@@ -59,8 +59,8 @@ module Plock
       private
 
       # Is the host in the address really this host? An attacker's DNS server may resolve a name
-      # to this host, and the pages would then belong to the attacker's site. An IP address or
-      # this host's own name cannot be such a name.
+      # to this host, and the browser would then treat the pages as part of the attacker's site.
+      # An IP address or this host's own name cannot be such a name.
       def named?(env)
         name = env["HTTP_HOST"].to_s.downcase.sub(/:\d+\z/, "")
         @names.include?(name) || !IPAddr.new(name).nil?

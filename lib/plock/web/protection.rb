@@ -6,7 +6,7 @@ module Plock
   class Web
     # Distinguishes a form of these pages from a request that another site makes through the
     # viewer's browser. The form repeats a random token from a cookie that no script can read. The
-    # headers in which the browser names the sender are checked, too. No session is needed, and
+    # headers in which the browser names the sender are also checked. No session is needed, and
     # any worker process can admit the form.
     #
     # @api private
@@ -57,7 +57,7 @@ module Plock
       end
 
       # Older browsers send only the origin. Its scheme is not compared, because a proxy may have
-      # ended TLS.
+      # terminated TLS.
       def same_origin?
         site = @request.get_header("HTTP_SEC_FETCH_SITE")
         return site == SAME_SITE if site

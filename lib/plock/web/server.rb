@@ -73,7 +73,7 @@ module Plock
       # @return [Integer] the port
       def set_up_puma(host, port)
         server = Puma::Server.new(@gate, nil, min_threads: 0, max_threads: THREADS)
-        # Puma would take several addresses for "localhost", each with another port
+        # Puma would listen on several addresses of "localhost", each with a different port
         host = Addrinfo.tcp(host, port).ip_address if host == "localhost"
         listener = server.add_tcp_listener(host, port)
         @run = -> { server.run.join }

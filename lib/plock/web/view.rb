@@ -13,7 +13,7 @@ module Plock
       include Words
 
       FOLDER = File.expand_path("templates", __dir__)
-      QUICK_S = 1 # between two refreshes while the survey is not complete
+      QUICK_S = 1 # seconds between two refreshes while the survey is not complete
       PEOPLE = 200 # how many holders or waiters of one key are shown
       private_constant :FOLDER, :QUICK_S
 
@@ -71,7 +71,7 @@ module Plock
         query.empty? ? address : "#{address}?#{::Rack::Utils.build_query(query)}"
       end
 
-      # @return [String] a text as one part of a path
+      # @return [String] the text, escaped as one segment of a path
       def segment(text) = ::Rack::Utils.escape_path(text).gsub("/", "%2F")
 
       # @param status [Status]

@@ -17,9 +17,9 @@ module LocalModel
     pass_over: "a waiter whose process has been stopped for a second is passed over"
   }.freeze
 
-  # The participants and the faults. rounds: how often each process takes the lock. breaks: how
-  # many extra processes break the lock. stops: how often a waiter is stopped; it may continue at
-  # any time.
+  # The participants and the faults. rounds: how many times each process takes the lock. breaks:
+  # how many extra processes break the lock. stops: how many times a waiter is stopped; it may
+  # continue at any time.
   Scenario = Struct.new(:title, :processes, :rounds, :deaths, :moves, :quitters, :breaks, :stops,
                         keyword_init: true) do
     def initialize(title:, processes: 3, rounds: 1, deaths: 0, moves: 0, quitters: 0, breaks: 0,
@@ -39,11 +39,11 @@ module LocalModel
   #   plan     its remaining steps in the section
   #   after    its remaining steps after the section
   #   file     the number of its mapped file
-  #   rung     its bell has been rung
-  #   awake    it must look
+  #   rung     its bell has been rung.
+  #   awake    it must look.
   #   watches  the processes whose death it notices
-  #   checked  it has looked at the file's place in this half second
-  #   rounds   how often it will still begin
+  #   checked  it has looked at the file's place in this half second.
+  #   rounds   how many more times it will ask for the lock
   #   stopped  nil, :lately, or :silent after a second
   Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked,
                        :rounds, :breaker, :stopped)
@@ -72,7 +72,7 @@ module LocalModel
       @moves = scenario.moves
       @quitters = scenario.quitters
       @stops = scenario.stops
-      @seconds = 0 # how long others have waited for a stopped process
+      @seconds = 0 # how many seconds others have waited for a stopped process
       @serial = 0
     end
 
@@ -111,7 +111,7 @@ module LocalModel
       look_at_place(process) or return
       process.file ||= @place || make_file
       file = @files[process.file]
-      return if file.inside && alive?(file.inside) # it came for the section of another file
+      return if file.inside && alive?(file.inside) # its new file's section is occupied
       dead = file.inside
       tell do
         found = ", in which #{name(dead)} has died" if dead
@@ -144,8 +144,7 @@ module LocalModel
       ring(n, @processes[n].after.shift)
     end
 
-    # A process looks because its bell was rung, a process died, or it must look for another
-    # reason.
+    # A process looks, because its bell was rung or because another event woke it.
     def wake(n)
       process = @processes[n]
       heeded = @rules[:heed_section] || !process.rung
@@ -272,7 +271,7 @@ module LocalModel
     # dead process still counts, because its death is noticed later.
     def heard?(n) = living?(n) || !alive?(n)
 
-    # Does a process wait without a holder, while another process is stopped?
+    # Does a process wait although no process holds the lock, while another process is stopped?
     def kept_back?
       waiting.any? && @processes.any? { |process| stopped?(process) } &&
         @processes.none? { |process| process.phase == :holding }
@@ -325,8 +324,8 @@ module LocalModel
       steps
     end
 
-    # May the process enter the section of its file? It may enter even if that file is no longer
-    # in its place, because it notices that there.
+    # May the process enter the section of its file? It may also enter if that file is no longer
+    # in its place, because it notices that as it enters.
     def free?(process)
       file = process.file || @place
       return true if file.nil? || (@rules[:check_place] && !process.checked && file != @place)
@@ -428,8 +427,9 @@ module LocalModel
       (held(file) - dead).empty? ? steps << [:grant, n] : steps
     end
 
-    # The first waiter watches this process and would notice its end. So its bell is rung only
-    # after the section, if that delays no other process.
+    # If this process is the only holder, it hands the lock to the first waiter, but rings that
+    # waiter's bell only after the section. If it dies before that, the waiter notices, because it
+    # watches this process.
     def release(n, file)
       return [] unless held(file).include?(n)
 
@@ -502,7 +502,8 @@ module LocalModel
       end
     end
 
-    # After the section, the process holds the lock, or waits and watches the processes before it.
+    # After the section, the process holds the lock, or waits and watches the waiter before it or,
+    # if it is the first one, the holders.
     def settle(n, file)
       process = @processes[n]
       state = claim_of(n)&.state
@@ -529,7 +530,7 @@ module LocalModel
       @processes[n].watches.clear
     end
 
-    # Runs when no step is possible unless time passes, or a process begins or ends a block.
+    # Runs when all that can happen is that time passes, or that a process begins or ends a block.
     def check_quiet
       @seconds = 0 unless kept_back?
       return if waiting.empty?
@@ -539,7 +540,7 @@ module LocalModel
       end
       violate(:stuck, "#{name(stuck)} cannot enter the section") if stuck
       waiting.group_by { |n| @processes[n].file }.each do |file, waiters|
-        next if file != @place # these waiters notice it within half a second
+        next if file != @place # these waiters notice within half a second that their file is gone
         if @processes.each_index.any? { |n|
              @processes[n].phase == :holding && @processes[n].file == file
            }

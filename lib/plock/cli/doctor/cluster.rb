@@ -11,7 +11,7 @@ module Plock
       # The nodes of a Redis Cluster: the primaries, and the replicas that each primary names.
       class Cluster
         LEVELS = %i[fine advice unknown danger].freeze
-        UNTOLD = [nil, "", "?"].freeze # the hosts of nodes that do not know their own, for example
+        UNTOLD = [nil, "", "?"].freeze # the host of a node that does not know it, for example
         private_constant :LEVELS, :UNTOLD
 
         # @return [Store]
@@ -124,8 +124,8 @@ module Plock
           danger("#{slots} of #{ALL} slots are served", "CLUSTER NODES tells which are not")
         end
 
-        # Finds a replica whose users differ from its primary's, because each node configures its
-        # own.
+        # Finds a replica on which this user has permissions that differ from those on its
+        # primary. Each node has its own list of users.
         def foreign
           server.replicas.each do |primary, places|
             places.to_a.each do |place|

@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # The place of the store's file, and the processes that can reach it.
+      # Reports where the store's file is, and which processes can reach it.
       class Place < Check
         NAME = "place"
         LOGIN = "XDG_RUNTIME_DIR"

@@ -9,7 +9,7 @@ module Plock
       class Eviction < Check
         NAME = "eviction"
         NEVER = "noeviction"
-        FULL = 0.9 # of the limit
+        FULL = 0.9 # memory counts as full from this fraction of the limit
         private_constant :NEVER, :FULL
 
         REMEDY = "CONFIG SET maxmemory-policy noeviction, and in its configuration file; keep " \

@@ -9,8 +9,8 @@ module Plock
       class Rights < Check
         NAME = "rights"
 
-        # Rights that are enough for all that plock does; docs/operations.md shows them as one
-        # command.
+        # Permissions that are enough for everything that plock does; docs/operations.md shows
+        # them as one command.
         SMALLEST = %w[
           ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load
           +subscribe +publish +time +set +get +del +exists +pttl +pexpire +pexpireat +zadd +zrem
@@ -18,7 +18,7 @@ module Plock
         ].freeze
 
         # @param server [Server]
-        # @return [String] the command that makes a user with these rights
+        # @return [String] the command that creates a user with these permissions
         def self.remedy(server)
           store = server.store
           rights = SMALLEST.dup
@@ -57,7 +57,7 @@ module Plock
           )
         end
 
-        # `keys` is a String from Redis 7 on, and an Array before.
+        # `keys` is a String from Redis 7 on, and an Array before that.
         def all_keys?(user) = Array(user["keys"]).flat_map(&:split).intersect?(%w[~* *])
       end
 
@@ -68,7 +68,7 @@ module Plock
         TTL = 5.0
         PATIENCE = 2.0
         LOOK = 0.005
-        TRIES = 50_000 # a node may serve a single slot
+        TRIES = 50_000 # many, because a node may serve only one slot
         private_constant :TTL, :PATIENCE, :LOOK, :TRIES
 
         def look

@@ -11,7 +11,7 @@ module Plock
         LEAST = 3 # so that the loss of one sentinel leaves a majority
         REPLICAS = "min-replicas-to-write"
         LAG = "min-replicas-max-lag"
-        LONGEST_LAG = 10 # seconds, as Redis has it by default
+        LONGEST_LAG = 10 # seconds, the default of Redis
         private_constant :LEAST, :REPLICAS, :LAG, :LONGEST_LAG
 
         def look
@@ -28,7 +28,7 @@ module Plock
 
         private
 
-        # The findings that endanger a failover, the gravest first.
+        # The gravest finding that endangers a failover, if there is one.
         def trouble
           addresses = @answers.map { |_, told| told.values_at("ip", "port").join(":") }.uniq
           quorum = @failures.find { |_, error| error.message.include?("NOQUORUM") }

@@ -6,7 +6,7 @@ module Plock
   module CLI
     module Doctor
       # Compares the server's time with this host's. Leases do not depend on the difference,
-      # because each side measures spans on a clock of its own.
+      # because each side measures time spans with its own clock.
       class Clocks < Check
         NAME = "clock"
         APART = 1.0 # seconds

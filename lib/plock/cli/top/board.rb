@@ -71,7 +71,7 @@ module Plock
         # @return [Array<Status>] the statuses on the screen
         def shown = list? ? @rows[@top, @height] || [] : [@subject].compact
 
-        # @return [Boolean] does the board wait for the answer to a question?
+        # @return [Boolean] is the board waiting for the answer to a question?
         def asks? = @mode == :confirm
 
         # @param key [Symbol, String]
@@ -95,7 +95,7 @@ module Plock
 
         private
 
-        # Does the screen show all locks, and not a single one?
+        # Does the screen show the list, and not a single lock?
         def list? = %i[list filter].include?(@mode)
 
         # --- keys ---

@@ -10,7 +10,7 @@ module Plock
       #
       # @api private
       class Screen
-        ESCAPE_MS = 50 # after an Esc, for the rest of a function key
+        ESCAPE_MS = 50 # how long to wait after an Esc for the rest of a function key
         NAMES = {
           Curses::KEY_UP => :up, Curses::KEY_DOWN => :down, Curses::KEY_PPAGE => :page_up,
           Curses::KEY_NPAGE => :page_down, Curses::KEY_HOME => :first, Curses::KEY_END => :last,

@@ -17,9 +17,9 @@ module Plock
         # of the terminal may have changed while the process was stopped.
         SIGNALS = { "INT" => "q", "TERM" => "q", "HUP" => "q", "WINCH" => "r", "CONT" => "r",
                     "TSTP" => "z" }.freeze
-        QUICK_S = 0.1    # between two looks while the survey is not complete
-        EMPTY_READS = 3  # after so many empty reads of a readable terminal, it is gone
-        LAST_NOTES = 20  # lines of the library's warnings that are printed at the end
+        QUICK_S = 0.1    # seconds between two looks while the survey is not complete
+        EMPTY_READS = 3  # this many empty reads of a readable terminal mean that it is gone
+        LAST_NOTES = 20  # how many lines of the library's warnings are printed at the end
         OUTCOMES = {
           broken: "The lock was broken.",
           changed: "The holder has changed since you asked. Nothing was done.",

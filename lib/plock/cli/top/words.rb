@@ -19,7 +19,7 @@ module Plock
 
         # @param text [String]
         # @param columns [Integer] of the terminal
-        # @return [String] cut or padded to that width
+        # @return [String] truncated or padded to that width
         def fit(text, columns)
           left = columns
           kept = text.each_grapheme_cluster.take_while { |part| (left -= width(part)) >= 0 }.join
@@ -37,7 +37,7 @@ module Plock
         def ago(time) = time && short_span(Time.now - time)
 
         # @param seconds [Numeric, nil]
-        # @return [String, nil] of two units at most, such as 12m05s
+        # @return [String, nil] with two units at most, such as 12m05s
         def short_span(seconds)
           return unless seconds
           return format("%.1fs", [seconds, 0].max) if seconds < 10
