@@ -184,9 +184,11 @@ module Plock
     # @raise [Error] the request to the store failed; the key is free when the lease expires, at
     #   the latest
     def release(keep: true)
-      return false if @given_away || @hold.inherited?
+      Interrupts.complete do
+        next false if @given_away || @hold.inherited?
 
-      Interrupts.complete { let_go(keep ? left_to_keep(true) : 0.0) }
+        let_go(keep ? left_to_keep(true) : 0.0)
+      end
     end
 
     # Hands the lease over. From now on, this process does not renew the lease and cannot use it.

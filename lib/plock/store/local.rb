@@ -23,7 +23,7 @@ module Plock
   #   store.acquire("import") { import }
   #
   # @!method path
-  # @return [String] the path of the file
+  #   @return [String] the path of the file
   #
   # @!method close
   #   Unmaps the file as soon as no lease needs it. The next use of the store opens it again.

@@ -57,7 +57,7 @@ module Plock
         end
 
         # @return [Boolean] does the lease still have its connection?
-        def pending? = @loan.room && !@parted
+        def pending? = @loan.state && !@parted
 
         def valid?
           notice_end if super

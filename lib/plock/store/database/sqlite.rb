@@ -28,7 +28,7 @@ module Plock
           super
           @statements = {}
           @deadline = Clock.now
-          @raw.busy_handler { |count| wait_for_others(count) }
+          @raw.busy_handler(&method(:wait_for_others))
         end
 
         def close
@@ -51,12 +51,14 @@ module Plock
         # Masks interrupts, because an exception must not pass through SQLite's own code.
         def perform(sql, binds, deadline)
           Thread.handle_interrupt(UNINTERRUPTED) do
-            @deadline = deadline
+            begin_statement(deadline)
             next once(sql) if binds.empty?
 
             statement = @statements[sql] ||= @raw.prepare(sql.gsub("$", "?"))
             statement.bind_params(*binds.map { |value| text(value) })
             apart { stepped(statement) }
+          rescue SQLite3::BusyException
+            raise @cut_off || $!
           ensure
             statement&.reset!
           end
@@ -66,7 +68,7 @@ module Plock
         # database's lock.
         def perform_batch(statements, types, deadline)
           Thread.handle_interrupt(UNINTERRUPTED) do
-            @deadline = deadline
+            begin_statement(deadline)
             rows = @raw.execute_batch2([begin_sql, *statements, "COMMIT"].join("; "))
             rows.map do |row|
               (row.is_a?(Hash) ? row.values : row)
@@ -74,6 +76,8 @@ module Plock
                 .map { |value, type| type == "i" ? value&.to_i : value }
             end
           rescue RuntimeError => e # raised for any failure
+            raise @cut_off if @cut_off
+
             raise FAILURES.fetch(@raw.errcode & 0xFF, SQLite3::SQLException), e.message
           end
         end
@@ -106,11 +110,22 @@ module Plock
           end
         end
 
+        def begin_statement(deadline)
+          @deadline = deadline
+          @cut_off = nil
+        end
+
+        # SQLite calls this while it holds a mutex of the connection. If a signal handler raises
+        # here, which no mask prevents, that mutex would stay locked. So the exception is kept, and
+        # raised after SQLite has returned.
         def wait_for_others(count)
           return false if Clock.now >= @deadline || Thread.pending_interrupt?
 
           sleep([SLEEPS_S.begin * (count + 1), SLEEPS_S.end].min)
           true
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          @cut_off = e
+          false
         end
 
         def in_transaction? = @raw.transaction_active?

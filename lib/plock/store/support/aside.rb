@@ -20,11 +20,12 @@ module Plock
         # @param lasting [Boolean] does the block run to its end even if the caller no longer waits?
         # @return [Array(Object), nil] the block's value, in an array; nil: the block took longer
         def run(seconds, lasting: false)
-          thread = nil
+          thread = over = nil
           ended = Turn.new if Fiber.current_scheduler # Ruby 3.1: fibers cannot limit a join
           uninterrupted do
             thread = Background.launch do
-              yield
+              thread = Thread.current
+              yield if lasting || !over
             ensure
               ended&.call
             end
@@ -33,17 +34,28 @@ module Plock
 
           [thread.value] if ended ? ended.await(seconds) || !thread.alive? : thread.join(seconds)
         ensure
-          uninterrupted { thread&.kill unless lasting }
+          Interrupts.complete do
+            over = true
+            thread&.kill unless lasting
+          end
         end
 
         # Runs the block without a time limit. If the caller is interrupted, it kills the other
         # thread, and continues only when that thread has ended.
         def wait(&block)
-          thread = nil
-          uninterrupted { thread = Background.launch(&block) }
+          thread = over = nil
+          uninterrupted do
+            thread = Background.launch do
+              thread = Thread.current
+              block.call unless over
+            end
+          end
           thread ? thread.value : yield
         ensure
-          thread.kill.join if thread&.alive?
+          Interrupts.complete do
+            over = true
+            thread.kill.join if thread&.alive?
+          end
         end
 
         # Runs the block without waiting for it.
@@ -52,7 +64,8 @@ module Plock
         private
 
         # An interrupt between the start of a thread and its assignment would leave a thread that no
-        # caller can kill.
+        # caller can kill. A signal handler may raise there nevertheless: so the thread assigns
+        # itself, too, and does nothing if its caller has gone by then.
         def uninterrupted(&block) = Thread.handle_interrupt(UNINTERRUPTED, &block)
       end
     end

@@ -22,8 +22,22 @@ module Plock
     #
     # @api private
     class Pool
-      # A lent connection, or room for a connection that another thread may be opening.
-      Loan = Struct.new(:connection, :room, :pool_pid, :connecting)
+      # A lent connection, or room for one. The states:
+      #
+      #   nil         nothing is lent
+      #   :lent       a connection, or room for one
+      #   :connecting a thread opens a connection for it
+      #   :returning  its borrower is putting it back
+      #   :abandoned  its borrower has returned it while a thread was connecting: that thread puts
+      #               it back
+      Loan = Struct.new(:connection, :state, :pool_pid)
+
+      # The states after the borrower has returned the loan, and after a thread has connected. A
+      # state may map to itself, because these steps run again if a signal handler cuts them off.
+      RETURNED = {
+        lent: :returning, returning: :returning, connecting: :abandoned, abandoned: :abandoned
+      }.freeze
+      FULFILLED = { connecting: :lent, lent: :lent, abandoned: :abandoned }.freeze
 
       SIZES = (1..1024).freeze
 
@@ -37,7 +51,7 @@ module Plock
       # gives up at the same time.
       LOOK_S = 0.005
 
-      private_constant :Loan, :LOOK_S
+      private_constant :Loan, :LOOK_S, :RETURNED, :FULFILLED
 
       # @yieldreturn [Object] a new connection
       def initialize(size, &open)
@@ -81,21 +95,21 @@ module Plock
 
       def take_back(loan)
         Interrupts.complete do
-          next unless loan.room && @pid == loan.pool_pid && @pid == Process.pid
+          next unless loan.state && @pid == loan.pool_pid && @pid == Process.pid
 
-          connecting = @lock.synchronize { loan.connecting && !(loan.room = nil) }
-          put_back(loan) unless connecting # else the connecting thread does it
+          state = @lock.synchronize { loan.state = RETURNED[loan.state] }
+          put_back(loan) if state == :returning
         end
       end
 
       # Opens a connection that does not count toward the pool's size. The caller must {#drop} it.
       def open(deadline = Float::INFINITY)
-        loan = Loan.new(nil, true)
+        loan = Loan.new(nil, :lent)
         connect(loan, deadline)
         loan.connection
       ensure
         # if the connection opens after this, it is closed
-        @lock.synchronize { loan.room = nil }
+        @lock.synchronize { loan.state = RETURNED[loan.state] }
       end
 
       def drop(connection)
@@ -108,8 +122,12 @@ module Plock
       def close
         idle = @lock.synchronize do
           @closed = true
-          @count -= @idle.size
-          @idle.tap { @idle = [] }
+          idle = @idle
+          count = @count - idle.size
+          # no signal handler can part these assignments
+          @idle = []
+          @count = count
+          idle
         end
         idle.each { |connection| drop(connection) }
       end
@@ -151,21 +169,22 @@ module Plock
       # the connection.
       def fulfil(loan)
         begun = false
-        @lock.synchronize { begun = loan.connecting = !loan.room.nil? }
+        @lock.synchronize { begun = loan.state == :lent && (loan.state = :connecting) }
         connection = @open.call if begun
       ensure
-        Thread.handle_interrupt(UNINTERRUPTED) do
+        Interrupts.complete do
           next unless begun
 
-          abandoned = @lock.synchronize do
+          state = @lock.synchronize do
             @made = true if connection # before the first connection, there can be no lease
             @all << connection if connection
             loan.connection = connection
-            loan.connecting = false
-            loan.room.nil?
+            loan.state = FULFILLED[loan.state]
           end
-          if abandoned && loan.pool_pid then put_back(loan)
-          elsif abandoned && connection then drop(connection)
+          if state == :abandoned
+            if loan.pool_pid then put_back(loan)
+            elsif connection then drop(connection)
+            end
           end
         end
       end
@@ -176,10 +195,14 @@ module Plock
           # while the process ends, nothing would close a new connection
           next false if full?(more) || (@idle.empty? && Background.over? && @all.any?)
 
-          loan.connection = @idle.pop
-          @count += 1 unless loan.connection
+          loan.connection = @idle.last
           loan.pool_pid = @pid
-          loan.room = true
+          idle = @idle[0...-1]
+          count = loan.connection ? @count : @count + 1
+          # no signal handler can part these assignments
+          @idle = idle
+          @count = count
+          loan.state = :lent
         end
       end
 
@@ -218,10 +241,12 @@ module Plock
       ensure
         kept = idle ? [connection] : []
         @lock.synchronize do
-          # no signal handler can run between these lines, because they have no branch or return
-          @idle.concat(kept)
-          @count += kept.size - 1
-          loan.room = nil
+          idle = @idle + kept
+          count = @count + kept.size - 1
+          # no signal handler can part these assignments
+          loan.state = nil
+          @idle = idle
+          @count = count
           @returned.broadcast
         end
       end
