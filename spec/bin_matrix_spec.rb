@@ -5,13 +5,13 @@ require "open3"
 require "tmpdir"
 
 # The messages of bin/matrix when it makes no chroot. Only a real run of bin/matrix can show that
-# it makes one and what happens in it.
+# it makes a chroot, and how the steps inside go.
 RSpec.describe "bin/matrix" do
   tools = %w[sh dirname id sed head ls mkdir mktemp rm tar timeout flock unshare true]
 
   let(:folder) { discard(Pathname(Dir.mktmpdir("plock-matrix-spec")), :rmtree) }
 
-  # A PATH with these programs, and with scripts for the names that are given as keywords.
+  # A PATH with these programs, and with a script for each name that is passed as a keyword.
   def path(*names, **programs)
     bin = folder.join("bin").tap(&:mkpath)
     names.each do |name|

@@ -19,7 +19,7 @@ RSpec.describe "extconf.rb", :slow do
     [output, status, (makefile.read if makefile.exist?)]
   end
 
-  # The environment in which pkg-config finds only these libraries, with these versions.
+  # An environment in which pkg-config finds only these libraries, with these versions.
   def libraries(**versions)
     versions.each do |name, version|
       folder.join("#{name}.pc").write("Name: #{name}\nDescription: -\nVersion: #{version}\n")

@@ -10,8 +10,8 @@ root = File.expand_path("..", __dir__)
   $LOAD_PATH.unshift(folder)
 end
 
-# This variable is only for this process, under valgrind. Other Ruby processes would warn that it
-# is experimental.
+# Only this process uses this variable, under valgrind. Other Ruby processes would warn that it is
+# experimental.
 ENV.delete("RUBY_FREE_AT_EXIT")
 
 # If the suite runs in the background or under nohup, it ignores these signals. The processes that

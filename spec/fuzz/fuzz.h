@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
-/* Adds bytes to a sum by which two readings of the same input are compared (FNV-1a's step). */
+/* Adds bytes to a checksum, which shows whether two readings of one input agree (FNV-1a's step). */
 static inline void fuzz_add(uint64_t *sum, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     for (size_t i = 0; i < length; i++) *sum = (*sum ^ from[i]) * UINT64_C(0x100000001b3);

@@ -18,7 +18,7 @@
 
 enum { CONFIRMED = 128, TAGGED = 64, CHUNK = 63, SIZE_MAX_HEARD = 12000 };
 
-/* The result: the last status, and a sum over all messages that came before. */
+/* The result: the last status, and a checksum of all messages before it. */
 typedef struct outcome {
     plock_status status;
     unsigned messages;
@@ -31,7 +31,7 @@ static void check_message(const plock_message *message, outcome *heard) {
     if (!message->kind) return; /* the subscription is confirmed */
     REQUIRE(strchr("=+~!", message->kind));
     REQUIRE(message->ms <= 10000009);
-    /* the value of a holder may contain blanks */
+    /* a holder's value may contain blanks */
     REQUIRE(message->value.length > 0);
     REQUIRE(message->kind == '!' || !memchr(message->value.bytes, ' ', message->value.length));
     REQUIRE(message->key.length > 0 &&

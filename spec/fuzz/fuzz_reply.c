@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The result: the last status, and a sum over all values that came before. */
+/* The result: the last status, and a checksum of all values before it. */
 typedef struct outcome {
     plock_status status;
     unsigned replies;
@@ -82,8 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t step = 1 + data[0] % 32, first = 1 + data[0] / 32;
     const outcome whole = read_stream(data + 1, size - 1, size, size),
                   cut = read_stream(data + 1, size - 1, first, step);
-    /* If a stream is longer than the limit of a reply, the reader refuses it earlier when it
-     * comes in larger pieces. The values before the first wrong byte must always be equal. */
+    /* Both readings must agree. A stream that is longer than a reply may be is left out, because
+     * the reader refuses it earlier when it comes in larger pieces. */
     if (size - 1 <= PLOCK__REPLY_BYTES_MAX)
         REQUIRE(whole.status == cut.status && whole.replies == cut.replies && whole.sum == cut.sum);
     return 0;

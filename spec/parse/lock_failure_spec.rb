@@ -3,8 +3,8 @@
 require "support/failures"
 require_relative "parse_context"
 
-# Failures as an application sees them. There is one documented error, and one documented warning
-# for each failed attempt. The block never runs without the lock.
+# Failures as an application sees them. Each failed attempt has one documented error and one
+# documented warning. The block never runs without the lock.
 RSpec.describe Parse::Lock, "when something fails" do
   include_context "with Parse"
   include Support::Failures
@@ -50,7 +50,7 @@ RSpec.describe Parse::Lock, "when something fails" do
         gate.clear
         gate.forward
         gate.disconnect
-        # A late warning is about an attempt on the connection that was just cut.
+        # A late warning may come from an attempt on the connection that was just cut.
         warnings { expect(acquire(wait: 5) { held? }).to be(true) }
         eventually { !held? }
       end
@@ -104,7 +104,7 @@ RSpec.describe Parse::Lock, "when something fails" do
   it "with no descriptor left in the process: warns and raises TimeoutError, " \
      "and the next call works" do
     use_redis
-    Parse.const_get(:LockBackend) # loads it now: loading needs a descriptor
+    Parse.const_get(:LockBackend) # loads it now, because loading needs a descriptor
     expect(in_child do
       refused = nil
       heard = warnings do

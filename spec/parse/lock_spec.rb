@@ -40,7 +40,7 @@ RSpec.describe Parse::Lock do
   describe "arguments" do
     before { use_redis }
 
-    # Each call is also wrong in all arguments that are checked later.
+    # In each call, all arguments that are checked later are also wrong.
     it "are looked at in the order of the contract" do
       later = { on_degraded: :riase, secret: "short", ttl: nil, wait: nil }
       expect { described_class.acquire(nil, **later) }.to raise_error(
@@ -296,7 +296,7 @@ RSpec.describe Parse::Lock do
   end
 
   describe "the cost of a hold" do
-    # The lowest count of a few rounds, because other threads of the suite allocate objects, too.
+    # The lowest count of a few rounds, because other threads of the suite also allocate objects.
     def objects_per_hold(rounds: 3, holds: 200)
       name = key
       holds.times { Parse::Lock.acquire(name) { :warm } }

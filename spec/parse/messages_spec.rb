@@ -155,7 +155,7 @@ RSpec.describe Parse::Lock, "in what it says" do
   end
 
   describe "on a standard error stream that nobody reads" do
-    # The last reader of the stream has gone, for example because a log process has ended.
+    # The stream's last reader has gone, for example because a log process has ended.
     around do |example|
       reader, writer = IO.pipe
       reader.close

@@ -5,8 +5,8 @@ require "openssl"
 require "redis"
 require "securerandom"
 
-# The lock as processes of the older implementation use it. They ask again every 50 ms, and
-# release the lock by EVAL.
+# The lock as processes of the older implementation use it. They ask again every 50 ms, and release
+# the lock with EVAL.
 class OlderLock
   COMPARE_AND_DELETE =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
@@ -45,7 +45,7 @@ class OlderLock
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  # The same through Moneta, which stores values in Marshal's format.
+  # The older lock through Moneta, which stores values in Marshal's format.
   class ThroughMoneta < OlderLock
     def initialize(path)
       @moneta = Moneta.new(:Redis, path: path)

@@ -39,7 +39,7 @@ RSpec.shared_context "with Parse" do
     discard(-> { shared_redis.call("DEL", store_key) }, :call)
   end
 
-  # Runs the block on eight threads. The block receives a callable, the visit. Returns the highest
+  # Runs the block on eight threads, and passes it a callable, the visit. Returns the highest
   # number of threads that were in the visit at the same time.
   def most_inside
     inside = most = 0

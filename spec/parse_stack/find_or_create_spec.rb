@@ -21,8 +21,8 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
     }
   RUBY
 
-  # For each title, the object that each process found or created. All processes start at the same
-  # time.
+  # Returns, for each title, the object that each process found or created. All processes start at
+  # the same time.
   def found(titles, processes, synchronize:, ours: ->(_) { true })
     pipes = Array.new(processes) do |number|
       running(<<~RUBY, ours: ours.call(number))
@@ -40,8 +40,8 @@ RSpec.describe "Finding or creating over plock/parse_stack" do
     end
   end
 
-  # Reads an answer, and skips warnings: on a busy machine, an attempt may take too long. Then it
-  # causes a warning and is repeated.
+  # Reads an answer, and skips warnings. On a busy machine, an attempt may take too long, and is
+  # repeated with a warning.
   def answer(pipe)
     line = pipe.gets
     line = pipe.gets while line&.start_with?(

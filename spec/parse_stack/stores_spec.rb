@@ -60,7 +60,7 @@ RSpec.describe "plock/parse_stack in the store of the gem" do
     RUBY
   end
 
-  # In this program, Object within module Parse is Parse::Object.
+  # In this program, `Object` inside module Parse means Parse::Object.
   it "locks in a store of the application's own, which is not taken for none" do
     expect(told(<<~RUBY)).to eq("true\n")
       store = Class.new do

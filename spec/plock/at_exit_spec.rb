@@ -77,8 +77,8 @@ RSpec.describe "At exit" do
     expect(held?(key, server)).to be(false)
   end
 
-  # Ruby needs time to end, too. All leases share the time that is left, and each has at least a
-  # moment.
+  # Ruby also needs time to end. All leases share the time that is left, and each lease has at
+  # least a moment.
   { 1 => 0.25, 8 => 0.25 + (8 * 0.01) }.each do |count, budget|
     milliseconds = (budget * 1000).round
 
@@ -88,7 +88,8 @@ RSpec.describe "At exit" do
     end
   end
 
-  # Seconds from exit to the process's end, while a thread is inside blocks of these keys.
+  # Seconds from the call of exit to the process's end, while a thread is inside blocks of these
+  # keys.
   def time_of_end(keys)
     gate = proxy(server)
     output, = program(<<~RUBY, gate.url("release_timeout=10"))

@@ -102,7 +102,7 @@ RSpec.describe "A release in the background" do
   it "warns of a lease that was lost in its block" do
     said = warnings do
       store.acquire(key) { other.break(key) }
-      store.acquire(key) { nil } # the answer to its release comes after the first one's
+      store.acquire(key) { nil } # its release is answered after the first one
       Plock::Dispatcher.flush
     end
     expect(said).to contain_exactly(/#{Plock.store_key("plock:v1:", key)}.* was lost before its/)
@@ -137,7 +137,7 @@ RSpec.describe "A release in the background" do
   it "goes on until it has reached the server" do
     far.acquire(key) { gate.cut(:reply, connections: 1) }
     expect_free(key)
-    settle # without this, the release may be sent again, and be the one that is swallowed
+    settle # otherwise the first release may be sent again, and the gate would swallow it
     far.acquire(key) { gate.swallow(:request, connections: 1) }
     expect_free(key)
     settle

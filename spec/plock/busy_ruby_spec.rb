@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/busy_ruby"
 
-# Native code claims a turn, so the claim does not wait for Ruby, and no other waiter gets the
+# Native code claims a turn. So the claim does not wait for Ruby, and no other waiter gets the
 # turn.
 RSpec.describe "A turn that comes while Ruby is busy", :timing do
   include Support::BusyRuby
@@ -17,7 +17,7 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
 
   def waiting(count) = eventually { store.status(key).waiters.size == count }
 
-  # A process that releases its lease a moment after it is told to, so that Ruby is busy here by
+  # A process that releases its lease a moment after the example tells it to. Ruby is busy here by
   # then.
   def holder
     child do |parent|

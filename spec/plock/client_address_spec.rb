@@ -269,7 +269,7 @@ RSpec.describe Plock::ClientAddress do
           .to raise_error(Plock::UnsupportedError, /sentinels that differ in their TLS/)
       end
 
-      # redis-client gives such sentinels the settings of the servers.
+      # redis-client gives the servers' settings to the sentinels that it discovers.
       it "leaves out those that the client has heard of since" do
         config = RedisClient.sentinel(
           url: "rediss://main",
@@ -435,7 +435,7 @@ RSpec.describe Plock::ClientAddress do
 
         def initialize(url:, **options)
           @url = url
-          # No reload in the suite's children: Moneta would send QUIT to a server that does not
+          # The suite's children must not reload: Moneta would send QUIT to a server that does not
           # exist.
           @pool =
             Struct.new(:pool).new(

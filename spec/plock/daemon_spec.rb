@@ -4,8 +4,8 @@ require "spec_helper"
 require "json"
 require "tmpdir"
 
-# When a process becomes a daemon inside a block, the parent ends there. Its leases of open blocks
-# pass to the daemon.
+# When a process becomes a daemon inside a block, the parent ends inside that block. The leases of
+# its open blocks pass to the daemon.
 RSpec.describe "Process.daemon inside a block" do
   let(:folder) do
     Dir.mktmpdir("plock-daemon-").tap { |path| discard(-> { FileUtils.remove_entry(path) }, :call) }
@@ -14,7 +14,7 @@ RSpec.describe "Process.daemon inside a block" do
   let(:store) { open_store(url) }
 
   # Runs the program, and returns its results from the daemon. The daemon waits in its block until
-  # it may end.
+  # the example lets it end.
   def in_daemon(program)
     output, status = ruby(<<~RUBY, url, key, folder)
       require "plock"
@@ -89,8 +89,8 @@ RSpec.describe "Process.daemon inside a block" do
         let_it_end
       end
 
-      # All times count from the acquire, through two daemons. If they began again, each would end
-      # a second later.
+      # All times count from the acquire, even through two daemons. If a daemon restarted a time,
+      # that time would end a second later.
       it "keeps counting from the acquire: at_least:, within:, max_hold:, held_for, the duration",
          :timing, :slow do
         found = in_daemon(<<~RUBY)

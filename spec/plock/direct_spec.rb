@@ -26,7 +26,7 @@ RSpec.describe Plock::Locking::Direct do
 
       define_method(:address_in) { |folder| instance_exec(folder, &address) }
 
-      # Makes calls that leave the short way through C raise.
+      # From now on, calls that leave the short way through C raise an error.
       def forbid_ruby
         local = store.is_a?(Plock::LocalStore)
         (local ? %i[take_for take_all_for] : %i[take take_all]).each do |taking|

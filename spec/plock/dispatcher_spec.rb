@@ -28,7 +28,7 @@ RSpec.describe Plock::Dispatcher do
     expect(Array.new(2) { order.pop }).to eq(%i[lost after])
   end
 
-  # A signal handler cannot lock a mutex. The lease in the handler is the process's first call,
+  # A signal handler cannot lock a mutex. The acquire in the handler is the process's first call,
   # and has no block.
   it "begins in a signal handler, too" do
     program = <<~RUBY

@@ -14,14 +14,14 @@ RSpec.describe "The fence" do
 
   def companion = "plock:1:{#{lock}}:fence"
 
-  # The fences before and after the block changes something on the server.
+  # The fences before and after the block, which changes something on the server.
   def around
     before = fence
     yield
     [before, fence, fence]
   end
 
-  # Each fence is greater than the one before.
+  # Expects each fence to be greater than the previous one.
   def grow =
     satisfy("grow") { |fences| fences.each_cons(2).all? { |earlier, later| earlier < later } }
 
@@ -126,7 +126,7 @@ RSpec.describe "The fence" do
     end
   end
 
-  # The record of a lease lasts as long as the lease, however long that is held. In these
+  # The record of a lease lasts as long as the lease, however long the lease is held. In these
   # examples, a second stands for hours.
   describe "is remembered while its lease lasts," do
     let(:store) { open_store(server.url, fence_ttl: 0) }

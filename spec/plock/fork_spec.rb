@@ -144,8 +144,7 @@ RSpec.describe "fork" do
     end
   end
 
-  # The sockets that are connected to the server. The kernel's table shows the peer's port of
-  # each.
+  # The sockets that are connected to the server. The kernel's table shows each socket's peer port.
   def connections_to(server, sockets)
     there = format(":%04X", server.port)
     inodes =
@@ -166,7 +165,7 @@ RSpec.describe "fork" do
     expect(ours.select { |socket| listing.include?(socket) }).to be_empty
   end
 
-  # Long timeouts, because a daemon's errors are lost, and a busy machine must not cause one.
+  # Long timeouts, because a busy machine must not cause an error: a daemon's errors are lost.
   let(:patient_url) { server.url("attempt_timeout=5&connect_timeout=5") }
 
   it "in Process.daemon, which bypasses Process._fork: the daemon has none of our sockets" do

@@ -3,8 +3,8 @@
 require "spec_helper"
 require "support/scripts"
 
-# When Redis has no memory left, it refuses commands that need memory, except in a script that has
-# already written. Then no lock is granted, but no lock is lost.
+# When Redis runs out of memory, it refuses commands that need memory, except in a script that has
+# already written. Then it grants no locks, but loses none.
 RSpec.describe "A Redis without memory" do
   let(:server) { redis_server }
   let(:store) { used(open_store(server.url, ttl: 0.9, **Support::Examples::PATIENT)) }

@@ -8,8 +8,8 @@ RSpec.describe "Garbage collection" do
 
   let(:key) { unique_key }
 
-  # In seconds. All calls of `work` take less, even under valgrind with a collection at each
-  # allocation.
+  # In seconds. All calls of `work` take less, even under valgrind with a garbage collection at
+  # each allocation.
   let(:long_s) { 3_600 }
 
   # Calls each operation of the binding once.

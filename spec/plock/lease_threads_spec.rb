@@ -16,8 +16,8 @@ RSpec.describe "A lease that several threads use" do
   let(:store) { open_store(gate.url, namespace: SecureRandom.hex(8), **timeouts) }
   let(:key) { unique_key }
 
-  # Runs the call on another thread. The reply is held back until the block has begun its own
-  # call. Other connections that the block needs are not held up.
+  # Runs the call on another thread. The gate holds its reply back until the block has begun a call
+  # of its own. Other connections that the block needs are not held up.
   def while_under_way(call, request = "EVALSHA")
     gate.forget
     gate.hold(:reply, after: request)
@@ -245,7 +245,7 @@ RSpec.describe "A lease that several threads use" do
     expect(logger).to have_received(:warn).with(/another operation on the lease/)
   end
 
-  # An extension without a reply takes a second, the command_timeout.
+  # An extension without a reply takes command_timeout, which is a second.
   it "releases within its budget, even if it must first wait for an extension", :timing do
     store = open_store(gate.url, command_timeout: 1, release_timeout: 1)
     lease = store.acquire(key, ttl: 60)
@@ -276,8 +276,8 @@ RSpec.describe "A lease that several threads use" do
     lease.release
   end
 
-  # The extensions ask for more time than a renewal: a shorter extension would wait for a renewal
-  # that is under way.
+  # The extensions ask for more time than a renewal does, because a shorter extension would wait
+  # for a renewal that is under way.
   it "is renewed and extended and released at the same time" do
     lost = Queue.new
     lease = take("a lock", renew: true, on_lost: lost.method(:push))

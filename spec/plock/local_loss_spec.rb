@@ -35,7 +35,8 @@ RSpec.describe "A local store whose file was replaced or damaged" do
     "was written over" => ->(path) { File.write(path, "nonsense", 0) }
   }
 
-  # Waits long enough: a caller that looks again sooner gets the answer of its last look.
+  # Waits long enough for a new look, because a caller that looks again sooner gets its last answer
+  # again.
   def looked_at = sleep(0.02)
 
   def wait_until_lost(lease) = eventually(1.0, "it still counts as held") { lease.lost? }

@@ -5,8 +5,8 @@ require "fileutils"
 require "open3"
 require "tmpdir"
 
-# Several containers use the same folder. Each has its own process ids, and may give the same user
-# another number.
+# Several containers use the same folder. Each container has its own process ids, and may give the
+# same user a different number.
 RSpec.describe "A local store in several namespaces" do
   let!(:path) do
     folder = Dir.mktmpdir("plock-local-")
@@ -25,8 +25,8 @@ RSpec.describe "A local store in several namespaces" do
     skip "unshare is not installed"
   end
 
-  # Runs a Ruby program in a namespace. The program reports when it is ready, and ends when it is
-  # told to. Its last output is the result.
+  # Runs a Ruby program in a namespace. The program reports when it is ready, and ends when the
+  # example tells it to. Its last output is the result.
   def inside(command, program)
     environment = { "RUBYOPT" => nil, "RUBYLIB" => $LOAD_PATH.join(":") }
     start = [
@@ -40,7 +40,7 @@ RSpec.describe "A local store in several namespaces" do
     [input, output, process]
   end
 
-  # How often the threads of this process have been woken.
+  # How many times the threads of this process have been woken.
   def wakeups =
     Dir
       .glob("/proc/self/task/*/status")

@@ -24,7 +24,7 @@ RSpec.describe Plock::LocalStore do
       lease = store.acquire(key, ttl: 30, **options)
       told.write("x")
       sleep
-      lease.release # keeps the lease from being collected earlier
+      lease.release # keeps a reference, so that the lease is not garbage-collected
     end
     Support::Supervisor.watch(process)
     ready.read(1)
@@ -39,7 +39,7 @@ RSpec.describe Plock::LocalStore do
       kept = yield
       tell.write("x")
       sleep
-      kept.inspect # keeps the leases from being collected earlier
+      kept.inspect # keeps references, so that the leases are not garbage-collected
     end
     Support::Supervisor.watch(process)
     tell.close

@@ -112,8 +112,8 @@ RSpec.describe Plock::Locking do
       store.singleton_class.send(:private, :take)
     end
 
-    # Does the same, and replaces the `extend` of each hold by the block. The block receives the
-    # original `extend`.
+    # Like scatter, but also replaces the `extend` of each hold by the block. The block receives
+    # the original `extend`.
     def scatter_extended_by(&extending)
       scatter
       replace_take do |*arguments, &given|
@@ -160,8 +160,8 @@ RSpec.describe Plock::Locking do
       expect(other).not_to be_valid
     end
 
-    # Both errors mean that a caller has used up its time. It waited for a connection of the pool
-    # (saturated), or for a reply of the server (silent).
+    # Both errors mean that a caller's time ran out: while it waited for a connection of the pool
+    # (saturated), or for the server's reply (silent).
     %i[silent saturated].each do |code|
       it "counts as refused if the end of wait: cuts an attempt short after a refusal (#{code})" do
         replace_take do |_name, _ttl, patience, *|

@@ -69,7 +69,7 @@ RSpec.describe "The order among processes" do
       lease = Plock::Store.open(server.url, **Support::Examples::PATIENT).acquire(key, ttl: 60)
       parent.tell(:held)
       parent.hear
-      lease.extend(ttl: 3) # so long because a busy machine may be slow to line them up
+      lease.extend(ttl: 3) # long, because a busy machine may need time to line them up
       parent.tell(:extended)
       parent.hear
       lease # without this reference, the lease would be collected and released
@@ -113,7 +113,7 @@ RSpec.describe "The order among processes" do
     expect(served(line)).to eq [*0...waiters]
   end
 
-  # A server may close idle connections by itself or on command. Then the claim uses another
+  # A server may close idle connections on its own or on command. Then the claim uses another
   # connection.
   { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
     [0, 0.05].each do |pause|

@@ -87,8 +87,8 @@ RSpec.describe "A user with few rights" do
     expect([background { lock.try_write(wait: 0.1) }.value, lease.release]).to eq [nil, true]
   end
 
-  # Ignores the command that names the connection, which may be denied. Redis 6 reports only the
-  # command's name.
+  # Ignores the command that names the connection, because it may be denied. Redis 6 reports only
+  # the command's name.
   def expect_nothing_denied(but: []) =
     expect(denied - %w[client|setname client] - but).to be_empty
 
@@ -160,7 +160,8 @@ RSpec.describe "A user with few rights" do
     clear_away
   end
 
-  # The calls that need the permission: one caller must wait, and one must hand over.
+  # Makes the calls that need the permission. In them, one caller must wait, and one must hand the
+  # lock over.
   def missing(store = admitted, key = unique_key)
     holds = take(holder, key)
     background { store.try_acquire(key, wait: 0.3) }.value

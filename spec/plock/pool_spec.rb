@@ -12,8 +12,8 @@ RSpec.describe "A pool with fewer connections than busy threads" do
   let(:release_timeout) { 20 }
   let(:spans) { { command_timeout: 20, attempt_timeout: 20, release_timeout: release_timeout } }
 
-  # Each thread acquires and releases a lock of its own, until all threads together have done so
-  # often enough.
+  # Each thread acquires and releases a lock of its own, until all threads together have made this
+  # many sections.
   def sections_of_each(store, threads, sections)
     left = sections
     lock = Mutex.new

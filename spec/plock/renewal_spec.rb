@@ -66,8 +66,8 @@ RSpec.describe "Renewal" do
     expect(hold.release).to be true
   end
 
-  # At the worker thread's last look, the list of leases that are renewed later has an entry, but
-  # no date.
+  # At the worker thread's last look, the list of leases to renew later has an entry without a
+  # date.
   it "leaves no thread behind after a wait that was too long", :slow do
     output, status = ruby(<<~RUBY, key, shared_redis.unix_url, within: 40)
       require "plock"

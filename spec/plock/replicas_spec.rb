@@ -24,8 +24,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   let(:key) { "replicated:#{SecureRandom.hex(8)}" }
   let(:options) { { namespace: SecureRandom.hex(8), attempt_timeout: 20, wait: 0 } }
   let(:store) { used(open_store(primary.url, replicas: 2, command_timeout: 20, **options)) }
-  # For leases that are never confirmed. The other store waits longer, in case the machine is
-  # slow.
+  # For leases that are never confirmed. The other store waits longer, in case the machine is slow.
   let(:hasty) { used(open_store(primary.url, replicas: 2, **options)) }
   let(:plain) { used(open_store(primary.url, **options)) }
 
@@ -221,7 +220,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     end
   end
 
-  # Changes the key as an extension does that was executed but not confirmed.
+  # Changes the key as an extension does that the server executes but the replicas do not confirm.
   def prolong(lease)
     name = primary.call("KEYS", "plock:v1:*").first
     if primary.call("TYPE", name) == "zset"

@@ -16,8 +16,8 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
   # log.
   def reactor(&block) = Sync(&block)
 
-  # Runs other code than plock's on a separate thread, because async has no hooks for plain
-  # sockets on Ruby 3.1.
+  # Runs code other than plock's on a separate thread, because async has no hooks for plain sockets
+  # on Ruby 3.1.
   def aside(&block) = Thread.new(&block).value
 
   # Counts the turns that another fiber gets while the block runs.
@@ -91,7 +91,7 @@ RSpec.describe "Under a Fiber scheduler", :fibers do
 
   it "their waits are concurrent", :timing do
     gate.delay(:reply, 0.05)
-    within(0.5) do # one after another, they would take 0.8 s or more
+    within(0.5) do # one after another, the calls would take 0.8 s or more
       reactor do |task|
         Array.new(8) { task.async { store.hold(unique_key, 3_000, 5, nil) { nil } } }.each(&:wait)
       end

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/scripts"
 
-# Calls these scripts in a rare order.
+# Calls these scripts in an order that rarely occurs.
 RSpec.describe "The scripts of locks with several holders" do
   let(:server) { shared_redis }
   # other programs expect this suffix when they list locks

@@ -261,8 +261,8 @@ RSpec.describe Plock::Store do
     end
   end
 
-  # The names of the keys beside a lock are derived from its key, in another way if the key has a
-  # hash tag.
+  # The names of the keys beside a lock are derived from its key. If the key has a hash tag, they
+  # are derived in another way.
   it "keeps keys apart that differ in braces only" do
     store = open_store
     names = [key, "{#{key}}", "#{key}{b}", "{#{key}}{b}", "{#{key}{b}}", "#{key}}{b}"]

@@ -30,7 +30,7 @@ RSpec.describe "The status after a timeout" do
   def in_thread(&block) =
     Thread.new { block.call }.tap { |thread| thread.report_on_exception = false }.value
 
-  # In these examples, only the script leave has seven words.
+  # In these examples, leave is the only script whose call has seven words.
   leave = /\*7\r\n\$7\r\nEVALSHA\r\n\$40\r\n(\h{40})\r\n/
 
   {

@@ -35,8 +35,8 @@ RSpec.describe "Code of an application of Rails" do
       RUBY
     end
 
-    # Each new Import waits for the lease of the one before. That lease is released from outside,
-    # because the old code is gone.
+    # Each new Import waits for the previous Import's lease. The example releases that lease
+    # itself, because the old code is gone.
     it "finds the default store as it was, and what was held by the old code still held" do
       expect(told(<<~RUBY, environment: "development")).to eq("true\nfalse\ntrue\n[1, true]\nnil\n")
         default, old = Plock.store, Import
@@ -72,7 +72,7 @@ RSpec.describe "Code of an application of Rails" do
           puts SOCKETS.call
         end
       RUBY
-      # ten reloads later; objects may stay on the stack for a while
+      # ten reloads later, because objects may stay on the stack for a while
       expect(counts.last - counts[9]).to be < 5
     end
   end

@@ -13,7 +13,7 @@ RSpec.shared_context "with an application of Rails" do
   # Runs the program in the application, and returns its output. The program must succeed.
   def told(program, **options)
     output, status = app.runner(program, **options)
-    # the first lines have the error and its place; then Rails' own calls follow
+    # the first lines contain the error and its place, and the later lines only Rails' own calls
     expect(status).to be_success, output.lines.first(20).join
     output
   end

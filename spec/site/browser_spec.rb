@@ -5,8 +5,8 @@ require "rack/files"
 require "rack/urlmap"
 require "support/browser"
 
-# The documentation site as a reader sees it. It is in some folder of a server with a strict
-# Content-Security-Policy. The screenshots are in tmp/screenshots.
+# The documentation site as a reader sees it. A server with a strict Content-Security-Policy serves
+# it from a subfolder. The screenshots are in tmp/screenshots.
 RSpec.describe "The documentation site in a browser", :browser do
   before(:context) do
     skip "chromium not installed" unless Support::Browser.path
@@ -32,7 +32,7 @@ RSpec.describe "The documentation site in a browser", :browser do
 
   def site = File.expand_path("../../tmp/site", __dir__)
 
-  # Collects the browser's complaints: errors of scripts, and files that are refused or missing.
+  # Collects the browser's complaints: errors in scripts, and files that are refused or missing.
   def listen
     @complaints = []
     page = browser.session.driver.browser.page

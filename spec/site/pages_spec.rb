@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/site_check"
 require "tmpdir"
 
-# Tests the pages that `rake site` has made.
+# Tests the pages that `rake site` has generated.
 RSpec.describe "The documentation site" do
   root = File.expand_path("../..", __dir__)
   site = "#{root}/tmp/site"

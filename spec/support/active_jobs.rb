@@ -2,7 +2,7 @@
 
 module Support
   # Runs programs that use ActiveJob, each in a process of its own, because ActiveJob changes many
-  # classes. A program checks a value by `see name, actual, expected`.
+  # classes. A program checks a value with `see name, actual, expected`.
   module ActiveJobs
     PRELUDE = <<~'RUBY'
       $VERBOSE = nil

@@ -25,13 +25,13 @@ module Support
     # @return [Class] a model whose connections have the mark
     def model(**options) = connect(Databases.config(@name).merge(options))
 
-    # @return [Class] the same, with connections through a proxy
+    # @return [Class] a model whose connections have the mark and run through a proxy
     def model_through(proxy, **options) = connect(tcp_config(proxy.port).merge(options))
 
     # The address to which a proxy must forward.
     def address = ["127.0.0.1", kind.shared.port]
 
-    # A word that every statement contains that takes a lock.
+    # A word that is in every statement that takes a lock.
     def lock_word = postgresql? ? "advisory" : "GET_LOCK"
 
     # @return [Array<Integer>] the ids of the marked connections that are open

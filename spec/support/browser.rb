@@ -30,7 +30,7 @@ module Support
       # The application that the server runs.
       attr_accessor :app
 
-      # All examples share it: Chromium takes seconds to start and to end.
+      # All examples share one session, because Chromium takes seconds to start and to end.
       def session = @session ||= start
 
       private
@@ -62,7 +62,7 @@ module Support
       page.command("Emulation.setScriptExecutionDisabled", value: true)
     end
 
-    # Resets the window after the example.
+    # Resets the window after an example.
     def close = session.reset!
 
     def phone = size(PHONE, mobile: true)
@@ -79,13 +79,13 @@ module Support
       session.driver.save_screenshot("#{PICTURES}/#{name}.png")
     end
 
-    # @return [Array<String>] the violations that axe-core finds on the page, a line for each
+    # @return [Array<String>] the violations that axe-core finds on the page, one line for each
     #   element
     def complaints
       session.execute_script(File.read(Axe::Configuration.instance.jslib_path)) \
         unless session.evaluate_script("typeof window.axe === 'object'")
-      # returns only these parts: the whole result has thousands of nodes, which Cuprite would
-      # fetch one by one
+      # returns only these parts, because the whole result has thousands of nodes, which Cuprite
+      # would fetch one by one
       session.evaluate_async_script(<<~JS, RULES)
         const [rules, done] = arguments;
         axe.run(document, { runOnly: rules, resultTypes: ["violations"] }).then((found) =>
@@ -94,8 +94,8 @@ module Support
       JS
     end
 
-    # Is the page wider than the window? The window's innerWidth cannot tell: on a phone, it grows
-    # with the page.
+    # Is the page wider than the window? The window's innerWidth cannot tell, because on a phone it
+    # grows with the page.
     def too_wide?
       session.evaluate_script("document.documentElement.scrollWidth") > @width
     end

@@ -15,8 +15,8 @@ module Support
       derive((ROUNDS * 2 * seconds / fastest).ceil)
     end
 
-    # The longest time during the block in which another Ruby thread did not run, though it was
-    # ready.
+    # The longest time during the block in which another Ruby thread did not run, although it was
+    # ready to.
     def longest_silence
       instants = [monotonic]
       beating = background { loop { instants << monotonic && Thread.pass } }

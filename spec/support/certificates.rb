@@ -69,7 +69,7 @@ module Support
 
     CURVE = "prime256v1"
 
-    # An authority that signs certificates. It signs its own certificate, too.
+    # An authority that signs certificates, including its own.
     class Authority
       attr_reader :certificate
 

@@ -25,9 +25,9 @@ module Support
     attr_reader :servers
 
     # @param primaries [Integer]
-    # @param replicas [Integer] of each primary
-    # @param kind [Symbol] of each server: `:plain` or `:tls`
-    # @param settings [Hash] of each server
+    # @param replicas [Integer] the number of replicas of each primary
+    # @param kind [Symbol] the kind of each server: `:plain` or `:tls`
+    # @param settings [Hash] the settings of each server
     # @param failover [Boolean] should the nodes notice quickly that a node is down?
     def initialize(primaries: 3, replicas: 1, kind: :plain, settings: {}, failover: false)
       @kind = kind
@@ -67,7 +67,7 @@ module Support
 
     # @param name [String]
     # @param each [Integer] how many keys on each primary
-    # @return [Array<String>] names of keys that begin with this name. The primaries take turns.
+    # @return [Array<String>] keys that begin with this name. The primaries take turns.
     def spread(name, each: 3)
       found = primaries.to_h { |one| [one, []] }
       (0..).each do |number|
@@ -88,8 +88,8 @@ module Support
       end
     end
 
-    # Moves a slot as redis-cli does. The block runs while the slot is moving, after these `keys:`
-    # have moved.
+    # Moves a slot as redis-cli does. Moves the keys in `keys:` first. Then the block runs while
+    # the slot is still moving.
     def move(slot, to, keys: [])
       from = begin_moving(slot, to)
       migrate(from, to, keys)
@@ -105,9 +105,9 @@ module Support
     end
 
     # Waits until the block is true. Nodes may disagree about a slot for ever, in two ways. Two
-    # nodes with the same epoch both claim the slot: a greater epoch decides it. Or no node claims
-    # the slot, because each of the two names the other one as its owner. That happens when old
-    # news with a greater epoch reaches the new owner after it got the slot. Then only a
+    # nodes with the same epoch may both claim the slot. Then a greater epoch decides. Or no node
+    # claims the slot, because each of two nodes names the other as its owner. That happens when
+    # old news with a greater epoch reaches the new owner after it got the slot. Then only a
     # maintainer can assign the slot.
     def await_agreement(slot)
       started = decided_at = now
@@ -123,17 +123,18 @@ module Support
       end
     end
 
-    # Assigns the slot to the primary that has most of the slot's keys.
+    # Assigns the slot to the primary that has the most keys of this slot.
     def assign(slot)
       to, *others = primaries.sort_by { |one| -one.call("CLUSTER", "COUNTKEYSINSLOT", slot) }
       [to, *others].each { |one| one.call("CLUSTER", "SETSLOT", slot, "NODE", id(to)) }
       to.call("CLUSTER", "BUMPEPOCH")
     rescue RedisClient::CommandError
-      nil # another node has keys of this slot, too
+      nil # another node also has keys in this slot
     end
 
     # The owner, once all nodes agree. Old news may make a node forget the greatest epoch for a
-    # moment. If it received the slot then, it would take no new epoch, and lose the slot again.
+    # moment. A node that receives the slot at that moment takes no new epoch, and loses the slot
+    # again.
     def settled_owner(slot)
       owner = nil
       await_agreement(slot) do
@@ -191,8 +192,8 @@ module Support
       await { servers.all? { |one| whole?(one) } }
     end
 
-    # Waits until the nodes name all replicas. Nodes leave out a replica that has received no data
-    # yet.
+    # Waits until the nodes name all replicas. They leave out replicas that have not received any
+    # data yet.
     def await_named_replicas
       primaries.each { |one| Replication.await(one, 1) }
       await { primaries.all? { |one| map(one).all? { |_, _, _, *replicas| replicas.any? } } }
@@ -224,7 +225,7 @@ module Support
       )
     end
 
-    # Nodes connect to each other as clients, so their certificate must be one for clients.
+    # Nodes connect to each other as clients, so their certificate must be valid for clients.
     def tls
       pair = Certificates.client
       { "tls-cluster" => "yes", "tls-replication" => "yes",

@@ -37,7 +37,7 @@ module Support
 
       attr_reader :pid, :out, :err, :told
 
-      # input: should its standard input be a pipe? Then #tell writes to that pipe.
+      # input: should the command's standard input be a pipe? If so, #tell writes to that pipe.
       def initialize(command, env, options, input: false)
         @out, out = IO.pipe
         @err, err = IO.pipe
@@ -60,8 +60,8 @@ module Support
 
       def end_input = @input.close
 
-      # The next line that the command writes to descriptor 3, or nil when that descriptor is
-      # closed.
+      # The next line that the command writes to descriptor 3. Nil if the command has closed that
+      # descriptor.
       def line(from = told)
         raise Child::Silent, "nothing heard" unless from.wait_readable(DEADLINE)
 
@@ -70,8 +70,8 @@ module Support
 
       def signal(name) = Process.kill(name, pid)
 
-      # Waits for the end of the command. After that, out and err can be read to the end, if no
-      # other process has them open.
+      # Waits until the command has ended. Then out and err can be read to the end, unless another
+      # process still has them open.
       def finish(within: DEADLINE)
         eventually(within, "it does not end") do
           @status ||= Process.wait2(pid, Process::WNOHANG)&.last
@@ -80,8 +80,8 @@ module Support
         @status
       end
 
-      # @return [Array<String>] all that the command still writes to out and err, until both are
-      #   closed
+      # @return [Array<String>] everything that the command still writes to out and err, until both
+      #   are closed
       def said(within: DEADLINE)
         [out, err].map { |stream| Timeout.timeout(within) { stream.read } }
       end
@@ -113,7 +113,8 @@ module Support
 
       def resize(lines, columns) = @reader.winsize = [lines, columns]
 
-      # Waits until this text is shown after the last match, and returns the text up to its end.
+      # Waits until this text appears after the last match. Returns the text up to the end of the
+      # new match.
       def await(pattern)
         @seen ||= 0
         eventually(DEADLINE, "#{pattern.inspect} was not shown, but #{@shown[@seen..].inspect}") do

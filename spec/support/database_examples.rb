@@ -10,7 +10,7 @@ module Support
     SERVERS = { "PostgreSQL" => :postgresql, "MariaDB" => :mysql2 }.freeze
     ALL = { **SERVERS, "SQLite" => :sqlite }.freeze
 
-    # Raised in a thread that an example interrupts.
+    # An error that an example raises in a thread to interrupt it.
     class Interrupt < StandardError; end
 
     def database_store(model, **options)
@@ -38,8 +38,9 @@ module Support
       end
     end
 
-    # Forks a process that runs the block, and that stops itself right after its statement with
-    # this number. Only plock's statements count. Returns when the process has stopped.
+    # Forks a process that runs the block, and that stops itself right after it has executed the
+    # statement with this number. Only plock's statements count. Returns when the process has
+    # stopped.
     #
     # @return [Support::Child, nil] nil if the deadline passed before the child stopped
     def stopped_child(statement, within: 5.0, &block)

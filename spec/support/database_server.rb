@@ -19,15 +19,15 @@ module Support
   class DatabaseServer
     START_DEADLINE = 60.0
 
-    # The signal that ends the server at once. The server must still remove its files outside of
-    # its folder, so PostgreSQL has a signal of its own.
+    # The signal that ends the server at once. PostgreSQL has a signal of its own, because it must
+    # still remove the files that it has outside of its folder.
     STOP = :KILL
 
     # The log contains this if another program took the port first.
     IN_USE = /in use/i
 
-    # The data is in memory, because on a disk the examples would measure the disk. All data must
-    # be gone after the suite.
+    # The data is in memory, because on a disk the examples would measure the disk. No data is
+    # needed after the suite.
     MEMORY = ["/dev/shm"].find { |folder| File.writable?(folder) }
     private_constant :IN_USE, :MEMORY
 
@@ -67,7 +67,7 @@ module Support
     # Ends the server without warning its clients, as a crash does.
     def kill = finish_server(:KILL)
 
-    # Stops the server in order, and starts it again. All clients lose their connections.
+    # Shuts the server down cleanly, and starts it again. All clients lose their connections.
     def restart
       finish_server(self.class::FAST)
       launch(port)

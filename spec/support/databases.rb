@@ -10,8 +10,8 @@ module Support
   module Databases
     NAMES = %i[postgresql mysql2 trilogy sqlite].freeze
 
-    # Options for stores whose examples do not test timeouts. They prevent that a slow answer on a
-    # busy machine counts as no answer.
+    # Options for stores whose examples do not test timeouts. With them, a slow answer on a busy
+    # machine does not count as a missing answer.
     PATIENT = { attempt_timeout: 20, release_timeout: 20, connect_timeout: 20 }.freeze
 
     PROGRAMS = {
@@ -76,7 +76,7 @@ module Support
 
       def const_name(name) = "#{name.to_s.capitalize}Model"
 
-      # A separate process runs the generator, because Rails would change classes of this one.
+      # The generator runs in a separate process, because Rails would change classes of this one.
       def migration_class
         @migration_class ||= begin
           folder = Dir.mktmpdir("generated", Supervisor.folder)

@@ -48,7 +48,7 @@ module Support
       def claims = program.lines.grep(CLAIM).size
     end
 
-    # A page, as a Markdown file.
+    # A page, which is a Markdown file.
     class Page
       # @return [String] the page's path in the project's folder
       attr_reader :path
@@ -69,10 +69,10 @@ module Support
         found
       end
 
-      # @return [Array<Array(String, String)>] the frameworks and the programs
+      # @return [Array<Array(String, String)>] pairs of a framework and its program
       def recipes = text.scan(RECIPE)
 
-      # @return [String, nil] the text between this heading of the second level and the next one
+      # @return [String, nil] the text between this second-level heading and the next one
       def section(title)
         text[/^## #{Regexp.escape(title)}\n(.*?)(?=^## |\z)/m, 1]
       end
@@ -80,7 +80,7 @@ module Support
       # @return [Array<String>] the headings that {#section} accepts
       def titles = prose.scan(/^## (.+)$/).flatten
 
-      # @return [Array<String>] the anchors that GitHub makes of the headings
+      # @return [Array<String>] the anchors that GitHub generates from the headings
       def anchors
         seen = Hash.new(-1)
         prose.scan(HEADING).flatten.map do |heading|
@@ -97,7 +97,7 @@ module Support
       # @return [Array<String>] the files of the images that have an alternative text
       def images = prose.scan(IMAGE).flatten
 
-      # @return [String, nil] why the link is broken; nil if it is not
+      # @return [String, nil] why the link is broken, or nil if it works
       def broken(link)
         target, anchor = link.split("#", 2)
         file = target.empty? ? path : File.join(File.dirname(path), target)
@@ -130,7 +130,7 @@ module Support
         .scan(/`([^`]+)`/).flatten.flat_map(&:split).grep(/\A[+~&]/)
     end
 
-    # @return [Array<String>] the words of the command that makes a user with the fewest
+    # @return [Array<String>] the words of the command that creates a user with the fewest
     #   permissions
     def self.acl
       command = pages.filter_map { |page| page.text[/^ACL SETUSER (?:.|\\\n)*?(?<!\\)$/] }

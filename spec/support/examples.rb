@@ -11,8 +11,8 @@ require_relative "redis_server"
 require_relative "warnings"
 
 module Support
-  # Helpers for all examples. After the example, all that it made with them is stopped, closed or
-  # killed.
+  # Helpers for all examples. After an example, everything that it made with them is stopped,
+  # closed or killed.
   module Examples
     include Patience
 
@@ -126,7 +126,7 @@ module Support
 
     def discarded = @discarded ||= []
 
-    # Discards the others even if one of them raises.
+    # If discarding one thing raises, still discards the others.
     def discard_all
       thing, message = discarded.pop
       thing&.public_send(message)

@@ -27,7 +27,7 @@ module Support
       e
     end
 
-    # Expects that the store works now: a lock is acquired, exists on the server, and is released.
+    # Expects that the store works: a lock is acquired, exists on the server, and is released.
     def expect_service(store, server = shared_redis)
       key = unique_key
       owner = store.hold(key, TTL_MS, 1.0, nil) { |lease| server.call("GET", key) == lease.token }
@@ -42,7 +42,7 @@ module Support
 
     def held?(key, server = shared_redis) = server.call("EXISTS", key) == 1
 
-    # Runs the block in a process that cannot open any further descriptor. The process must be a
+    # Runs the block in a process that cannot open any more descriptors. That process must be a
     # child of the suite. The block cannot load files.
     def without_descriptors
       files = []
@@ -61,7 +61,7 @@ module Support
       server.call("INFO", "commandstats")[/^cmdstat_#{command}:calls=(\d+)/, 1].to_i
     end
 
-    # Expects that a lock that was on the server is released, and not just expired.
+    # Expects that a lock that was on the server was released, and did not just expire.
     def expect_no_orphan(
       key, server = shared_redis, within: RELEASE_TIMEOUT + Patience::MARGIN + 1.0
     )

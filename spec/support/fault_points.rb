@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Support
-  # Interrupts a thread at a chosen point of some files: at a line, a call or a return.
-  # Thread#kill and Thread#raise come from another thread, while the thread waits at the point. A
-  # signal handler can run only where Ruby checks for signals, that is, at a return.
+  # Interrupts a thread at each point of some files, one after another. A point is a line, a call
+  # or a return. Thread#kill and Thread#raise come from another thread, while the thread waits at
+  # the point. A signal handler can run only where Ruby checks for signals, that is, at a return.
   #
   #   FaultPoints.each(folder, work, after: check) { |thread| thread.kill }
   module FaultPoints
@@ -14,9 +14,9 @@ module Support
       # Runs the work once for each point, on a new thread, and interrupts the thread at that
       # point.
       #
-      # @param folder [String] the folder of the files that have the points
+      # @param folder [String] the folder whose files have the points
       # @param work [Proc] the code that is interrupted
-      # @param after [Proc] called with the point's number and place, after the thread has ended
+      # @param after [Proc] called with the point's number and place after the thread has ended
       # @param error [Class, nil] an error to raise instead of calling the block. It is raised as
       #   a signal handler would raise it, so no mask defers it.
       # @yieldparam thread [Thread] the thread, which waits at the point
@@ -56,7 +56,7 @@ module Support
       def await(thread)
         thread.join
       rescue Exception # rubocop:disable Lint/RescueException
-        nil # the exception of the interrupt
+        nil # the exception that interrupted the thread
       end
 
       def points_of(thread, folder, number, signal)

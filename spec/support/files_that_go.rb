@@ -5,7 +5,7 @@ require "tmpdir"
 require_relative "certificates"
 
 module Support
-  # Files for TLS that become unreadable after a while, as for a process that drops its
+  # TLS files that become unreadable after a while, as they do for a process that drops its
   # privileges.
   module FilesThatGo
     # @return [Hash] the options of a store that uses these files

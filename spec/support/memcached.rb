@@ -20,7 +20,8 @@ module Support
 
     def answers?
       TCPSocket.open("127.0.0.1", port) do |connection|
-        # the answer shows the server's pid: another program may have taken the port first
+        # the answer must contain the server's pid, because another program may have taken the port
+        # first
         connection.write("stats\r\n")
         connection.wait_readable(1) && connection.readpartial(4096).include?("STAT pid #{pid}\r\n")
       end

@@ -22,8 +22,8 @@ module Support
                  on_qsymbols_beg].freeze
     CLOSING = %i[on_tstring_end on_heredoc_end on_label_end].freeze
 
-    # A value in a C literal: a conversion of printf. MACRO matches one whose letter is in a
-    # macro.
+    # A value in a C literal, which is a printf conversion. MACRO matches a conversion whose letter
+    # is in a macro.
     CONVERSION = /%[-+#.*\d]*(?:[hl]{1,2}|[jzt])?[dioucsxXeEfFgGp]/
     MACRO = /%"\s*PRI\w+\s*("?)/
 
@@ -57,7 +57,7 @@ module Support
         !text.match?(NO_SENTENCE)
     end
 
-    # Joins literals that stand side by side, also over several lines with a backslash.
+    # Joins adjacent literals, even if a backslash continues them on the next line.
     def of_ruby(text)
       found = []
       depth = 0    # how many literals are open; a literal may contain another one inside #{}
@@ -87,7 +87,7 @@ module Support
       found
     end
 
-    # Leaves out comments, and joins literals that stand side by side.
+    # Leaves out comments, and joins adjacent literals.
     def of_c(text)
       bare = text.gsub(%r{/\*.*?\*/}m, "").gsub(/^\s*#\s*include.*$/, "")
       bare.scan(/((?:"(?:[^"\\\n]|\\.)*"(?:\s|\\\n|PRI\w+)*)+)/).flatten.map do |literals|

@@ -6,14 +6,14 @@ module Support
     WORKERS = 12
     KEYS = 4
     TURNS = 6
-    # Nodes may disagree about a slot's owner, so that no node serves the slot until the cluster's
+    # Nodes may disagree about a slot's owner. Then no node serves the slot until the cluster's
     # maintainer decides. That takes some seconds, and longer on a busy machine.
     DECIDED_S = 20
     PATIENT = { command_timeout: DECIDED_S, release_timeout: DECIDED_S }.freeze
 
     # Counts how many threads are inside at the same time.
     class Room
-      # @return [Integer] the most threads that were inside at the same time; the number of all
+      # @return [Integer] the most threads that were inside at the same time, and the number of all
       #   entries
       attr_reader :most, :count
 
@@ -32,7 +32,7 @@ module Support
 
     # @param cluster [Cluster] without replicas
     # @param store [Plock::Store] opened with PATIENT
-    # @param name [String] the beginning of the keys
+    # @param name [String] the prefix of the keys
     # @return [Array<Room>] one for each key
     def move_under_load(cluster, store, name)
       keys = Array.new(KEYS) { |number| "#{name}:#{number}" }

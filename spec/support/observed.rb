@@ -36,8 +36,8 @@ module Support
       "local:#{File.join(Supervisor.folder, "observed-#{name}-#{Process.pid}")}"
     end
 
-    # Lets a lease be renewed, first in time and then late. Then its release fails, and so does
-    # the next call. The block must start to observe the store.
+    # Lets a lease be renewed, first in time and then too late. Then the lease's release fails, and
+    # so does the next call. The block must start to observe the store.
     def suffer(key, **options)
       gate = proxy
       store = used(open_store(gate.url, command_timeout: 0.1, release_timeout: 0.05))

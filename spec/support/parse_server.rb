@@ -6,8 +6,7 @@ require "uri"
 
 module Support
   # The part of a Parse Server that finds and creates objects. It has no schemas, permissions or
-  # unique indexes. It runs in the process that made it, and serves each connection on a thread of
-  # its own.
+  # unique indexes. It runs in the process that made it, with a thread for each connection.
   #
   #   server = ParseServer.new
   #   server.url       # for Parse.setup(server_url:)

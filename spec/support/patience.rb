@@ -47,8 +47,8 @@ module Support
       end
     end
 
-    # Expects that the block returns at most `seconds` in the best of TRIES runs, and never fewer
-    # than `least`.
+    # Expects that the best of TRIES runs of the block returns at most `seconds`, and that no run
+    # returns less than `least`.
     def at_most(seconds, least: 0)
       times = []
       TRIES.times do
@@ -59,8 +59,8 @@ module Support
       too_bad(times, "each time more than #{seconds} s")
     end
 
-    # Expects that the block takes at most `seconds`, and never fewer than `least`. Returns the
-    # block's last value.
+    # Expects that the block takes at most `seconds` in the best run, and never less than `least`.
+    # Returns the block's last value.
     def within(seconds, least: 0)
       value = nil
       at_most(seconds, least: least) { elapsed { value = yield } }
@@ -70,7 +70,7 @@ module Support
     # Expects that the block ends within the budget, plus the margin that every call has.
     def within_budget(seconds, least: 0, &block) = within(seconds + MARGIN, least: least, &block)
 
-    # Expects that the block takes this long: not less, and at most the usual margin more.
+    # Expects that the block takes this long: no less, and at most the usual margin more.
     def for_as_long_as(seconds, &block) = within_budget(seconds, least: seconds, &block)
 
     private

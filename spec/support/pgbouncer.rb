@@ -9,7 +9,7 @@ module Support
     FAST = :INT
 
     # @param upstream [Postgres]
-    # @param mode [Symbol] how long a client keeps a connection of the server: `:transaction` or
+    # @param mode [Symbol] how long a client keeps a server connection: for a `:transaction` or a
     #   `:session`
     def initialize(upstream, mode)
       super()
@@ -46,7 +46,7 @@ module Support
 
     def ini = File.join(folder, "pgbouncer.ini")
 
-    # Looks at the log, because another program that took the port first would answer, too.
+    # Looks at the log, because another program that took the port first would also answer.
     def answers? = File.exist?(log_path) && log.include?("listening on 127.0.0.1:#{port}")
   end
 end

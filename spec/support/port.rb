@@ -3,10 +3,10 @@
 require "socket"
 
 module Support
-  # Finds free loopback ports. They are below the range from which the kernel gives ports to
-  # clients. So no outgoing connection can occupy such a port, and a client that connects to a
-  # closed port cannot connect to itself. The second port of a cluster's node is the first plus
-  # 10,000. It is also below that range, and it is never another server's first port.
+  # Finds free loopback ports, below the range from which the kernel gives ports to clients. So no
+  # outgoing connection can occupy such a port, and a client that connects to a closed port cannot
+  # connect to itself. The second port of a cluster's node is its first port plus 10,000. It is
+  # also below that range, and it is never another server's first port.
   module Port
     RANGE = (12_000...22_000).freeze
     TRIES = 200
@@ -38,7 +38,7 @@ module Support
     # A socket that is bound to the port on 127.0.0.1, and does not listen yet.
     def self.bound(port) = bind(port) { |socket| share(socket) }
 
-    # The same, but raises EADDRINUSE if another socket is bound to the port.
+    # Like bound, but raises EADDRINUSE if another socket is bound to the port.
     def self.held(port) = share(bind(port))
 
     def self.bind(port)

@@ -53,14 +53,14 @@ module Support
 
     def self.all = @all ||= []
 
-    # After an example: ends all children that it forked.
+    # Ends all children that an example forked, after the example.
     def self.end_all
       all.each(&:finish)
       all.clear
     end
 
     def initialize(&block)
-      Supervisor.folder # starts it here: the forked child would start its own
+      Supervisor.folder # starts it here, or the child would start its own
       hears, told = IO.pipe
       listens, says = IO.pipe
       @pid = Process.fork do
@@ -90,7 +90,7 @@ module Support
       raise Failed, message.last
     end
 
-    # Waits for the child's end, and returns the block's value.
+    # Waits until the child has ended, and returns the block's value.
     def result(within: DEADLINE)
       word, value = hear(within: within)
       raise Failed, "the child said #{word.inspect} before its result" unless word == :result!
@@ -101,7 +101,7 @@ module Support
 
     def signal(name) = Process.kill(name, pid)
 
-    # Waits for the child's end, and returns its Process::Status.
+    # Waits until the child has ended, and returns its Process::Status.
     def wait(within: DEADLINE)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
       until @status

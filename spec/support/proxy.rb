@@ -38,7 +38,7 @@ module Support
     # Closes both sides after that many bytes.
     def cut(direction, after_bytes: 0, **options) = inject(direction, :cut, after_bytes, **options)
 
-    # The same, but ends the connections with a RST.
+    # Like cut, but ends the connections with a RST.
     def reset(direction, after_bytes: 0, **options) =
       inject(direction, :reset, after_bytes, **options)
 
@@ -46,13 +46,14 @@ module Support
     # gets no answer. With :request, the server receives nothing.
     def swallow(direction, **options) = inject(direction, :swallow, nil, **options)
 
-    # The same at once on all connections, open and new, even on those that carry no request.
+    # Like swallow, but affects all connections at once, open and new, even those without a
+    # request.
     def swallow_all(direction) = swallow(direction, everywhere: true)
 
-    # Keeps the bytes back until clear.
+    # Keeps the bytes back until #clear.
     def hold(direction, **options) = inject(direction, :hold, nil, **options)
 
-    # Sends these bytes in place of the next reply, and drops all that follows that reply.
+    # Sends these bytes in place of the next reply, and drops everything that follows that reply.
     def replace(bytes, **options) = inject(:reply, :replace, bytes, **options)
 
     def half_open(**options)
@@ -81,7 +82,7 @@ module Support
 
     def open_connections = call(:open_links)
 
-    # All bytes that have passed in this direction, since the last forget if there was one.
+    # All bytes that have passed in this direction, or only those since the last #forget.
     def seen(direction) = call(:seen, direction)
 
     def forget = call(:forget)

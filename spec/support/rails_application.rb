@@ -42,7 +42,7 @@ module Support
         GEMS.find { |name| Gem::Specification.find_all_by_name(name).empty? }
       end
 
-      # A new copy of an application that is made only once.
+      # Copies an application that is generated only once.
       def generate
         folder = File.join(Supervisor.folder, "shop-#{SecureRandom.hex(4)}")
         FileUtils.cp_r(pattern.folder, folder)
@@ -165,7 +165,7 @@ module Support
       Supervisor.forget(pid) if pid
     end
 
-    # Removes a file or folder of the application; without a name, the whole application.
+    # Removes a file or folder of the application or, without a name, the whole application.
     def remove(name = "") = FileUtils.rm_rf(path(name))
 
     private

@@ -24,7 +24,7 @@ module Support
   # - moved: a cluster node that sends every key elsewhere
   # - sentinel: watches a missing master, or the one that monitor: names (words as in a sentinel's
   #   file). With cert:, the sentinel speaks TLS, also with its servers.
-  # - full: no memory left
+  # - full: its memory has run out
   class RedisServer
     PROGRAM = "redis-server"
     PASSWORD = "pass:w/rd@%"
@@ -50,8 +50,8 @@ module Support
 
     attr_reader :port, :pid, :unix_path, :kind
 
-    # config: further settings, as { "maxmemory" => "1mb" }. If a value is an Array, its elements
-    # become several words.
+    # config: further settings, such as { "maxmemory" => "1mb" }. The elements of an Array become
+    # separate words.
     def initialize(kind = :plain, cert: nil, client_auth: false, config: {}, monitor: nil)
       @kind = kind
       @cert = cert
@@ -96,8 +96,8 @@ module Support
 
     def call(...) = client.call(...)
 
-    # A connection over TLS, for servers of the kind tls without client_auth:. From Redis 7.2 on,
-    # a node of a cluster names the ports for TLS only to such connections.
+    # A connection over TLS, for servers of the kind tls without client_auth:. From Redis 7.2 on, a
+    # cluster node tells its TLS ports only over such connections.
     def secure_client
       @secure_client ||=
         RedisClient.config(
@@ -129,8 +129,8 @@ module Support
       @hold&.close
     end
 
-    # Starts the server again on the same port. If it still runs, it is ended first. With `save:
-    # true`, its data is saved before that.
+    # Restarts the server on the same port. If it still runs, ends it first. With `save: true`, the
+    # server saves its data before it ends.
     def restart(save: false, config: {})
       call("SAVE") if save
       disconnect
@@ -239,7 +239,7 @@ module Support
       [file, "--sentinel"]
     end
 
-    # If a setting occurs twice, its names are numbered: "user#1".
+    # A setting that occurs twice gets numbered names, such as "user#1".
     def kind_settings
       case kind
       when :plain    then {}

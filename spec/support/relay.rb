@@ -5,15 +5,15 @@ require_relative "port"
 
 module Support
   # The part of a proxy that runs in the supervisor. It accepts connections, connects to the
-  # server, and passes the bytes in both directions, after all injected troubles have been applied
-  # to them. The suite controls it through Proxy (proxy.rb).
+  # server, and passes the bytes in both directions, after it has applied all injected troubles to
+  # them. The suite controls it through Proxy (proxy.rb).
   class Relay
     # One trouble, in one direction. It affects a connection from the first request that contains
     # `after` (nil: any request). It affects at most `connections` connections.
     class Trouble
       attr_reader :direction, :kind, :value
 
-      # everywhere: does it affect all connections at once, without waiting for a request?
+      # everywhere: does the trouble affect all connections at once, without waiting for a request?
       def initialize(direction, kind, value, after, connections, everywhere)
         @direction = direction
         @kind = kind
@@ -68,8 +68,8 @@ module Support
       listen(Port.claim { |port| Port.bound(port) })
     end
 
-    # :forward; :silent, which accepts and reads, but never answers and never connects to the
-    # server; or :refuse
+    # The mode is :forward, :silent or :refuse. With :silent, the relay accepts connections and
+    # reads, but never answers and never connects to the server.
     def mode=(mode)
       @mutex.synchronize { @mode = mode }
       if mode == :refuse
@@ -92,7 +92,7 @@ module Support
       change { @troubles << Trouble.new(direction, kind, value, after, connections, everywhere) }
     end
 
-    # Ends all troubles. Bytes that were held continue on their way.
+    # Ends all troubles. Bytes that were held back continue on their way.
     def clear = change { @troubles.clear }
 
     def disconnect
@@ -230,7 +230,7 @@ module Support
       end
     end
 
-    # Waits until the time is over, the trouble is cleared or the connection closes.
+    # Waits until the time is over, the trouble is cleared or the link closes.
     def pause(trouble, link, seconds = 3600)
       wait_until(seconds) { link.closed || !@troubles.include?(trouble) }
       true

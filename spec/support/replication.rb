@@ -12,8 +12,8 @@ module Support
 
     attr_reader :primary, :replicas
 
-    # @param settings [Hash] of each server
-    # @param kind [Symbol] of each server
+    # @param settings [Hash] the settings of each server
+    # @param kind [Symbol] the kind of each server
     def initialize(replicas: 2, settings: {}, kind: :plain)
       # by default, a primary delays the first replica's data to wait for more replicas
       settings = { "repl-diskless-sync-delay" => "0", **settings }
@@ -33,8 +33,8 @@ module Support
       end
     end
 
-    # Makes a write for WAIT, which asks about the last write of its connection. If there was no
-    # write, WAIT counts all replicas, whatever data they have.
+    # Writes something, because WAIT asks about the last write of its connection. Without a write,
+    # WAIT counts all replicas, whatever data they have.
     def self.write(primary)
       written = (1..100).find do |number| # a node of a cluster serves only some of the keys
         primary.call("INCR", "written:#{number}")

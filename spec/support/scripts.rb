@@ -58,8 +58,8 @@ module Support
       self
     end
 
-    # Ends the subscription. When this returns, the server knows that, and all earlier messages
-    # are read.
+    # Ends the subscription. When this returns, the server knows that it ended, and all earlier
+    # messages have been read.
     def die
       @subscription.call("UNSUBSCRIBE", channel)
       event = @subscription.next_event(5) until event&.first == "unsubscribe"
@@ -68,7 +68,7 @@ module Support
 
     def close = @subscription.close
 
-    # Returns the next message, without its value and the lock: "+", "=", "~1000" … Returns nil if
+    # Returns the next message without its value and its lock: "+", "=", "~1000" … Returns nil if
     # no message arrives within this many seconds.
     def hears(within: 5) =
       @subscription.next_event(within)&.last&.then { |message| message.split.first }
@@ -94,10 +94,10 @@ module Support
     end
   end
 
-  # A client that wants a lock for itself alone.
+  # A client that asks for an exclusive lock.
   class Contender < Scripted
-    # @return [true, Integer] true if it got the lock; otherwise the milliseconds until it must
-    #   look again (0: at once)
+    # @return [true, Integer] true if it got the lock; otherwise the milliseconds until it must ask
+    #   again (0: at once)
     def ask = answered(@scripts.call("acquire", value, @ttl, signature, noted_for))
 
     def queue = answered(@scripts.call("acquire", value, @ttl, signature, noted_for, @ticket, "0"))
@@ -109,21 +109,21 @@ module Support
     def undo(signature = self.signature) = @scripts.call("undo", value, signature)
   end
 
-  # A client that wants a share of a lock.
+  # A client that asks for a share of a lock.
   class Sharer < Scripted
     def initialize(scripts, share, **options)
       super(scripts, **options)
       @share = share
     end
 
-    # @return [true, Integer] true if it got a share; otherwise the milliseconds until it must
-    #   look again (0: at once)
+    # @return [true, Integer] true if it got a share; otherwise the milliseconds until it must ask
+    #   again (0: at once)
     def ask = answered(@scripts.call("shared_acquire", value, @ttl, signature, FENCE_TTL, @share))
 
     def queue =
       answered(@scripts.call("shared_acquire", value, @ttl, signature, FENCE_TTL, @share, @ticket))
 
-    # keep: milliseconds, or "held", which a client says if its lease is still valid.
+    # keep: milliseconds, or "held", which a client passes if its lease is still valid.
     def release(keep: nil) = @scripts.call("shared_release", value, FENCE_TTL, *keep)
 
     def release_held = release(keep: "held")

@@ -24,10 +24,10 @@ module Support
 
     attr_reader :servers, :sentinels
 
-    # @param server [Hash] settings of each server
-    # @param sentinel [Hash] settings of each sentinel
+    # @param server [Hash] the settings of each server
+    # @param sentinel [Hash] the settings of each sentinel
     # @param failover [Boolean] should the sentinels notice quickly that a server is down?
-    # @param tls [Boolean] do all of them speak TLS?
+    # @param tls [Boolean] do all servers and sentinels speak TLS?
     def initialize(server: {}, sentinel: {}, failover: true, tls: false)
       @down_after_ms = failover ? DOWN_AFTER_MS : STEADY_DOWN_AFTER_MS
       @tls = tls

@@ -4,9 +4,9 @@ require "stringio"
 require "support/redis_server"
 
 module Support
-  # Runs Sidekiq in the suite's own process. One Redis, which no other specs use, has its queues
-  # and the locks. Jobs run one at a time, when an example calls for it, so that no example has to
-  # wait.
+  # Runs Sidekiq in the suite's own process. Its queues and the locks are in one Redis, which no
+  # other specs use. A job runs only when an example calls for it, and jobs run one at a time, so
+  # that no example has to wait.
   module SidekiqJobs
     # Sidekiq's processor without a manager. It runs one job as a thread of a real process does.
     class Worker
@@ -26,7 +26,7 @@ module Support
     end
 
     class << self
-      # The Redis. The first example that needs it also loads Sidekiq.
+      # The Redis server. The first example that needs it also loads Sidekiq.
       def server
         @server ||= RedisServer.start(:plain).tap do |server|
           require "sidekiq"
@@ -45,8 +45,8 @@ module Support
       SidekiqJobs.server
     end
 
-    # Makes a class of jobs. The block becomes its perform method. Without a block, perform
-    # appends its arguments to `done`.
+    # Defines a job class. The block becomes its perform method. Without a block, perform appends
+    # its arguments to `done`.
     def job_class(name = "SomeJob", sidekiq: {}, **guard, &perform)
       ran = done
       perform ||= ->(*arguments) { ran << [name, *arguments] }
@@ -78,7 +78,7 @@ module Support
 
     def dead = Sidekiq::DeadSet.new
 
-    # Makes scheduled jobs and retries due, and runs Sidekiq's poller.
+    # Makes scheduled jobs and retries due at once, and runs Sidekiq's poller.
     def poll
       %w[schedule retry].each do |set|
         jobs_redis
@@ -94,8 +94,8 @@ module Support
       set.first.at.to_f - Time.now.to_f
     end
 
-    # Runs the next job in a thread. When this returns, the job is in its perform method. The job
-    # must report that by `rest`.
+    # Runs the next job in a thread. Returns when the job is in its perform method, which it must
+    # report with `rest`.
     def in_thread
       worker = Worker.new(capsule)
       thread = background { worker.processor.__send__(:process_one) }
@@ -103,14 +103,14 @@ module Support
       [worker.processor, thread]
     end
 
-    # A lambda for a job: it reports that the job runs, and then waits until the example pushes to
-    # `going`.
+    # A lambda for a job. It reports that the job is running, and then waits until the example
+    # pushes to `going`.
     def rest
       told, wait = resting, going
       -> { (told << true) && wait.pop }
     end
 
-    # The same, but only the first call reports and waits.
+    # A lambda like `rest`, but only its first call reports and waits.
     def rest_once
       runs, rest = [], self.rest
       -> { (runs << true).one? ? rest.call : nil }
@@ -142,7 +142,7 @@ RSpec.shared_context "with Sidekiq" do
 
   before do
     jobs_redis.call("FLUSHALL") # only these specs use this Redis
-    # Sidekiq keeps copies of its middleware chains. Without the copies, it uses the current
+    # Sidekiq keeps copies of its middleware chains. Without these copies, it uses the current
     # chains.
     %i[@server_chain @client_chain].each { |copy| capsule.instance_variable_set(copy, nil) }
     @log = StringIO.new

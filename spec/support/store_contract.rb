@@ -29,10 +29,10 @@ require "support/store_contract/unable"
 #     it_behaves_like "a store"
 #   end
 #
-# `unable` lists the abilities that the store says it lacks. Their examples are left out. If such
-# an ability can be asked for, an example expects an UnsupportedError.
+# `unable` lists the abilities that the store says it lacks. The examples of these abilities are
+# left out. If a call can ask for such an ability, an example expects an UnsupportedError.
 #
-# The examples wait in real time, so they also suit stores whose clock tests cannot move.
+# The examples wait in real time, so they also suit stores whose clock they cannot change.
 RSpec.shared_examples "a store" do |unable = []|
   include Support::StoreContract
 
@@ -42,8 +42,9 @@ RSpec.shared_examples "a store" do |unable = []|
   # other in `let`, and a fiber that is stopped there would fail.
   before(:each, :fibers) { [store, key] }
 
-  # After a timeout, a waiter asks a last time, leaves its place, and asks who the holder is, if
-  # the store answers in time. On a busy machine the answers need more time than plock gives them.
+  # After a timeout, a waiter asks one last time and leaves its place. If the store answers in
+  # time, the waiter then asks who the holder is. On a busy machine, these answers need more time
+  # than plock gives them.
   before do
     stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0)
     if defined?(Plock::Store::AcquireRequest)

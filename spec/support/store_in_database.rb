@@ -34,8 +34,8 @@ module Support
   module StoreInDatabase
     # @param what [String]
     # @param unable [Array<Symbol>] the abilities that the store says it lacks
-    # @param shares [Hash{Symbol => Array(Integer, Integer)}] for each database, its share of the
-    #   steps: the first step, and the distance to the next one
+    # @param shares [Hash{Symbol => Array(Integer, Integer)}] each database's share of the steps:
+    #   the first step, and the distance to the next one
     # @yieldparam model [Class]
     # @yieldreturn [Plock::Locking]
     def self.describe(what, unable, **shares, &make)

@@ -30,7 +30,7 @@ module Support
         @folder
       end
 
-      # Has the process killed when the suite ends, unless forget(pid) is called before.
+      # Has the process killed when the suite ends, unless forget(pid) is called first.
       def watch(pid) = call(nil, :watch, pid)
 
       def forget(pid) = call(nil, :forget, pid)
@@ -38,7 +38,7 @@ module Support
       # Has another folder removed at the end.
       def own(folder) = call(nil, :own, folder)
 
-      # If end_example is not called within these seconds, the supervisor ends the suite, and
+      # If end_example is not called within this many seconds, the supervisor ends the suite, and
       # names the example.
       def begin_example(name, seconds) = call(nil, :begin_example, name, seconds)
 
@@ -63,7 +63,8 @@ module Support
       # Runs the block before the suite ends, unless the suite is killed.
       def before_end(&block) = (@partings ||= []) << block
 
-      # Ends the supervisor, and all that it hosts and watches. Only the suite itself may do that.
+      # Ends the supervisor and everything that it hosts and watches. Only the suite itself may
+      # call this.
       def stop
         return unless @pid && @owner == Process.pid
 

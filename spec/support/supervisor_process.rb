@@ -50,7 +50,8 @@ module Support
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # Ends a suite that hangs in an example and names the example, so that its caller does not hang.
+    # If the suite hangs in an example, names the example and ends the suite, so that its caller
+    # does not hang.
     def end_suite(name)
       @mutex.synchronize { @example = nil }
       warn "\nThis example does not end, so the suite is ended: #{name}"

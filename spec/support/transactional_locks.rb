@@ -22,8 +22,8 @@ module Support
           end
       end
 
-      # Increments a counter this many times. Repeats an attempt if the database refuses it to
-      # prevent a lost update.
+      # Increments a counter this many times. Repeats each attempt that the database refuses in
+      # order to prevent a lost update.
       def count(model, lock, isolation, times)
         until times.zero?
           begin
@@ -99,8 +99,8 @@ module Support
       holder
     end
 
-    # Waits until a caller waits in the database. The pause is for InnoDB, which updates its
-    # report only if no query has read the report for a moment.
+    # Waits until a caller waits in the database. The pause is for InnoDB, which updates its report
+    # only if no query has read it for a moment.
     def await_lock_wait(model)
       sql = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
       if model.lease_connection.adapter_name == "PostgreSQL"

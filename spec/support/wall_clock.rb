@@ -2,8 +2,8 @@
 
 module Support
   # Changes the wall clock of this process, as Ruby code reads it, while a block runs. It is not a
-  # stub: RSpec would remove a stub while a background thread is inside it, and that thread would
-  # fail in the next example.
+  # stub, because RSpec would remove a stub while a background thread is inside it. That thread
+  # would then fail in the next example.
   module WallClock
     @jump = 0
 

@@ -73,8 +73,8 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # A thread that waits during its release. The request has left, but does not arrive; or, with
-  # :reply, it arrives, but is not answered.
+  # A thread that waits during its release. The release request has left, but does not arrive. With
+  # :reply, it arrives, but gets no answer.
   def releasing(direction, **options)
     store
     leaving = Queue.new
@@ -92,7 +92,7 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # Waits until the thread has ended, even if it ended with the exception.
+  # Waits until the thread has ended, even if it ended with an exception.
   def end_of(thread)
     thread.join(5)
   rescue rescue_me

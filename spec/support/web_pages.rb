@@ -7,7 +7,7 @@ require "rack/test"
 require "support/written_locks"
 
 module Support
-  # The pages as a Rack application, which Rack::Lint checks.
+  # plock's web pages as a Rack application, which Rack::Lint checks.
   #
   #   get "/locks"
   #   expect(page).to include "nightly import"
@@ -16,7 +16,7 @@ module Support
 
     def app = @app ||= Rack::Lint.new(pages)
 
-    # From now on, the requests go to these other pages, from a new browser.
+    # From now on, requests go to these other pages, as if from a new browser.
     def mount(pages)
       @app = Rack::Lint.new(pages)
       instance_variables.grep(/\A@_rack_test/).each { |name| remove_instance_variable(name) }
@@ -36,7 +36,7 @@ module Support
 
     def code = last_response.status
 
-    # Breaks a lease as a viewer does who confirms it.
+    # Breaks a lease, as a viewer who confirms it does.
     def post_break(lease)
       path = "/locks/#{Rack::Utils.escape_path(lease.store_key)}/break"
       get path

@@ -38,7 +38,8 @@ module Support
       name
     end
 
-    # Writes a waiter for a lock of any kind. share: the kind of its request, for example "s3".
+    # Writes a waiter for a lock of any kind. share: the kind of the waiter's request, for example
+    # "s3".
     def wait(key, share: nil, kind: Plock::Locking::Kind::LOCK, since: 0, **owner)
       name = @store.config.store_key(key, share ? kind_of(share) : kind)
       ticket = ((Time.now.to_f - since) * 1_000_000).to_i

@@ -85,8 +85,8 @@ module Torture
       def extend = lease.extend
     end
 
-    # Stands for the lease in a call of `once`, which has no fence. Only the beginning of the block
-    # and the process are judged.
+    # Stands in for the lease in a call of `once`, which has no lease and no fence. The witness
+    # judges only when the block began, and in which process.
     Turn = Struct.new(:key, :pid) do
       def fence = 0
       def valid? = Process.pid == pid
@@ -232,7 +232,8 @@ module Torture
       take_back(key, token) unless answered
     end
 
-    # If the server grants a lease but the answer is lost, the lease would block all other calls.
+    # The server may have granted a lease whose answer was lost. Left alone, that lease would block
+    # all other calls.
     def take_back(key, token)
       Thread.new { release(key, token) }.report_on_exception = false
     end
@@ -248,8 +249,8 @@ module Torture
     end
   end
 
-  # Releases the lock without a check of its owner. If its lease has expired, it releases the lock
-  # of the next holder.
+  # Releases the lock without checking its owner. If its own lease has expired, it releases the
+  # next holder's lock.
   class NoOwnerCheck < Polling
     private
 

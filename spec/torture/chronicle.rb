@@ -14,13 +14,13 @@ module Torture
     Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :hung, :stops, :cuts,
                       keyword_init: true)
 
-    # Between from and to, the server forgot all keys; or, if there is a key, the keys beside this
-    # lock's main key.
+    # Between `from` and `to`, the server forgot all keys; or, if `key` is set, the queue or the
+    # companion of that lock.
     Oblivion = Struct.new(:from, :to, :key)
 
-    # A failover: sentinels made another server the primary. The new primary has all that happened
-    # before `from`. By `named`, each running sentinel named it. By `over`, they have told all
-    # clients, as the documentation promises. told: did all sentinels run and answer?
+    # A failover: sentinels made another server the primary. The new primary has all data from
+    # before `from`. By `named`, every running sentinel named it. By `over`, the sentinels have
+    # told all clients, as the documentation promises. told: did all sentinels run and answer?
     Failover = Struct.new(:from, :promoted, :named, :over, :port, :told, keyword_init: true)
 
     # A period in which each look at a key on this server found no holder.

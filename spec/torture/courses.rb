@@ -5,7 +5,7 @@ require_relative "ways"
 module Torture
   # A kind of round. It says how workers reach the server, which calls their lanes make, and how
   # they are disturbed. The seed of a round selects one of COURSES.
-  #   pack       { blow => how often it is in a pack }; see plan.rb
+  #   pack       { blow => how many times it is in a pack }; see plan.rb
   #   pause      the longest time between two blows, in seconds
   #   roads      how workers reach the server; the slots take turns; see arena.rb
   #   pools      the workers' pool_size; the slots take turns
@@ -29,7 +29,7 @@ module Torture
     def pool(slot) = pools[slot % pools.size]
     def relayed?(slot) = road(slot).end_with?("relay")
 
-    # The seconds until all waiters of the course :exodus give up together the next time.
+    # The seconds until all waiters of the :exodus course next give up together.
     def to_exodus
       every = Torture.ns(EXODUS_EVERY)
       (every - (Clock.now % every)).fdiv(SECOND)
@@ -89,7 +89,7 @@ module Torture
     # Some workers cannot reach the server for seconds.
     Course.new(**QUIET, name: :dark, pack: { dark: 5, calm: 1 }, pause: 0.6, rest: 0.05,
                roads: %i[relay tls_relay unix]),
-    # All waiters behind one holder give up at the same moment. Each worker may open only few
+    # All waiters behind one holder give up at the same moment. Each worker may open only a few
     # descriptors.
     Course.new(**QUIET, name: :exodus, workers: 3, threads: 400, fibers: 0,
                weights: { acquire: 1 }, deeds: { nil => 1 }, interrupted: 0.0, look: 0.25,

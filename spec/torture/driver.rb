@@ -131,8 +131,8 @@ module Torture
       end
     end
 
-    # Waits until this moment. Meanwhile it continues stopped workers and ends darknesses that are
-    # due.
+    # Waits until this moment. Meanwhile, lets stopped workers continue and ends darknesses when
+    # they are due.
     def idle_until(moment)
       loop do
         due = @thaws.select { |_, (at, _)| at <= Clock.now }
@@ -185,7 +185,7 @@ module Torture
     # Deletes all keys, as an operator may do by mistake.
     def flushall(_blow) = forget(nil) { @arena.flush_all }
 
-    # Deletes the queue or the companion of a lock, as a server does that runs out of memory.
+    # Deletes the queue or the companion of a lock, as a server that runs out of memory does.
     def evict(blow)
       roll = blow.roll * KEYS
       key = roll.floor
@@ -199,8 +199,8 @@ module Torture
       chronicle.oblivions << Chronicle::Oblivion.new(from, Clock.now, key)
     end
 
-    # For some time, one worker cannot reach the server. Or the worker only receives nothing: then
-    # the server still executes its requests.
+    # For some time, one worker can neither send nor receive, or it only cannot receive. In the
+    # second case, the server still executes its requests.
     def dark(blow)
       relayed = @arena.relayed - @lights.keys
       roll = blow.roll * relayed.size
@@ -268,7 +268,7 @@ module Torture
 
     def probe(key)
       pid = Process.fork do
-        sleep WITHIN if Torture.way_to(key) == ONCE # a call of once waits for no window
+        sleep WITHIN if Torture.way_to(key) == ONCE # `once` does not wait for the window to end
         terms = { ttl: 1.0, wait: self.class::PROBE_WAIT, renew: false, label: "probe" }
         @adapter.new(@arena.unix_address(0)).enter(Torture.way_to(key), key, **terms) { nil }
         Process.exit!(0)

@@ -3,10 +3,10 @@
 require_relative "journal"
 
 module Torture
-  # A thread that does nothing but wake up often. If this thread cannot wake up, no other thread
-  # of the process could return from a call. That is not the lock's fault while the process works,
-  # or waits for a processor. Otherwise it may be: a thread may have kept the others from running
-  # while it waited.
+  # A thread that does nothing but wake up often. If this thread cannot wake up, no other thread of
+  # the process could return from a call. That is not the lock's fault if the process was working
+  # or waiting for a processor meanwhile. Otherwise it may be: a thread may have waited without
+  # letting the others run.
   class Heart
     BEAT = 0.01
     LATE = 0.005

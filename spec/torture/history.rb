@@ -4,7 +4,7 @@ require_relative "chronicle"
 require_relative "delays"
 
 module Torture
-  # One call, from the journal of its lane. Times are of Clock, spans in nanoseconds. A field is
+  # One call, from its lane's journal. Times are read from Clock, in nanoseconds. A field is
   # nil if its event did not happen.
   #   asked          before the call
   #   entered, left  the beginning and the end of the block; the release comes after left
@@ -14,7 +14,8 @@ module Torture
   #   downgraded     when a writer asked to become a reader
   #   waited, held   when the call was last seen in the queue, or as the holder
   #   seen           when the call was first seen in the queue
-  #   unreleased     when the call learnt that its release failed; unextended: an extension
+  #   unreleased     when the call learnt that its release failed
+  #   unextended     when the call learnt that an extension failed
   #   lost           [when the call learnt of a loss, the lease's end as known then], ...
   #   handed         did the call dump its lease?
   #   adopts         the fence of the lease that the call adopts

@@ -36,7 +36,7 @@ module Torture
       @used += 1
       @page.set_value(:S64, offset + 8, at)
       numbers.each_with_index { |number, i| @page.set_value(:S64, offset + 16 + (8 * i), number) }
-      @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: it makes the record count
+      @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: only now does the record count
     end
 
     # Yields the kind, time and numbers of each record, in the order in which they were written.

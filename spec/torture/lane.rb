@@ -15,7 +15,7 @@ module Torture
     STEP = 0.02 # seconds between two looks at a lease that is held for long
     CHILD_WAIT = 0.05
     HELPERS = 2 # threads that extend a lease together
-    EXTENSIONS = 5 # of each of these threads
+    EXTENSIONS = 5 # by each of these threads
     BEAT = 0.0005 # seconds between two extensions of a heartbeat
     STAY = 0.3 # seconds for which a holder outlasts the waiters that give up together
     ADOPTED_TTL = 5.0
@@ -43,8 +43,8 @@ module Torture
       end
     end
 
-    # plock warns of a failed release or a loss at the end of the block, in the fiber that runs
-    # it.
+    # plock warns of a failed release or a loss at the end of the block, in the fiber that runs the
+    # block.
     def unreleased = @journal.write(:unreleased, @count)
     # key: nil if the warning does not name it.
     def lost(key = nil) = @journal.write(:lost, @count, Clock.now, 0, key ? key + 1 : 0)
@@ -120,7 +120,7 @@ module Torture
       end
     end
 
-    # Records the state that the lease reports. It reads the clock before and after that.
+    # Records the state that the lease reports, with the time before and after it was asked.
     def look(lease)
       before = Clock.now
       says = lease.valid?
@@ -185,7 +185,7 @@ module Torture
     end
 
     # Ignores a report that comes after the lease's own block has ended, because the lease is gone
-    # then.
+    # by then.
     def note_extension(lease, told)
       kind, detail = told
       return if kind.nil? || left_by?(kind == :lost ? detail : Clock.now)
@@ -204,7 +204,7 @@ module Torture
       @journal.write(:handed, @count, lease.key)
     end
 
-    # Adopts the same dump in this process and in a child of it, at the same time.
+    # Adopts the same dump in this process and in a child process, at the same time.
     def adopt_twice
       fence, text, key = @dump
       @dump = nil

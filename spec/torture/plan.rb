@@ -14,14 +14,14 @@ module Torture
   # seconds.
   #   way        the kind of the call, which also limits the keys
   #   pause      before the call
-  #   hold       the length of the block; longer than ttl: the lease expires, or is renewed
+  #   hold       the length of the block; if longer than ttl, the lease expires or is renewed
   #   deed       an event in the block: nil, :compact, :fork, :oops,
   #              :leave (the child of a fork leaves the block),
   #              :downgrade (a writer becomes a reader),
   #              :heartbeat (another thread extends the lease while the block ends),
   #              :pair (two threads extend the lease at the same time),
   #              :handover (the lease is dumped, and two processes adopt the dump)
-  #   dump       the lease to adopt: [its fence, its dump]
+  #   dump       the lease to adopt, as [fence, dump]
   #   interrupt  when a Timeout interrupts the call; nil: never
   Plan = Struct.new(:way, :pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt,
                     :dump, keyword_init: true) do

@@ -12,8 +12,8 @@ module Torture
     BEAT = 0.005
     LATE = 0.005
 
-    # The processors that this process may use. If the system does not list them, the result
-    # stands for one pulse on any processor.
+    # The numbers of the processors that this process may use. If the system does not list them,
+    # returns [0], for a single pulse on any processor.
     def self.processors
       list = File.read("/proc/self/status")[/^Cpus_allowed_list:\s*(\S+)/, 1]
       list.split(",").flat_map { |part| Range.new(*part.split("-").map(&:to_i).minmax).to_a }

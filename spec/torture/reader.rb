@@ -36,7 +36,7 @@ module Torture
     def look_up(call)
       label = "t#{call.life}x#{call.lane}x#{call.number}"
       call.waited = @chronicle.waited[label]
-      return unless call.way.at_once == 1 # a label does not name the key
+      return unless call.way.at_once == 1 # a label does not tell which of several keys was seen
 
       call.held, call.seen = @chronicle.held[label], @chronicle.queued[label]
       call.queued = queued(call, call.seen)
@@ -106,7 +106,8 @@ module Torture
         valid_until
     end
 
-    # The lease was asked between `before` and `at` whether it is valid. Its answer must be true.
+    # Between `before` and `at`, the lease was asked whether it is valid. Its answer must be
+    # correct.
     def check(call, at, valid_until, valid, before)
       @counts[:checks] += 1
       if valid == 1 && before > [valid_until, call.valid_until].max

@@ -18,8 +18,8 @@ module Torture
           .sort_by(&:from)
     end
 
-    # Yields each part that must not have entered, with a holder that was inside then. apart:
-    # tells whether two calls may be inside together for other reasons.
+    # Yields each part that must not have entered, with a holder that was inside at that moment.
+    # apart: tells whether two calls may be inside together for other reasons.
     def conflicts(apart = ->(_, _) { false })
       inside = []
       @parts.each do |part|

@@ -135,8 +135,8 @@ module Torture
 
     # --- fences ---
 
-    # Checks the fences. No two calls may have the same fence. Calls that entered after their
-    # lease's end are not compared in order, because they may have been granted long before. The
+    # Checks the fences. No two calls may have the same fence. The order is not checked for calls
+    # that entered after their lease's end, because they may have been granted long before. The
     # block receives the calls that entered in time, and returns pairs of them, with the earlier
     # call first.
     def fences(entered)
@@ -165,8 +165,8 @@ module Torture
       fences(entered) { |timely| successors(timely) }
     end
 
-    # Pairs each call with an earlier one: among those that had ended before the call asked, the
-    # one with the highest fence.
+    # Pairs each call with an earlier call. Of the calls that had ended before this call asked,
+    # that is the one with the highest fence.
     def successors(timely)
       gone = timely.select(&:ended).sort_by(&:ended)
       highest = nil
@@ -208,9 +208,9 @@ module Torture
       (history.life(call)&.stops || []).select { |began, over| began < to && from < over }
     end
 
-    # When the interrupt arrives, in nanoseconds after the call. If the process is stopped, a
-    # sleeping thread sleeps longer by that time, because ppoll(2) then continues with the
-    # remaining time.
+    # When the interrupt arrives, in nanoseconds after the call. If the process is stopped
+    # meanwhile, the sleeping thread wakes that much later, because ppoll(2) then continues with
+    # the remaining time.
     def interrupted_after(call, came_back)
       call.interrupt +
         stops(call, call.asked, came_back).sum do |began, over|
@@ -220,8 +220,8 @@ module Torture
 
     def budget(call)
       came_back = call.entered || call.ended
-      # A child has no heart that measures its delays. A call that never ends is found otherwise:
-      # its worker hangs.
+      # A child has no heart that measures its delays. If its call never ends, that is found in
+      # another way: its worker hangs.
       return if call.child? || came_back.nil?
 
       counts[:budgets] += 1
@@ -412,8 +412,8 @@ module Torture
       end
     end
 
-    # Since when the waiter is queued. If the server has forgotten the key, the waiter is queued
-    # again REMEMBERED later.
+    # Since when the waiter is queued. If the server has forgotten the key, the waiter counts as
+    # queued again after REMEMBERED.
     def queued_since(waiter, served)
       return unless waiter.queued
 

@@ -17,7 +17,7 @@ module Torture
 
     attr_reader :seed, :life, :folder, :lock, :course
 
-    # ends: a pipe that is closed at the end. If the driver dies, it is closed, too.
+    # ends: a pipe that is closed at the end of the round, or when the driver dies.
     def initialize(seed:, life:, folder:, adapter:, address:, ends:, course:)
       @course = course
       @seed = seed
@@ -49,7 +49,7 @@ module Torture
     def note(text) =
       File.open(File.join(folder, "#{life}.note"), "a") { |file| file.syswrite("#{text}\n") }
 
-    # The parts of the worker that a child uses, which was forked in a block.
+    # The parts of the worker that a child needs if it was forked in a block.
     class Child
       attr_reader :life
 
@@ -98,8 +98,8 @@ module Torture
 
     def inventory = [Support::Inventory.descriptors.tally, Support::Inventory.threads]
 
-    # Records the threads and descriptors that are left. All that the worker has started or opened
-    # must be gone within CLOSING_TIME.
+    # Records the threads and descriptors that are left. Everything that the worker has started or
+    # opened must be gone within CLOSING_TIME.
     def take_stock(before)
       deadline = Clock.now + Torture.ns(self.class::CLOSING_TIME)
       loop do

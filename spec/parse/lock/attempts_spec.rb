@@ -37,7 +37,7 @@ RSpec.describe Parse::Lock::Attempts do
   end
 
   let(:native) { native_class.new }
-  # The same kind of store with the methods of Moneta.
+  # A store of the same kind, but with Moneta's methods.
   let(:moneta) do
     Class.new do
       attr_reader :values, :asked

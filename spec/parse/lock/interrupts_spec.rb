@@ -4,8 +4,8 @@ require "timeout"
 require_relative "../parse_context"
 require "support/fault_points"
 
-# A thread may be killed, or receive an exception, at any point of its way into a lock or out of
-# it. Afterwards the lock is free.
+# A thread may be killed, or receive an exception, at any point while it acquires or releases a
+# lock. Afterwards the lock is free.
 RSpec.describe Parse::Lock, "interrupted" do
   include_context "with Parse"
 
@@ -13,7 +13,7 @@ RSpec.describe Parse::Lock, "interrupted" do
   let(:mutexes) { Parse::Lock::Degraded::MUTEXES }
   let(:interruption) { Class.new(Exception) } # rubocop:disable Lint/InheritException
 
-  # A store of the application.
+  # A store that the application has defined.
   let(:store) do
     Class.new do
       attr_reader :owners
@@ -68,7 +68,7 @@ RSpec.describe Parse::Lock, "interrupted" do
             Thread.new { mutexes.hold(store_key, 0, Object.new) { inside.push(true) && leave.pop } }
           inside.pop
           waiter = Thread.current
-          # the waiter sleeps: it waits for the lock, or has reached the point
+          # the waiter sleeps when it waits for the lock, or when it has reached the point
           Thread.new { eventually { waiter.stop? } && leave.push(true) }
           within_process(wait: 20)
         end

@@ -79,7 +79,7 @@ RSpec.describe Plock::CLI::Child do
     expect(made).not_to be_ended
   end
 
-  # The first process of a container becomes the parent of orphaned processes.
+  # In a container, the first process becomes the parent of orphaned processes.
   it "does not count a dead process of its group that this process has to reap" do
     made = child_process("sleep", "60")
     made.start

@@ -3,8 +3,8 @@
 require "spec_helper"
 require "plock/cli/doctor/cluster"
 
-# The nodes' answers are written by hand here. spec/plock/cluster/command_line_spec.rb tests real
-# ones.
+# The nodes' answers are handwritten here. spec/plock/cluster/command_line_spec.rb tests real
+# answers.
 RSpec.describe "The report of plock doctor on a cluster:" do
   a, b, c, d = [["a", "7000"], ["b", "7000"], ["10.0.0.3", "7000"], ["d.example", "7001"]]
 

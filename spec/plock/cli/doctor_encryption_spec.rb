@@ -4,10 +4,10 @@ require "spec_helper"
 require "plock/cli/doctor/connection"
 require "plock/cli/doctor/server"
 
-# The sentinels' answers are written by hand here.
+# The sentinels' answers are handwritten here.
 RSpec.describe "The report of plock doctor on encryption:" do
-  # @param primary [String, Error] the primary's address by the sentinels, or the error if they
-  #   name none
+  # @param primary [String, Error] the primary's address as the sentinels tell it, or the error if
+  #   they name none
   def found(url, place: nil, primary: "127.0.0.1", **options)
     store = open_store(url, **options)
     sentinel = instance_double(Plock::Store::Conversation, close: nil)

@@ -26,7 +26,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
     end
   end
 
-  # Waits, because the watchdog takes its name a moment after its start.
+  # Waits, because the watchdog sets its name a moment after its start.
   def watchdog_of(job) =
     eventually { children_of(job.pid).find { |pid| name_of(pid) == "lease-watchdog\n" } }
 
@@ -117,7 +117,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       Process.kill(:STOP, pid)
       eventually { File.read("/proc/#{pid}/stat").include?(") T ") }
       store.break(key)
-      expect(job.finish(within: 5).exitstatus).to eq 76 # by TERM: KILL follows after 10 s
+      expect(job.finish(within: 5).exitstatus).to eq 76 # by TERM: KILL follows only after 10 s
     end
 
     it "does not begin the command after it was itself stopped for too long before" do

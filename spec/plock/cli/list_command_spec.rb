@@ -122,7 +122,7 @@ RSpec.describe "plock list", needs: "redis-server" do
   end
 
   it "ends quietly if the reader of its output has closed it" do
-    # long, because a busy machine may answer slowly
+    # a long timeout, because a busy machine may answer slowly
     patient = { "PLOCK_URL" => server.unix_url("command_timeout=10") }
     600.times { |i| server.call("SET", "plock:v1:#{Plock.digest(i.to_s)}", "token", "PX", 60_000) }
     [[], ["--json"]].each do |options|

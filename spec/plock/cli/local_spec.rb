@@ -124,8 +124,8 @@ RSpec.describe "plock without a server" do
     expect(job.finish.exitstatus).to eq 76
   end
 
-  # Runs the command with a folder that it cannot write to. Root needs a read-only file system for
-  # that.
+  # Runs the command with a folder that it cannot write to. For root, that must be a read-only file
+  # system.
   def read_only(*command)
     if Process.uid.positive?
       File.chmod(0o500, folder)
@@ -171,7 +171,7 @@ RSpec.describe "plock without a server" do
     job = start_plock("run", key, "--wait", "20", "--", "true", env: { "PLOCK_URL" => url })
     eventually { open_store(url).status(key).waiters.any? }
     File.rename(deep, "#{deep}.away")
-    sleep(1.5) # the waiter notices it, and gives this attempt up
+    sleep(1.5) # meanwhile, the waiter notices that, and gives up this attempt
     lease.release
     File.rename("#{deep}.away", deep)
     expect([job.finish.exitstatus, job.said]).to match [0, ["", anything]]

@@ -149,7 +149,8 @@ RSpec.describe "plock run", needs: "redis-server" do
       ).to eq "plock: the lease on #{key.inspect} was lost: the command is ended\n"
     end
 
-    # A full pipe, as if its reader hung. The command inherits its mode, so the pipe must block.
+    # A full pipe, as if its reader hung. The command inherits the pipe's mode, so the pipe must
+    # block.
     def full_pipe
       reader, writer = IO.pipe
       [reader, writer].each { |stream| discard(stream, :close) }

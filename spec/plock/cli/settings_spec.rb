@@ -20,7 +20,7 @@ RSpec.describe "plock's settings", needs: "redis-server" do
   let(:key) { lock_name }
   let(:server) { redis_server }
 
-  # An environment as under cron, with hardly more than PATH.
+  # An environment like cron's, with hardly more than PATH.
   def plock_environment(env) =
     ENV
       .keys

@@ -7,7 +7,7 @@ require "support/command_line"
 RSpec.describe Plock::CLI::Watchdog do
   include Support::CommandLine
 
-  # Starts a process in a group of its own. It is not reaped until the example does so.
+  # Starts a process in a group of its own. It stays a zombie until the example reaps it.
   def sleeper
     pid = Process.spawn("sleep", "60", pgroup: true)
     Support::Supervisor.watch(pid)
@@ -44,8 +44,8 @@ RSpec.describe Plock::CLI::Watchdog do
     expect_gone(dog)
   end
 
-  # A watchdog that replaces another one may be in this state, because its process may be killed
-  # before it writes.
+  # A watchdog that replaces another may be in this state, because its process may be killed before
+  # it writes to the watchdog.
   it "kills the group that it was started with, even if it was told nothing" do
     group = sleeper
     ears, mouth = IO.pipe
@@ -138,7 +138,7 @@ RSpec.describe Plock::CLI::Watchdog do
       expect_gone(dog)
     end
 
-    # Waits until the watchdog has gone to sleep twice. It has looked between these sleeps.
+    # Waits until the watchdog has gone to sleep twice, because it looks between these sleeps.
     def await_looks(dog)
       2.times do
         slept = File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1]

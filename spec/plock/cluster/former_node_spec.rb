@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/cluster"
 require "support/store_contract"
 
-# Later, another server may have the node's address: one that was emptied and reset, and that is
-# now a cluster of its own.
+# Another server may later have the node's address. Here, the node itself is emptied and reset, and
+# becomes a cluster of its own.
 RSpec.describe "A node that has left a Redis Cluster", :slow,
                needs: Support::RedisServer::PROGRAM, redis_version: "7" do
   include Support::StoreContract
@@ -60,7 +60,8 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     expect(lease.release).to be(true)
   end
 
-  # It is refused only if it has just loaded the map again, as after each move that it meets.
+  # The idle process is refused only if it has just loaded the map again, as it does after each
+  # move that it meets.
   it "may grant a key to a process that has not seen it leave" do
     held = keys.first
     idle = used(open_store(cluster.url))

@@ -6,8 +6,8 @@ require "support/scripts"
 require "support/moving_slots"
 require "support/store_contract"
 
-# Slots move while their locks are held and awaited. Some examples keep the time between the first
-# and the last key of a slot open.
+# Slots move while their locks are held and awaited. Some examples prolong the time between the
+# moves of a slot's first and last key.
 RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::MovingSlots
@@ -139,8 +139,8 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
       end
     end
 
-    # If a command names several keys and only some of them exist on the node, it fails in another
-    # way than if none does.
+    # If only some keys of a command exist on the node, the command fails in another way than if
+    # none of them exists there.
     it "takes and releases permits beside others that are held" do
       semaphore = store.semaphore(key, permits: 3)
       leases = Array.new(2) { semaphore.acquire(ttl: 60, wait: 5) }

@@ -20,8 +20,8 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
   let(:primary) { cluster.owner_of(slot) }
   let(:lost) { Queue.new }
 
-  # Waits for the first renewal, which comes at once when the channel opens. The next one is not due
-  # for seconds.
+  # Waits for the first renewal, which happens as soon as the channel opens. The next renewal is
+  # not due for seconds.
   def hold
     renewed = Queue.new
     subscription = Plock.subscribe(:renew) { renewed << true }

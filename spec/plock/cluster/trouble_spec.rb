@@ -5,7 +5,7 @@ require "support/cluster"
 require "support/scripts"
 require "support/store_contract"
 
-# Failures and other events in a process just while a slot moves.
+# Failures and other events in a process at the very moment when a slot moves.
 RSpec.describe "A store on a Redis Cluster in trouble", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

@@ -22,7 +22,7 @@ RSpec.describe Mongo::Locking do
     described_class.instance_variable_set(:@options, {})
   end
 
-  # A class whose instances are locked as the block says.
+  # A class whose instances are locked as the block declares.
   def lockable(&block)
     Class.new do
       include Mongo::Locking
@@ -327,7 +327,7 @@ RSpec.describe Mongo::Locking do
       said = warnings do
         order.lock do
           child = Process.fork
-          next unless child # the child leaves the block, too
+          next unless child # the child also leaves the block
 
           ended = Process.wait2(child).last
           kept = order.have_lock?

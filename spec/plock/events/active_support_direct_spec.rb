@@ -3,8 +3,8 @@
 require "spec_helper"
 require "tmpdir"
 
-# Tests blocks whose lock is handled in C, together with ActiveSupport::Notifications. Each
-# example runs in its own process, because ActiveSupport changes many classes.
+# Tests blocks whose lock is handled in C, together with ActiveSupport::Notifications. Each example
+# runs in its own process, because ActiveSupport changes many classes.
 RSpec.describe "ActiveSupport::Notifications beside Plock::Locking::Direct" do
   before do
     Gem::Specification.find_by_name("activesupport")

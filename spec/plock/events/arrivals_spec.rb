@@ -4,7 +4,7 @@ require "spec_helper"
 require "async"
 require "timeout"
 
-# Another thread, or a timeout, raises an error in the caller while a subscriber runs.
+# While a subscriber runs, another thread or a timeout raises an error in the caller.
 RSpec.describe Plock::Events do
   let(:key) { "arrivals:#{SecureRandom.hex(8)}" }
   let(:running) { Queue.new }

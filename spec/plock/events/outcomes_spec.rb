@@ -196,7 +196,7 @@ RSpec.describe Plock::Events do
     let(:store) { used(open_store(gate.url)) }
     let(:keys) { [key, "#{key}+"] }
 
-    # Each way acquires a lease, and calls its argument just before the release.
+    # Each of these ways acquires a lease, and calls its argument just before the release.
     let(:ways) do
       {
         "of a block" => ->(leaving) { store.acquire(key, label: "x") { leaving.call } },
@@ -223,8 +223,8 @@ RSpec.describe Plock::Events do
       eventually { keys.none? { |name| store.status(name).held? } }
     end
 
-    # On Ruby 3.1, async has no hooks for plain sockets, so other code than plock's runs on its
-    # own thread.
+    # On Ruby 3.1, async has no hooks for plain sockets. So code other than plock's runs on a
+    # thread of its own.
     def aside(&block) = Thread.new(&block).value
 
     ["of a block", "of several keys", "of a lease"].each do |way|
@@ -338,7 +338,7 @@ RSpec.describe Plock::Events do
       store
       heard = hear(:renew)
       store.acquire(key, ttl: 3, renew: true) do |lease|
-        heard.pop # the first renewal also names this process's channel
+        heard.pop # the first renewal, which is in time
         gate.refuse
         gate.disconnect
         eventually { lease.remaining < 0.9 }
@@ -368,7 +368,7 @@ RSpec.describe Plock::Events do
       heard = hear(/release|lost/)
       warnings do
         store.acquire(key, ttl: 30, label: "one") { other.break(key) }
-        store.acquire(key, ttl: 30) { nil } # the answer to its release comes after the first one's
+        store.acquire(key, ttl: 30) { nil } # its release is answered after the first one
         eventually { heard.size == 3 }
       end
       expect(all_of(heard)).to contain_exactly(

@@ -15,9 +15,9 @@ RSpec.describe "A process at its limits" do
     [e.class.name, e.code]
   end
 
-  # Waits for the middle of a second. At the start of each second, a waiter asks for the lock,
-  # even without a place in the queue. If the answer came just before its patience ended, the call
-  # would report a held lock instead of the failure.
+  # Waits for the middle of a second. At the start of each second, a waiter asks for the lock, even
+  # without a place in the queue. If the answer came just before the caller's patience ended, the
+  # call would report a held lock instead of the failure.
   def between_seconds
     sleep(0.1) until (Time.now.to_f % 1).between?(0.2, 0.7)
   end
@@ -117,8 +117,8 @@ RSpec.describe "A process at its limits" do
     end
     descriptors, threads, resident = measured.transpose
     expect([descriptors.uniq.size, threads.uniq.size]).to eq([1, 1])
-    # A leak grows in every round, but Ruby's own heap grows only in the first rounds. A leak of
-    # 64 bytes a call would be 250 KiB in each round.
+    # A leak grows in every round, but Ruby's own heap grows only in the first rounds. A leak of 64
+    # bytes per call would be 250 KiB in each round.
     expect(resident.each_cons(2).map { |before, after| after - before }.min).to be < 250
   end
 

@@ -9,12 +9,12 @@ RSpec.describe "A hostile reply" do
   let(:gate) { proxy }
   let(:store) { warm(open_store(gate.url)) }
 
-  # The highest reserved and resident memory of this process, in KiB.
+  # The peaks of this process's reserved and resident memory, in KiB.
   def peaks
     File.read("/proc/self/status").scan(/^(?:VmPeak|VmHWM):\s+(\d+)/).flatten.map(&:to_i)
   end
 
-  # Measures in a process of its own, because the highest values never fall again.
+  # Measures in a process of its own, because the peaks never fall again.
   def growth
     in_child do
       before = peaks

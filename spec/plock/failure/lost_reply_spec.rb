@@ -67,8 +67,8 @@ RSpec.describe "A reply that never comes" do
     end
   end
 
-  # First makes the server load the script. Otherwise, it would only reply that it does not know
-  # the script.
+  # First makes the server load the script. Without it, the server would only reply that it does
+  # not know the script.
   def acquire_for_adoption
     store.adopt(store.acquire(unique_key).dump).release
     store.acquire(key, ttl: 30)

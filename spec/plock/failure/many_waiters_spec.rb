@@ -11,8 +11,8 @@ RSpec.describe "Hundreds of threads that wait" do
   def kept_at_most = 60 # a pool's connections, the channel's, and a few eventfds or pipes
 
   # In a child, all threads wait for one key that another lease holds. Then each thread acquires
-  # the key. Returns how many did, and how many descriptors were added while they waited and
-  # afterwards.
+  # the key. Returns how many threads did so, and how many descriptors were added while they waited
+  # and afterwards.
   def wait_and_be_served(store, key)
     Process.setrlimit(:NOFILE, most_descriptors, Process.getrlimit(:NOFILE).last)
     before = Support::Inventory.descriptors.size
@@ -22,7 +22,7 @@ RSpec.describe "Hundreds of threads that wait" do
     threads = Array.new(waiters) { Thread.new(&enter) }
     Thread.pass until store.status(key).waiters.size == waiters
     waiting = Support::Inventory.descriptors.size
-    file = File.open(File::NULL, &:stat) # the process can still open other files
+    file = File.open(File::NULL, &:stat) # fails unless the process can still open files
     holder.release
     threads.each(&:join)
     [served.size, waiting - before, Support::Inventory.descriptors.size - before, file.chardev?]

@@ -136,7 +136,7 @@ RSpec.describe "A server that comes back as another" do
       expect_waiters_at(master)
     end
 
-    # Nothing else reveals the old server later: neither idle connections nor a renewal do.
+    # Nothing else reveals the old server later: no idle connection does, and no renewal.
     it "and the address leads to the new master later: the channel that came back is left, too" do
       lease = store.acquire(unique_key, ttl: 60, renew: true)
       before = await_watch(lease)

@@ -132,7 +132,7 @@ RSpec.describe "A server that stands still" do
     expect_no_orphan(key, server)
   end
 
-  # Makes a first hold, which loads the release script. Without the script, the server would only
+  # First makes a hold, which loads the release script. Without the script, the server would only
   # reply that it does not know it.
   def stopped_by_the_block(reports)
     warm(store).hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do

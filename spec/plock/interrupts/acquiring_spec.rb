@@ -15,7 +15,7 @@ RSpec.describe "Interrupts around a hold's block" do
       end
     end
 
-    # Expects that no lock stays, whatever the server has done with the request.
+    # Expects that no lock remains, whatever the server has done with the request.
     def expect_nothing_left
       gate.clear
       expect_no_orphan(key)

@@ -12,7 +12,7 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
   let(:store) { used(open_store(group.url, unavailable_timeout: 30)) }
   let!(:key) { "failover:#{SecureRandom.hex(8)}" }
 
-  # Waits until both replicas have all data of the primary.
+  # Waits until both replicas have all the primary's data.
   def replicate = Support::Replication.await(group.primary, 2)
 
   # Waits until the store uses this server. Clients are the last to learn of a failover. Until
@@ -202,7 +202,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
   def channels(server) =
     server.call("CLIENT", "LIST").lines.grep(/name=plock-.* sub=1 /).map { |line| line[/\Aid=\d+/] }
 
-  # Reopening a channel has a cost: meanwhile, a waiter cannot be called, and may lose its turn.
+  # Reopening a channel has a cost: until it is open, a waiter cannot be called, and may lose its
+  # turn.
   it "keeps its channel if a call falls silent, but no sentinel names another primary" do
     lease = store.acquire(key, ttl: 60, renew: true)
     eventually { channels(group.primary).size == 1 }

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_jobs"
 
-# What happens to a job whose key is held.
+# The fate of a job whose key is held.
 RSpec.describe "A Sidekiq job that meets with a conflict" do
   include_context "with Sidekiq"
 

@@ -7,7 +7,7 @@ require "tempfile"
 RSpec.describe "A guarded Sidekiq job when something fails" do
   include_context "with Sidekiq"
 
-  # Makes the server of the locks unreachable, but not the server of the queues.
+  # Makes the locks' server unreachable, but not the queues' server.
   def away(&block)
     Plock.reset!
     Plock.configure do |c|

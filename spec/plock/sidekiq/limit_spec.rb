@@ -44,7 +44,7 @@ RSpec.describe "A Sidekiq job whose guard has a limit" do
     job_class(key: "k", limit: 3, on_conflict: :retry) { |_| rest.call }
     3.times { |n| SomeJob.perform_async(n) }
     threads = running(3)
-    job_class(key: "k", limit: 2, on_conflict: :retry) # the class after the next deploy
+    job_class(key: "k", limit: 2, on_conflict: :retry) # the job class as the next deploy defines it
     SomeJob.perform_async(3)
     expect(work_all.size).to eq(1)
     going << true # any of the jobs may end now

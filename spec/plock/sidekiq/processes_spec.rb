@@ -31,8 +31,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     end.keys
   end
 
-  # The cases in which a job began while another job of the same key ran: it had not ended, and
-  # its process had not died.
+  # Returns each case in which a job began while another job of the same key ran. That job had not
+  # ended, and its process had not died.
   def overlaps
     inside = Hash.new { |all, key| all[key] = {} }
     journal.each_with_object([]) do |(what, jid, pid, key), found|

@@ -67,8 +67,8 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
   end
 
   describe "with during: :queued_and_running" do
-    # Each hand-over raises the fence. If a lease had been lost, the job would have asked for it
-    # again, which the log would show.
+    # Each hand-over raises the fence. If a lease had been lost, the job would have acquired the
+    # lock again, which the log would show.
     def expect_handed_over(*fences)
       expect(fences).to eq(fences.sort.uniq)
       expect(log).not_to match(/had lost its lease/)

@@ -15,7 +15,7 @@ RSpec.describe Plock::Store::AcquireRequest do
   end
 
   # Runs the block once for each step at which the wait may end. Each look at the clock takes 10
-  # ms. Pauses take no time.
+  # ms, and pauses take no time.
   def each_end_of_the_wait(request, place)
     [request, place].each do |one|
       allow(one).to receive(:sleep) { |seconds| expect(seconds).not_to be_negative }

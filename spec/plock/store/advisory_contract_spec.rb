@@ -5,8 +5,8 @@ require "plock/store/advisory"
 require "support/pgbouncer"
 require "support/store_in_database"
 
-# Each scope takes a share of the steps. MySQL's drivers take the other shares
-# (advisory_contract_on_*_spec.rb).
+# Each scope takes a share of the steps of interrupted_everywhere. The specs of MySQL's drivers
+# take the other shares (advisory_contract_on_*_spec.rb).
 {
   connection: [[], [1, 4]], transaction: [%i[downgrade], [2, 4]]
 }.each do |scope, (besides, share_of_steps)|
@@ -29,7 +29,7 @@ RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGR
   end
   let(:key) { "advisory:#{SecureRandom.hex(8)}" }
 
-  # Calls `before` and `after` around the moment when the database names the key's holders.
+  # Calls `before` and `after` just before and just after the database names the key's holders.
   def around_the_look(before, after)
     allow(store.locks).to receive(:holders).and_wrap_original do |original, *arguments|
       before.call

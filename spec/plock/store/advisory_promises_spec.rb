@@ -106,7 +106,7 @@ Support::AdvisoryServer::NAMES.each do |name|
       warnings do
         slow.acquire(key, ttl: 0.2, wait: 0) { |lease| begun << (lease.valid? ? :valid : :over) }
       rescue Plock::Error
-        nil # an error is right, too
+        nil # an error is also right
       end
       expect(begun).not_to include(:over)
       line.clear

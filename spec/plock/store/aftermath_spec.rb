@@ -71,8 +71,8 @@ RSpec.describe Plock::Store::Database::Aftermath do
     expect(scheduler.at).to be_nil
   end
 
-  # The statement of a closed connection may arrive long after new connections are possible. The
-  # operating system repeats it, each time after twice the pause.
+  # A statement may arrive long after its connection was closed, even when new connections are
+  # possible again. The operating system keeps sending it, and doubles the pause each time.
   it "looks, after an outage, for twice as long as that lasted" do
     away = true
     allow(settled).to receive(:<<).and_wrap_original do |note, *arguments|

@@ -23,7 +23,7 @@ RSpec.describe Plock::Store::ConnectionWatch do
         answer.tap { @checks << answer }
       end
 
-      # Wakes the watch, as a server does that ends the connection.
+      # Wakes the watch, as a server does when it ends the connection.
       def end_it = @server.write("E")
     end
   end
@@ -32,7 +32,7 @@ RSpec.describe Plock::Store::ConnectionWatch do
 
   let(:thread) { -> { subject.instance_variable_get(:@thread) } }
 
-  # A process that answers, as a database does. While a thread waits for the answer, other threads
+  # A process that answers as a database does. While a thread waits for the answer, other threads
   # can run.
   let(:echo) { discard(IO.popen("cat", "r+"), :close) }
 
@@ -78,7 +78,7 @@ RSpec.describe Plock::Store::ConnectionWatch do
     seconds = nil
     begun = threads_begun { seconds = elapsed { 20.times { pair } } }
     rests = seconds / (described_class::LOOKS * described_class::LOOK_S)
-    expect(begun).to be_between(1, 1 + rests) # it rests after so many idle looks
+    expect(begun).to be_between(1, 1 + rests) # the watch rests after so many idle looks
   end
 
   it "is not woken by the locks that come and go" do

@@ -34,7 +34,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
 
       def set_forward(seconds) = set_back(-seconds)
 
-      # Leaves a lease behind, as if its holder had ended without a release.
+      # Leaves a lease behind, as if its holder had ended without releasing it.
       def leave_behind(ttl) = kept(store.acquire(key, ttl: ttl))
 
       def enter(wait) = other.acquire(key, ttl: 5, wait: wait) { :entered }
@@ -173,7 +173,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
         set_forward(hour)
         later = kept(other.acquire(key, ttl: 30))
         expect(later.fence).to be > lease.fence
-        warnings { eventually(8) { lease.lost? } } # the lease would expire after 12
+        warnings { eventually(8) { lease.lost? } } # otherwise, it expires after 12 s
       end
     end
   end

@@ -156,7 +156,7 @@ Support::Databases::NAMES.each do |name|
       let(:ready) { Queue.new }
 
       # Makes two transactions deadlock. The server ends the smaller one. Returns the lease of the
-      # other.
+      # other transaction.
       def deadlock
         greater = background do
           model.transaction do
@@ -289,7 +289,7 @@ Support::Databases::NAMES.each do |name|
       end
 
       it "calls who waits when it is committed", :timing do
-        # if its attempt timed out meanwhile, the waiter would ask again later
+        # if its attempt timed out before the commit, the waiter would ask again only later
         patient = new_store(**Support::Databases::PATIENT)
         lease = store.acquire(key, ttl: 30)
         waiter = background { patient.acquire(key, ttl: 30, wait: 20) { monotonic } }

@@ -59,7 +59,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
       end
 
       # Expects that the store closes connections on which the server never answers, and opens no
-      # others.
+      # other connections.
       def expect_all_closed(line, store)
         line.refuse
         store.close

@@ -181,7 +181,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       everything&.each { |pid| Process.kill(:CONT, pid) }
     end
 
-    # A caller waits in the queue until the server stops. Returns the seconds that the call takes,
+    # A caller waits in the queue until the server stops. Returns how many seconds the call takes,
     # and how it ends.
     def wait_through(patience)
       holder = store.acquire(key, ttl: 60)

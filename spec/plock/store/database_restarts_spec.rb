@@ -62,7 +62,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
 
       define_method(:come_back) { line.public_send(back.fetch(way)) }
 
-      # A queue that gets an element for each attempt to connect from now on. It counts only this
+      # A queue to which each attempt to connect from now on adds an element. It counts only this
       # example's attempts, because stores of other examples may still try to reach their servers.
       def connection_attempts
         attempts = Queue.new

@@ -10,7 +10,7 @@ RSpec.describe Plock::Store::Database, "in sessions that a model sets up in its 
 
   def store_for(model) = database_store(model, **Support::Databases::PATIENT)
 
-  # Another model for the same database.
+  # Another model of the same database.
   def other(name, **options)
     Support::Databases.model(name) # makes the tables
     model_of(Support::Databases.config(name).merge(options))

@@ -74,7 +74,7 @@ RSpec.describe "The lease with which a block begins" do
         other.break(key)
       end
 
-      next unless database == :postgresql # others read the time after they lock the row
+      next unless database == :postgresql # others read the time only after locking the row
 
       it "is valid for a waiter that comes to its turn while another transaction has the row" do
         store_key = store.acquire(key, &:store_key)

@@ -10,12 +10,12 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
   leases_count = 10_000
   let!(:key) { "upkeep:#{SecureRandom.hex(8)}" }
 
-  # Waits for the time in which each lease is renewed twice.
+  # Sleeps while each lease is renewed twice.
   def two_rounds(ttl) = sleep(2 * ttl / 3.0)
 
   # Holds this many leases for a while, in another process. Returns how many were lost, before and
-  # after the measurement, and the share of a processor that the renewals used. That is the best
-  # of three spans, because a machine may be slow for a while.
+  # after the measurement, and the share of a processor that the renewals used. That share is the
+  # least of three measurements, because a machine may be slow for a while.
   def hold_many(model, count)
     in_child(within: 100) do
       store = Plock::Store::Database.new(model)
@@ -95,8 +95,8 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
     let!(:model) { Support::Databases.model(:postgresql) }
     let(:admin) { model.lease_connection }
 
-    # A lease that is notified of its loss, in a store of its own, and the thread that listens for
-    # the notice.
+    # Returns a lease, in a store of its own, that is notified of its loss, and the thread that
+    # listens for the notice.
     def listening_store(model, number)
       before = listeners
       lease = database_store(model).acquire("#{key}:#{number}", ttl: 30, on_lost: ->(*) {})
@@ -114,9 +114,9 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
       admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE #{listening}")
     end
 
-    # Counts from now on how often each of these threads reads the clock. At the number that is
-    # given for the thread, the thread's lease is released. The clock is traced, because RSpec
-    # would remove a stub while a thread is inside it.
+    # From now on, counts how many times each of these threads reads the clock. When a thread
+    # reaches its given number, its lease is released. The clock is traced, because RSpec would
+    # remove a stub while a thread is inside it.
     def release_at_looks(leases_by_thread)
       looks = leases_by_thread.transform_values { 0 }
       trace = TracePoint.new(:call) do
@@ -133,7 +133,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
       stores = (1..20).map { |number| [*listening_store(model, number), number] }
       release_at_looks(stores.to_h { |lease, thread, number| [thread, [lease, number]] })
       cut_listeners(name, stores.size)
-      # Each thread listens again by then. If a thread does not sleep then, it never will.
+      # Each thread listens again by then. A thread that does not sleep by then never will.
       eventually(10, "a thread does not sleep") do
         used = processor_time
         sleep(0.3)

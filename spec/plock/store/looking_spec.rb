@@ -53,8 +53,8 @@ RSpec.describe Plock::Store::Looking do
     expect(undone).to eq([0.0, 1.0])
   end
 
-  # The request of a closed connection may arrive long after new connections are possible. The
-  # operating system repeats it, each time after twice the pause.
+  # A request may arrive long after its connection was closed, even when new connections are
+  # possible again. The operating system keeps sending it, and doubles the pause each time.
   it "takes back after an outage, and for twice as long as that lasted" do
     @away = true
     store.take_back(lease)

@@ -179,7 +179,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
     # Runs the block between the two requests of a break: the store has just read which lease it
     # must break.
     def breaking(store, lease)
-      store.status(key) # has the store compare its secret before
+      store.status(key) # before that, has the store compare its secret
       line.forget
       line.hold(:reply, after: "mg ")
       broken = background { store.break(key) }

@@ -25,7 +25,7 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
     warnings do
       store.acquire(key, ttl: 0.2, wait: 0) { |lease| begun << (lease.valid? ? :valid : :over) }
     rescue Plock::Error
-      nil # an error is right, too
+      nil # an error is also right
     end
     expect(begun).not_to include(:over)
     line.clear
@@ -41,8 +41,8 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
 
       super(lease, keep, deadline)
     end
-    # Leaves out the attempt a second later. It would hide that the first attempt was not repeated
-    # at once.
+    # Leaves out the attempt a second later, because it would hide that the first attempt was not
+    # repeated at once.
     store.instance_variable_get(:@scheduler).define_singleton_method(:call_later) do
       |delay = 0.0, &work|
       super(delay, &work) if delay.zero?

@@ -17,8 +17,8 @@ RSpec.describe Plock::Store::Database::PostgresqlTables, needs: Support::Postgre
 
   def soon = Plock::Clock.now + 5
 
-  # The server process of a connection that listens. With older: true, the process holds no lock
-  # that announces it, as with older versions of plock.
+  # The server process of a connection that listens. With `older: true`, the process does not hold
+  # the lock that announces it, as with older versions of plock.
   def listener(older: false)
     one = opened
     tables.announce_listener(one, soon) unless older

@@ -48,7 +48,7 @@ RSpec.describe Plock::Store::Scheduler do
 
   it "does not spin on a task that names a moment that is over" do
     calls = 0
-    queue = ran # read here, because the last call may come after the example
+    queue = ran # read here, because the last call may come after the example has ended
     subject.call_later { Plock::Clock.now - 1 if (calls += 1) && queue.empty? }
     took = elapsed do
       sleep(0.1)
@@ -105,7 +105,7 @@ RSpec.describe Plock::Store::Scheduler do
     it "sleeps until the lease whose renewal has been answered would have ended" do
       scheduler.schedule(lease(now + 60), now)
       gate << true
-      sleep(1.1) # longer than the thread stays without work
+      sleep(1.1) # longer than the thread stays alive without work
       used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
       sleep(0.2)
       expect(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - used).to be < 0.05
@@ -152,7 +152,7 @@ RSpec.describe Plock::Store::Scheduler do
     expect(count).to be <= 2
   end
 
-  # How often the thread goes to sleep while the block runs.
+  # How many times the thread goes to sleep while the block runs.
   def sleeps_of(thread, &block)
     count = 0
     tracing = TracePoint.new(:c_call, :call) do |point|

@@ -235,8 +235,8 @@ RSpec.describe Plock::Testing::MemoryStore do
   describe "and an interrupt" do
     let(:backend) { store.instance_variable_get(:@backend) }
 
-    # Yields a callable that makes another thread hold the backend's mutex. When this thread waits
-    # for the mutex, too, a signal handler raises in this thread.
+    # Yields a callable that makes another thread hold the backend's mutex. When this thread also
+    # waits for the mutex, a signal handler raises in this thread.
     def interrupted
       raised = Queue.new
       before = trap(:USR1) { raised << true && raise(IOError, "a signal") }

@@ -209,7 +209,8 @@ RSpec.shared_examples "a store that hands leases over" do
     end
 
     it "leave nothing behind but at_least:, at whatever step they are interrupted" do
-      # If more than at_least: is left, the lease is still the giver's, or it was not released.
+      # If more than at_least: is left, the lease is still the giver's, or the adopted lease was
+      # not released.
       left = -> { (store.status(key).remaining || 0) > long + 0.1 }
       dump = nil
       interrupted_everywhere(-> { store.adopt(dump) { nil } if dump }) do

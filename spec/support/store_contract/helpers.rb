@@ -21,15 +21,15 @@ module Support
     # If a Ruby thread renews the leases, it needs more time on a busy machine.
     def short = store.can?(:busy_renewal) ? SHORT : 4 * SHORT
 
-    # A ttl that is long enough for renewals in time, even if a busy machine delays the renewing
+    # A ttl that is long enough for timely renewals, even if a busy machine delays the renewing
     # thread or the server for a while.
     def renewed = store.can?(:busy_renewal) ? 0.6 : 3.0
 
     # A patience that is long enough for another waiter to enter the queue meanwhile.
     def a_while = store.can?(:busy_renewal) ? 1.0 : 3.0
 
-    # Waits until half a ttl after the lease's first end. One renewal alone does not extend the
-    # lease so far.
+    # Waits until half a ttl after the lease's first end. A single renewal does not extend the
+    # lease that far.
     def outlive(ended_at, ttl = renewed)
       eventually(2 * ttl + LATE_NEWS) { Plock::Clock.now > ended_at + (ttl / 2) }
     end
@@ -39,7 +39,7 @@ module Support
 
     def kept(lease) = discard(lease, :release)
 
-    # The status of a key, or of a lock that has a method for it.
+    # The status of a key, or of a lock object that has its own status method.
     def status_of(lock) = lock.respond_to?(:status) ? lock.status : store.status(lock)
 
     # Waits until the key has this many waiters.
@@ -47,16 +47,15 @@ module Support
       eventually(20.0, "there are not #{count} waiters") { status_of(lock).waiters.size == count }
     end
 
-    # A thread that runs the block. When this returns, it has this place in the queue.
+    # A thread that runs the block. Returns once the thread has this place in the queue.
     def wait_in_line(place, lock = key, &block)
       thread = background(&block)
       await_waiters(place, lock)
       thread
     end
 
-    # Threads that enter the queue one after the other. A thread starts when the previous one is
-    # in the queue. Each thread calls the block with its number and its lease, while it has the
-    # lock.
+    # Threads that enter the queue one after another. Each thread starts when the previous one is
+    # in the queue. When a thread has the lock, it calls the block with its number and its lease.
     def line_up(count, key: self.key, **options, &block)
       Array.new(count) do |number|
         wait_in_line(number + 1, key) do
@@ -78,7 +77,7 @@ module Support
       [thread, inside.pop, leave]
     end
 
-    # Raised in this thread as if by another one.
+    # Raised in this thread as if another thread had raised it.
     class Interrupt < StandardError; end
 
     # Runs the block, and interrupts it once. `step` counts the points at which Ruby checks for
@@ -112,11 +111,10 @@ module Support
     end
 
     # Interrupts the block at one step after another, until a run ends without an interrupt. Runs
-    # the check after each run. If several stores run the same Ruby code on different servers,
-    # they share the steps: `share_of_steps` is a store's first step and the distance to its next
-    # step.
+    # the check after each run. Stores that run the same Ruby code on different servers share the
+    # steps. `share_of_steps` is a store's first step and the distance to its next step.
     def interrupted_everywhere(block, least: 10, by_signal: false, &check)
-      check.call # makes everything that the block needs before the first interrupt
+      check.call # before the first interrupt, makes everything that the block needs
       first, stride = respond_to?(:share_of_steps) ? share_of_steps : [1, 1]
       steps = (first..5_000).step(stride).find do |step|
         GC.disable if by_signal # the garbage collector would release leases that are left behind
@@ -165,7 +163,7 @@ module Support
       end
     end
 
-    # The events of this example's key while the block runs.
+    # The events of this example's key that occur while the block runs.
     def events_of(pattern = nil)
       digest = store.status(key).store_key.delete("{}")[-64..]
       heard = Queue.new

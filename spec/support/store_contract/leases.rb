@@ -152,8 +152,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
-    # The block runs twice. In the first run, a store may still be opening the connection on which
-    # it listens. It looks at its leases once that connection is open.
+    # The block runs twice, because in the first run a store may still be opening the connection on
+    # which it listens. It looks at its leases once that connection is open.
     it "keeps up with a span that was shortened, and with one that was lengthened" do
       2.times do
         store.acquire(key, ttl: 1_000, renew: true) do |lease|
@@ -319,8 +319,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     end
 
     it "is not warned of where its loss is known already" do
-      # The thread keeps the leases until they are lost. A lease that is collected before that
-      # rightly causes a warning.
+      # The thread keeps references to the leases until they are lost. A lease that is
+      # garbage-collected earlier causes a warning, and rightly so.
       Thread.new do
         over = store.acquire(key, ttl: short)
         broken = store.acquire("#{key}:broken", ttl: long, on_lost: ->(_) {})

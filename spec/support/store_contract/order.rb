@@ -38,7 +38,7 @@ RSpec.shared_examples "a store that serves in order" do
     it "when the holder's time runs out" do
       lease = hold(ttl: Support::StoreContract::LONG)
       waiters = line_up(12) { |number| served << number }
-      lease.extend(ttl: renewed) # long enough for the answer to arrive before the end
+      lease.extend(ttl: renewed) # long enough for the answer to arrive before the lease ends
       all_of(waiters)
       expect(lease).to be_lost
       expect(in_order).to eq([*0...12])

@@ -115,8 +115,8 @@ RSpec.shared_examples "a store that raises in the block" do
         expect(Thread.pending_interrupt?).to be(false)
         [breaker.value, !!raised, heard.size]
       end
-      # The lease was broken and the loss was raised in the block; or it was broken and a warning
-      # was logged; or it was released before the break.
+      # Three outcomes are possible. The lease was broken and the loss was raised in the block. Or
+      # it was broken and a warning was logged. Or it was released before the break.
       expect(outcomes - [[true, true, 0], [true, false, 1], [false, false, 0]]).to be_empty
     end
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# If the call has no `ttl:`, a block keeps its lease as long as it runs.
+# A block whose call has no `ttl:` keeps its lease as long as it runs.
 RSpec.shared_examples "a store that renews by itself" do |unable = []|
   news = Support::StoreContract::LATE_NEWS
 
@@ -10,7 +10,7 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     store.config = store.config.class.new(ttl: renewed)
   end
 
-  # Does the lease last longer than its ttl? One renewal alone does not extend it so far.
+  # Does the lease last longer than its ttl? A single renewal does not extend it that far.
   def outlives?(lease)
     first = lease.valid_until
     eventually(8 * renewed) { lease.lost? || lease.valid_until > first + (renewed / 2) }
@@ -104,7 +104,8 @@ RSpec.shared_examples "a store that renews by itself" do |unable = []|
     end
 
     it "tells of renewals where there were any, and of none where there was no time for one" do
-      # This comes first, because the report of a block's last renewal may arrive after the block.
+      # This comes first, because the report of a block's last renewal may arrive after the block
+      # has ended.
       expect(events_of(:renew) { store.acquire(key) { nil } }).to be_empty
       told = events_of(:renew) do |heard|
         store.acquire(key) { |lease| outlives?(lease) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A store that notices if two processes hash the keys of one namespace with different secrets. The
-# host defines `store`, `key` and `opener`. `opener` opens another store in the same place, with
+# A store that notices when two processes hash the keys of one namespace with different secrets.
+# The host defines `store`, `key` and `opener`, which opens another store in the same place, with
 # the given options.
 RSpec.shared_examples "a store that compares secrets" do
   let(:namespace) { "ns#{SecureRandom.hex(8)}" }
@@ -10,7 +10,7 @@ RSpec.shared_examples "a store that compares secrets" do
 
   def opened(secret, namespace = self.namespace) = opener.call(secret: secret, namespace: namespace)
 
-  # The block's value, or the error if the store refuses.
+  # The block's value, or the error if the store refuses the call.
   def outcome
     yield
   rescue Plock::ConfigurationError => e
@@ -43,7 +43,7 @@ RSpec.shared_examples "a store that compares secrets" do
     end
   end
 
-  # Looks at the store key itself, so that the store's secret does not matter.
+  # Looks up the store key directly, so that the store's secret does not matter.
   def expect_nobody_at(store_key)
     place = Plock::Status.new(nil, store_key, nil)
     eventually(2.0, "a lease is left behind") { !store.status(place).held? }

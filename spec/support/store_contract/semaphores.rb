@@ -6,7 +6,7 @@ RSpec.shared_examples "a store of semaphores" do
   describe "#semaphore" do
     def semaphore(permits) = store.semaphore(key, permits: permits)
 
-    # This many leases. They are released after the example.
+    # Acquires this many leases. They are released after the example.
     def take(count, permits: count, **options)
       Array.new(count) do
         kept(semaphore(permits).acquire(ttl: Support::StoreContract::LONG, wait: 0, **options))
@@ -63,8 +63,8 @@ RSpec.shared_examples "a store of semaphores" do
           semaphore(2).acquire(ttl: long, wait: long) { |own| fences << [own.fence, number] }
         end
       end
-      # Releases the leases one after another: waiters that are admitted together may enter in any
-      # order.
+      # Releases the leases one after another, because waiters that are admitted together may enter
+      # in any order.
       lease.release
       waiters.each(&:join)
       expect(Array.new(8) { fences.pop }.sort.map(&:last)).to eq([*0...8])
@@ -162,7 +162,7 @@ RSpec.shared_examples "a store of semaphores" do
       end
     end
 
-    # Each of these was once a bug of some other implementation of semaphores.
+    # Each of these was once a bug in another semaphore implementation.
     describe "never gains or loses a permit" do
       it "by a lease that is released twice" do
         one, = take(2)
@@ -232,7 +232,7 @@ RSpec.shared_examples "a store of semaphores" do
         expect(left(2)).to be(2)
       end
 
-      # When the holder leaves, both waiters have room at once, and either may enter first.
+      # When the holder leaves, there is room for both waiters at once, and either may enter first.
       it "by permits: that are raised while a waiter knows the lower number: none passes it" do
         lease, = take(1)
         first =

@@ -3,8 +3,8 @@
 RSpec.shared_examples "a store that tells who has what" do |unable = []|
   long = Support::StoreContract::LONG
 
-  # Three kinds of store have no pool of plock's: local stores, stores in memory, and stores on
-  # Mongo's documents.
+  # Three kinds of store have no connection pool of plock's own: local stores, stores in memory,
+  # and stores on Mongo's documents.
   it "tells of the connections that it has, if it has any" do
     store.acquire(key) do
       status = store.pool_status

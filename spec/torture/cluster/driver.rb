@@ -13,11 +13,11 @@ module Torture
       # All values are in seconds.
       READY_WITHIN = 20.0
       LOOK = 0.05
-      LAG = 0.5          # the most that a replica may be behind its primary
-      LONGEST_LAG = 0.4  # the longest time that a primary has no replica before it dies
+      LAG = 0.5          # how far a replica may be behind its primary, at most
+      LONGEST_LAG = 0.4  # how long a primary is without its replica before it dies, at most
       RETURNS_AFTER = 1.0 # from the failover until the old primary returns
       GIVES_UP_AFTER = 8.0
-      TOLD = 2.0         # from the agreement of all nodes until every client knows it
+      TOLD = 2.0         # from the moment when all nodes agree until every client knows it
       LONGEST_MOVE = 0.6
       BEHIND = 2.0       # from the end of a move until the waiters are in order again
 
@@ -95,8 +95,8 @@ module Torture
         note_failover(server, began - Torture.ns(LAG), promoted)
       end
 
-      # Waits until another server serves the slot, or until the time is over. Returns that
-      # moment.
+      # Waits until another server serves the slot, or until GIVES_UP_AFTER has passed. Returns the
+      # time at the end of the wait.
       def await_another(server, slot)
         deadline = Clock.now + Torture.ns(GIVES_UP_AFTER)
         idle_until(Clock.now + Torture.ns(LOOK)) until Clock.now > deadline || moved?(server, slot)

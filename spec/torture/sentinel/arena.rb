@@ -16,10 +16,10 @@ module Torture
         "sentinel down-after-milliseconds #{Support::Sentinels::NAME}" => "600",
         "sentinel failover-timeout #{Support::Sentinels::NAME}" => "1000"
       }.freeze
-      # Settings with which sentinels talk to each other more often, so that an old primary soon
-      # becomes a replica. Five ping periods must last longer than a second: while the primary is
-      # down, sentinels ask replicas only once a second. They promote no replica whose answer is
-      # older than five periods.
+      # Makes sentinels talk to each other more often, so that an old primary soon becomes a
+      # replica. Sentinels promote no replica whose last answer is older than five ping periods,
+      # and while the primary is down, they ask replicas only once a second. So five ping periods
+      # must be longer than a second.
       HASTE = %w[info-period 400 publish-period 300 ping-period 250].freeze
       BEAT = "torture:beat"
 
@@ -128,7 +128,7 @@ module Torture
 
       def user(slot) = "w#{slot}"
 
-      # If a setting occurs several times, its names are numbered.
+      # The setting occurs once for each user. The numbers make its names unique.
       def numbered(users) =
         users.values.each_with_index.to_h { |words, i| ["user##{i}", words] }
 

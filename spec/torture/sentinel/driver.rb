@@ -11,15 +11,16 @@ module Torture
 
     # Disturbs the workers, and also the servers and sentinels.
     class Driver < Torture::Driver
-      # In seconds. Within READY_WITHIN, the next failover is possible. The old primary returns
-      # RETURNS_AFTER a failover. If there is no failover, it returns GIVES_UP_AFTER the blow.
+      # All in seconds. The group is ready for the next failover within READY_WITHIN. The old
+      # primary returns RETURNS_AFTER after the failover. Without a failover, it returns
+      # GIVES_UP_AFTER after the blow.
       READY_WITHIN = 12.0
       LOOK = 0.05
       RETURNS_AFTER = 1.0
       GIVES_UP_AFTER = 8.0
 
       LONGEST_LAG = 0.4 # the longest time that a primary has no replicas before it dies
-      LONGER = 3        # factor: a sentinel is away longer than a stopped worker
+      LONGER = 3        # a sentinel is away this many times longer than a stopped worker
 
       # Long enough for a lease to expire whose release was lost in a failover.
       AFTERMATH = 14.0
@@ -102,7 +103,7 @@ module Torture
 
       def whole? = @repairs.empty? && @overseer.ready?
 
-      # Plans that the server returns after a failover, or after some time without one. since:
+      # Schedules the server's return: after a failover, or after some time without one. since:
       # when the server stopped serving.
       def comes_back(server, since = nil, &how)
         patience = Clock.now + Torture.ns(GIVES_UP_AFTER)

@@ -6,7 +6,7 @@ module Torture
   module Sentinel
     # Looks at the present primary. It also notes how long a key has no holder on that server.
     class Onlooker < Torture::Onlooker
-      GAP = SECOND / 4 # looks that are closer together belong to the same period
+      GAP = SECOND / 4 # looks that are closer together than this belong to the same period
 
       private
 

@@ -16,8 +16,9 @@ module Torture
       TOLD_LATE = 6 * SECOND
       LISTENS = 2 * SECOND # how long a client listens to one sentinel, before it asks the next
 
-      # Since `at`, a server has this role, or a sentinel names this port. before: the last look
-      # that found something else. beat: the time that was last written to the server.
+      # Since `at`, a server has this role, or a sentinel names this port. before: when the server
+      # or sentinel was last seen with another one. beat: the time that was last written to the
+      # server.
       Turn = Struct.new(:before, :at, :what, :beat)
 
       def initialize(arena)
@@ -158,8 +159,8 @@ module Torture
         @arena.primary = primary
       end
 
-      # A Failover for this promotion. Nil if no sentinel named the server meanwhile, because then
-      # the server only returned with its old role.
+      # Returns the Failover of this promotion, or nil if no sentinel named the server meanwhile:
+      # the server then only returned in its old role.
       def failover(server, promotion, to, outages, now)
         named = @names.filter_map do |sentinel, turns|
           turn = turns.drop(1).find do |one|

@@ -10,7 +10,8 @@ module Torture
     # lock as the new one. That excuses two leases at the same time, and nothing else.
     class Witness < Torture::Witness
       LEARNT = SECOND # from the end of the window until a holder learns of its loss
-      # By then, a waiter must have acquired a free key, because each process asks once a second.
+      # Within this time, a waiter must acquire a free key, because each process asks once a
+      # second.
       TAKEN = REMEMBERED
 
       def judge
@@ -46,8 +47,8 @@ module Torture
         true
       end
 
-      # Does a window overlap the time between these calls? For the super method, the server had
-      # forgotten everything in each window.
+      # Does a window overlap the time between these calls? The super method takes each failover
+      # for an oblivion, so its excuse does not count then.
       def during_failover?(one, other)
         failovers.any? { |each| other.entered >= each.from && one.asked < each.over }
       end
@@ -139,13 +140,13 @@ module Torture
         "it was seen at the new primary #{ms(at - seen)} before"
       end
 
-      # Did a part of this time belong to a window?
+      # Does this time overlap a window?
       def unwell?(from, to) = failovers.any? { |each| each.from < to && from < each.over }
 
       def well?(call, from, to) = super && !unwell?(from - LATELY, to)
 
-      # A failover can lose a release, or the end of a wait. The call may also continue with
-      # another token after that.
+      # A failover can lose a release, or a waiter's departure from the queue. The call may also
+      # continue with another token afterwards.
       def remains(call)
         super unless call.ended && unwell?(call.asked, call.ended + SOON)
       end

@@ -32,14 +32,14 @@ module Torture
 
       def relayed = @relays.keys
 
-      # From now on, the worker receives nothing. With deaf, the server still receives the
-      # worker's bytes.
+      # From now on, the worker receives nothing. If `deaf`, the server still receives what the
+      # worker sends.
       def darken(slot, deaf:)
         @relays.fetch(slot).swallow_all(:request) unless deaf
         @relays.fetch(slot).swallow_all(:reply)
       end
 
-      # Ends the darkness. It closes the worker's connections, because they have lost bytes.
+      # Ends the darkness, and closes the worker's connections, because bytes were lost on them.
       def lighten(slot)
         @relays.fetch(slot).disconnect
         @relays.fetch(slot).clear

@@ -5,15 +5,15 @@ require "mysql2"
 module Torture
   module Stores
     # The sockets that mysql2 leaks. mysql2 notes that a client is connected only after Ruby has
-    # checked for interrupts. If an interrupt arrives after the server has accepted the
-    # connection, mysql2 takes the client for closed. Then neither `close` nor the garbage
-    # collector closes the socket, and it stays open as long as the process lives.
+    # checked for interrupts. If an interrupt arrives after the server has accepted the connection,
+    # mysql2 believes that the client is closed. Then neither `close` nor the garbage collector
+    # closes the socket, and it stays open as long as the process lives.
     #
     # plock's stores connect while no interrupt can arrive. But `Locker` uses the application's
     # own connections, which Active Record opens in the thread of the call.
     module BrokenConnects
-      # Notes the socket of a client if its connect is interrupted, without an error of mysql2's
-      # own.
+      # Notes a client's socket if an interrupt ends its connect, and mysql2 itself raises no
+      # error.
       module Noting
         private
 

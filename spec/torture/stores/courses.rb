@@ -11,7 +11,7 @@ module Torture
     #   tables     the tables that are made before the round: :plock, :locker or nil
     #   blows      the disturbances that are possible
     #   deeds      the events in a block, with weights
-    #   settles    seconds until a failed call has left nothing behind, once the store is reachable;
+    #   settles    seconds in which a failed call is cleaned up, once the store is reachable;
     #              nil: the lease of such a call may stay until it expires
     #   place_s    seconds for which a waiter that gives no sign of life keeps its place
     #   late_s     seconds from the end of a lease until its key is free
@@ -47,7 +47,7 @@ module Torture
     LEASE_DEEDS = { nil => 95, oops: 2, heartbeat: 0.5, pair: 0.5, handover: 0.5 }.freeze
     PLAIN_DEEDS = { nil => 95, oops: 2 }.freeze
 
-    # After this time, a disturbance has no effects any more: two seconds, and several attempts.
+    # After this time, a disturbance has no more effects: two seconds, and several attempts.
     SETTLED_S = 5.0
 
     DATABASE = {

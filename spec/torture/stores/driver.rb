@@ -12,8 +12,8 @@ module Torture
       MARGIN_S = 3.0 # of the probes at the end
       ENDING = LAST_CALL + Worker::CLOSING_TIME + 4.0
 
-      # After a dead waiter's place in the queue has expired, it must be removed within these
-      # seconds.
+      # A dead waiter's place must be removed from the queue within this many seconds of its
+      # expiry.
       GHOST_S = 2.0
 
       def initialize(kind:, **options)

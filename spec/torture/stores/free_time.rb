@@ -78,7 +78,7 @@ module Torture
         stops.map { |from, to| [from, to + RECONNECTING] }
       end
 
-      # For how long another waiter that asked earlier, and cannot act now, keeps its place.
+      # How long another waiter, which asked earlier and cannot act now, keeps its place.
       def place_of(other, call)
         return [] if @kind.place_s.zero? || other.asked > call.asked + RECONNECTING
 

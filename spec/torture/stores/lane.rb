@@ -5,7 +5,7 @@ require_relative "../worker"
 
 module Torture
   module Stores
-    # A lane whose calls are interrupted by Thread#kill, too.
+    # A lane whose calls are also interrupted by Thread#kill.
     class Lane < Torture::Lane
       # The adapter calls this with the reason of each failed call.
       def failed(text)
@@ -22,8 +22,8 @@ module Torture
 
       private
 
-      # Interrupts no calls of workers that are spared: their calls must never fail because of a
-      # broken connection of Active Record.
+      # Does not interrupt calls of spared workers, so that no broken Active Record connection ever
+      # makes them fail.
       def attempt(plan)
         plan.interrupt = nil if @worker.spared?
         super

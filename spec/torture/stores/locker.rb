@@ -10,8 +10,8 @@ module Torture
       self.table_name = "locks"
     end
 
-    # The drop-in replacement for Locker. It has no lease that tells its end. Its row counts for
-    # its ttl after the call, and after that as long as the block runs without an error.
+    # The drop-in replacement for Locker. It has no lease that tells its end. Its row counts as
+    # held for its ttl after the call, and then as long as the block runs without an error.
     class LockerProduct
       RENEWALS = 3
       OVERRUN = 0.9 # share of the ttl that a block may use without a renewal
@@ -74,7 +74,7 @@ module Torture
         DRIFT = 0.01
         SLACK = 2 * MILLISECOND
         GRACE = SECOND / 10 # an error reaches a running block within this time
-        STEADY = SECOND / 16 # longest time between two looks, if the process can run
+        STEADY = SECOND / 16 # a longer gap between two looks: the process could not run
         STEADY_FOR = SECOND / 5
 
         attr_reader :key, :fence
@@ -101,7 +101,7 @@ module Torture
 
       private
 
-      # Yields a lambda that turns the alarm off. Returns false if the patience ended before that.
+      # Yields a lambda that turns the alarm off. Returns false if the alarm ended the wait.
       def patiently(wait)
         return yield(-> {}) unless wait.positive?
 

@@ -39,7 +39,7 @@ module Torture
       def port = @server.port
 
       # Stops the server's processes until thaw_processes. Statements that arrive meanwhile are
-      # executed after that.
+      # executed afterwards.
       def freeze_processes
         @frozen = Processes.below(@server.pid)
         @frozen.each { |pid| Support::Supervisor.watch(pid) unless pid == @server.pid }
@@ -113,8 +113,7 @@ module Torture
       def now = Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond)
     end
 
-    # PostgreSQL. The signal of its crash is an immediate shutdown: it does not notify the
-    # clients.
+    # PostgreSQL. SIGQUIT is an immediate shutdown, which ends its processes without any cleanup.
     class PostgresqlPlace < Place
       CRASH = :QUIT
 
@@ -232,7 +231,8 @@ module Torture
       end
     end
 
-    # A SQLite file. In place of a silent server, an application holds the write lock for a while.
+    # A SQLite file. There is no server to silence, so an application holds the write lock for a
+    # while.
     class SqlitePlace < Place
       def initialize(_users)
         super()

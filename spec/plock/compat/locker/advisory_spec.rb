@@ -13,7 +13,7 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
   # Locker always uses the connection of ActiveRecord::Base.
   before { connect_base(model) }
 
-  # The database's records of locks on this key. Other examples may have locks of their own.
+  # The database's records of locks on this key. Other examples may hold other locks.
   def pg_locks(what, more = "")
     numbers = "classid = 1 AND objid = #{described_class.new(key).crc % (2**32)}"
     model.lease_connection.select_value(

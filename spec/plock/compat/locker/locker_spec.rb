@@ -160,7 +160,7 @@ Support::Databases::NAMES.each do |name|
       expect(model.where(key: key).count).to be(1)
     end
 
-    # If two callers that make the same row both kept the gap for that row locked, they would
+    # If two callers that insert the same row both kept the gap for that row locked, they would
     # deadlock.
     it "waits for another caller that makes the same row, and keeps nothing locked meanwhile",
        if: %i[mysql2 trilogy].include?(name) do
@@ -229,7 +229,7 @@ Support::Databases::NAMES.each do |name|
       child = owner = nil
       mine.run do
         child = Process.fork
-        next unless child # the child leaves the block, too
+        next unless child # the child also leaves the block
 
         expect(Process.wait2(child).last).to be_success
         owner = row.locked_by

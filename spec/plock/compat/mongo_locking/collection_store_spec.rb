@@ -167,7 +167,7 @@ RSpec.describe Mongo::Locking::CollectionStore do
       expect(store.acquire(key, wait: 5) { document["refcount"] }).to be 1
     end
 
-    # When the gem takes a lock over, it writes the time in a second step.
+    # When the gem takes over a lock, it writes the time in a separate, second step.
     it "does not take over what one of them has just taken over" do
       older.acquire(lifetime: -1)
       expect(store.try_acquire(key)).to be_nil

@@ -3,7 +3,7 @@
 require "spec_helper"
 
 # Tests the current driver itself, in a process of its own. The driver must have all methods that
-# the locks call, the locks must understand its errors, and its requests must arrive.
+# the locks call. The locks must understand its errors, and its requests must arrive.
 RSpec.describe "Mongo::Locking with the mongo gem" do
   def with_driver(program)
     output, status = ruby(<<~RUBY)

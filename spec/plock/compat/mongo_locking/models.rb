@@ -2,7 +2,7 @@
 
 require "plock/compat/mongo_locking"
 
-# Objects with parents: an Order has N OrderItems, and these share one JobFlow.
+# Objects with parents: an Order has N OrderItems, which share one JobFlow.
 module MongoModels
   class Order
     include Mongo::Locking

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# The counter protocol of the gem mongo-locking, rewritten for processes that run beside plock's.
-# A document counts the callers that have asked. The first caller has the lock. The others
-# decrement the count again, and ask later.
+# The counter protocol of the gem mongo-locking, rewritten for processes that run beside plock's. A
+# document counts the callers that have asked. The first caller has the lock. The other callers
+# decrement the count again, and retry later.
 class OlderMongoLock
   INTERVAL = 0.02
 
-  # Called after the count is incremented and before the time is written. The gem makes two steps
-  # of that.
+  # Called after the count is incremented and before the time is written, because the gem does that
+  # in two steps.
   attr_writer :between
 
   # @param collection [StandIn::OldCollection]

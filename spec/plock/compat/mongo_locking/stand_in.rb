@@ -24,7 +24,7 @@ module StandIn
   class Server
     attr_reader :requests
 
-    # @param path [String, nil] the file; nil: only this process has the documents
+    # @param path [String, nil] the file; if nil, only this process has the documents
     def initialize(path = nil)
       @path = path
       @lock = Mutex.new
@@ -65,7 +65,7 @@ module StandIn
       end
     end
 
-    # For each request, the block receives the request's number and returns whether the request
+    # Calls the block with the number of each request. If the block returns true, the request
     # fails.
     def failing(&block) = @failing = block
 

@@ -45,7 +45,8 @@ module StandIn
       connection.close
     end
 
-    # Only the driver's first question comes in the old format. It asks who the server is.
+    # Only the driver's first question comes in the old format. It asks what kind of server this
+    # is.
     def reply(request)
       framed(REPLY, request, [8, 0, 0, 1].pack("l<q<l<l<") + bson(HELLO.merge("ok" => 1.0)))
     end

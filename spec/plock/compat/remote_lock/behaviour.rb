@@ -213,7 +213,7 @@ RSpec.shared_examples "a remote lock" do
     end
 
     it "never frees the next holder's lock where it comes too late" do
-      lock && key # made here, because the child needs them, too
+      lock && key # made here, because the child also needs them
       late = child do |parent|
         lock.acquire_lock(key, expiry: short)
         parent.tell(:held)
@@ -255,7 +255,7 @@ RSpec.shared_examples "a remote lock" do
       said = warnings do
         lock.synchronize(key) do
           child = Process.fork
-          next unless child # the child leaves the block, too
+          next unless child # the child also leaves the block
 
           ended = Process.wait2(child).last
           kept = lock.acquired?(key)

@@ -95,7 +95,7 @@ RSpec.describe RemoteLock::Adapters::Memcached, needs: Support::Memcached::PROGR
     )
   end
 
-  # In a process of its own, because this client causes warnings in current Rubies.
+  # Runs in a process of its own, because this client causes warnings in current Rubies.
   it "works with memcache-client, and a pool of such, with its namespace" do
     output, status = ruby(<<~RUBY, address)
       $VERBOSE = nil

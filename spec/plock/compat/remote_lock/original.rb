@@ -17,8 +17,8 @@ complaints = $stderr
 $stderr = StringIO.new # the gem causes warnings in current Rubies
 require "remote_lock"
 
-# Has the methods of redis-rb as the gem knows it: predicates return true or false, and the
-# commands in a block of `multi` are sent at its end.
+# Has the methods of redis-rb as the gem knows them: predicates return true or false, and the
+# commands in a `multi` block are sent at its end.
 class RedisOfThen
   def initialize(url)
     require "redis-client"

@@ -23,7 +23,7 @@ class OriginalProcess
   def acquired?(key) = ask("acquired?", key) == "true"
   def release(key) = ask("release", key)
 
-  # Sends a command, and does not wait for the answer.
+  # Sends a command without waiting for the answer.
   def say(*words) = @to.puts(words.join(" "))
 
   def hear

@@ -115,7 +115,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
   end
 
   describe "waiting" do
-    # Processes that wait. Each enters the queue before the next one.
+    # Processes that wait. Each process enters the queue before the next one does.
     def queue_up(count)
       Array.new(count) do |number|
         lock # made before the fork; it connects in the child
@@ -146,7 +146,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(served).to eq [0, 1, 2]
     end
 
-    # The original gem would sleep, in the end for 10 to 20 s. The benchmark remote_lock measures
+    # The original gem would sleep, for 10 to 20 s at the end. The benchmark remote_lock measures
     # the time on an idle machine.
     it "wakes the next waiter, which does not poll", :timing do
       at_most(0.01) do
