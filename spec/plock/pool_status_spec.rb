@@ -2,6 +2,7 @@
 
 require "spec_helper"
 require "plock/store/support/pool"
+require "support/store_contract"
 
 RSpec.describe Plock::PoolStatus do
   describe "of a store on Redis" do
@@ -36,6 +37,8 @@ RSpec.describe Plock::PoolStatus do
   end
 
   describe "of a store in Ruby" do
+    include Support::StoreContract
+
     connection = Class.new do
       def usable? = true
       def finished? = true
@@ -58,6 +61,17 @@ RSpec.describe Plock::PoolStatus do
       gate << true
       expect([holder, waiter].map(&:value)).to eq([true, :served])
       expect(pool.status.to_a).to eq([1, 0, 1, 0, 2])
+    end
+
+    # Without the block at some of them. A store's examples of interrupts also count its pool.
+    it "counts a connection once, at whatever step a signal handler raises" do
+      steps = (1..500).find do |step|
+        cut_off = interrupted_at(step, by_signal: true) { pool.with(soon) { nil } }
+        expect([step, pool.status.used, pool.status.idle]).to match([step, 0, (be <= 1)])
+        expect(pool.with(soon) { :served }).to be(:served)
+        !cut_off
+      end
+      expect(steps).to be > 5
     end
 
     it "counts a call that gave up" do

@@ -281,4 +281,39 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
       eventually(1) { waiting.call.zero? }
     end
   end
+  describe "on SQLite" do
+    let(:model) { Support::Databases.model(:sqlite) }
+    let(:store) { database_store(model) }
+
+    # An exception in SQLite's busy handler leaves a mutex of the connection locked.
+    it "lets a signal handler raise while a call waits for a writer, and serves the next call" do
+      waiter = child do |parent| # forked before the transaction: SQLite would inherit its locks
+        trap(:USR1) { raise SignalException, "USR1" }
+        parent.hear
+        signal_in("wait_for_others")
+        begin
+          store.acquire(key, wait: 20) { nil }
+        rescue SignalException
+          parent.tell(:cut_off)
+        end
+        parent.hear
+        store.acquire(key, wait: 20) { :entered }
+      end
+      with_row_locked(model, nil) do
+        waiter.tell(:locked)
+        expect(waiter.hear).to eq(:cut_off)
+      end
+      waiter.tell(:free)
+      expect(waiter.result).to eq(:entered)
+    end
+
+    # Sends the signal when the main thread is in this method.
+    def signal_in(method)
+      main = Thread.current
+      Thread.new do
+        sleep 0.001 until main.backtrace.any? { |line| line.include?(method) }
+        Process.kill(:USR1, Process.pid)
+      end
+    end
+  end
 end

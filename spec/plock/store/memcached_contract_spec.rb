@@ -6,6 +6,7 @@ require "support/memcached"
 require "support/store_contract"
 
 RSpec.describe "A store in memcached", needs: Support::Memcached::PROGRAMS do
+  let(:signals_apart) { 4 } # each request starts a thread, so a call has many steps
   let(:store) { opener.call }
   let(:opener) do
     ->(**options) do

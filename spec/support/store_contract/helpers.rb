@@ -80,6 +80,9 @@ module Support
     # Raised in this thread as if another thread had raised it.
     class Interrupt < StandardError; end
 
+    # Raised by a signal handler, as Ruby's own Interrupt is.
+    class Signalled < Exception; end # rubocop:disable Lint/InheritException
+
     # Runs the block, and interrupts it once. `step` counts the points at which Ruby checks for
     # interrupts: each return from a method or block of plock's Ruby, or from a C method that it
     # calls. Assignments are left out, because Ruby only traces them as methods. `backtrace` is
@@ -91,8 +94,7 @@ module Support
     # @return [Boolean] was the block interrupted?
     def interrupted_at(step, by_signal: false)
       thread = Thread.current
-      events = by_signal ? %i[return b_return] : %i[return b_return c_return]
-      steps = TracePoint.new(*events) do |point|
+      steps = TracePoint.new(:return, :b_return, :c_return) do |point|
         next unless Thread.current == thread && point.path.include?("/lib/plock/")
         if point.event == :c_return &&
            (point.method_id.end_with?("=") || point.method_id == :backtrace)
@@ -102,11 +104,11 @@ module Support
         next unless (step -= 1).zero?
 
         @interrupted_in = [point.defined_class, point.method_id, point.event]
-        by_signal ? raise(Interrupt) : thread.raise(Interrupt)
+        by_signal ? raise(Signalled) : thread.raise(Interrupt)
       end
       steps.enable { yield }
       false
-    rescue Interrupt
+    rescue Interrupt, Signalled
       true
     end
 
@@ -116,6 +118,7 @@ module Support
     def interrupted_everywhere(block, least: 10, by_signal: false, &check)
       check.call # before the first interrupt, makes everything that the block needs
       first, stride = respond_to?(:share_of_steps) ? share_of_steps : [1, 1]
+      stride *= signals_apart if by_signal && respond_to?(:signals_apart)
       steps = (first..5_000).step(stride).find do |step|
         GC.disable if by_signal # the garbage collector would release leases that are left behind
         interrupted = interrupted_at(step, by_signal: by_signal, &block)
