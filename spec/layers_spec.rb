@@ -62,6 +62,12 @@ RSpec.describe "the layers of the engine" do
     expect(headers).to contain_exactly("binding.h", "binding_direct.h", "plock.h")
   end
 
+  it "has no file of more than 400 lines, like the rest of the library" do
+    root = File.expand_path("..", __dir__)
+    files = Dir["#{root}/{lib,ext}/**/*.{rb,c,h,lua}"].grep_v(%r{/core/build/})
+    expect(files.select { |file| File.foreach(file).count > 400 }).to eq([])
+  end
+
   it "is described by the names that the files have" do
     root = File.expand_path("..", __dir__)
     named =

@@ -22,9 +22,8 @@ require_relative "status"
 module Plock
   # The methods of every store. {Plock} has the same methods, which call the default store.
   #
-  # A key is a String or Symbol of 1 to 1024 bytes. The store receives only a digest of the key,
-  # made with the secret. Waiters are admitted in FIFO order, across threads, fibers, processes
-  # and machines.
+  # A key is a String or Symbol of 1 to 1024 bytes. The store receives only its digest, made with
+  # the secret. Waiters are admitted in FIFO order, across threads, fibers, processes and machines.
   #
   # @example
   #   store = Plock::Store.open("redis://localhost:6379/1")
@@ -61,15 +60,12 @@ module Plock
     #   store
     # @param release [Symbol, nil] `:background` sends the release at the end of the block without
     #   waiting for the answer; `:wait` waits for the answer; nil: the store's `release:` option
-    #   decides. A lease without a block is released by {Lease#release}, which waits for the
-    #   answer
+    #   decides. A lease without a block is released by {Lease#release}, which waits
     # @param replicas [Integer, nil] 0 to 100: how many replicas must confirm the lease, and each
-    #   of its extensions and renewals, before it counts; nil: the store's `replicas:` option
-    #   decides
+    #   of its extensions and renewals, before it counts; nil: the store's option decides
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] another holder kept the key until `wait:` ended. The block has not
-    #   run.
+    # @raise [TimeoutError] another holder kept the key until `wait:` ended; the block did not run
     # @raise [ArgumentError] an argument is invalid
     # @raise [UnsupportedError] `on_lost: :raise` under a Fiber scheduler or in a signal handler;
     #   `on_lost:` outside of the main Ractor; this fiber already holds the key for a block, and

@@ -83,8 +83,7 @@ module Plock
   #     serves the key, as far as the store knows; nil if the store is on no cluster
   #
   # @!method replicas
-  #   @return [Integer] how many replicas must confirm a lease, if a call does not specify the
-  #     number
+  #   @return [Integer] how many replicas must confirm a lease, unless a call says otherwise
   #
   # @!method unverified?
   #   @return [Boolean] does the store use TLS with `verify: :none` or `sentinel_verify: :none`?
@@ -142,8 +141,7 @@ module Plock
     class << self
       include Source
 
-      # Makes a store without connecting to it. So only the first call that uses the store notices
-      # an absent server.
+      # Makes a store without connecting to it. The first call notices an absent server.
       #
       # `source` is a URL or an existing client. A URL is
       # `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS, or
@@ -168,8 +166,7 @@ module Plock
       #   acquire that cannot reach the server gives up, even if its `wait:` is longer
       # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, for which Redis
       #   remembers a key's fence after the lease has ended. Fences keep growing if the clock is
-      #   set back by no more than this. The same is true after a failover to a server whose clock
-      #   is behind by no more than this.
+      #   set back by no more than this, or a failover goes to a clock that is no further behind
       # @option options [Integer] :pool_size (16) the largest number of connections, 1 to 1024
       # @option options [Integer] :replicas (0) 0 to 100: how many replicas must confirm a lease
       #   before it counts; a call of {Locking#acquire} can specify another number
@@ -203,8 +200,7 @@ module Plock
       # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this
       #   application's keys apart
       # @option options [Numeric] :ttl (10) seconds, for calls of {Locking#acquire} without `ttl:`
-      # @option options [Numeric] :wait (5) seconds, for calls of {Locking#acquire} without
-      #   `wait:`
+      # @option options [Numeric] :wait (5) seconds, for an {Locking#acquire} without `wait:`
       # @option options [#warn] :logger receives the warnings that cannot be raised as errors. The
       #   default is the logger of {DefaultStore#configure}, or else the standard error stream. That
       #   default also receives all warnings about leases that were garbage-collected

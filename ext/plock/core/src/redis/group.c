@@ -271,9 +271,8 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* May the release go on in the background after this failure? If the program shortened the
- * release's time, it may, but not for a brought owner, because that owner may have acquired the key
- * again by then. */
+/* May the release go on in the background after this failure? If the program shortened its time, it
+ * may, but not for a brought owner, who may have acquired the key again by then. */
 static bool goes_on(const plock_group *group, const plock_redis_lease *lease, plock_status why) {
     return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, why);
 }
