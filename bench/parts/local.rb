@@ -42,8 +42,8 @@ module Bench
 
     def self.middle(sorted) = sorted[sorted.size / 2]
 
-    # handoffs and deaths: sorted nanoseconds. deaths is nil if a dead process's lock ends only
-    # when it expires.
+    # handoffs, deaths: times in nanoseconds, sorted. A death counts from the kill of a holder until
+    # the waiter enters. deaths is nil if a dead process's lock ends only when it expires.
     Row = Struct.new(:contestant, :result, :handoffs, :shares, :deaths) do
       def rate = result.rate
       def p50 = result.p50

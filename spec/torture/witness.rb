@@ -81,8 +81,8 @@ module Torture
 
     # When a lease stops counting. It counts from the moment when its holder knew of it. It stops
     # at its expiry, its release, the holder's death or the report of its loss. Another check
-    # judges whether that report is true. If a call ended before it could record that it left, it
-    # may have left at once.
+    # judges whether that report is true. If a call ended without a record of when it left its
+    # block, it may have left the block as soon as it entered.
     def end_of(call)
       over = call.left || (call.ended ? call.entered : history.life(call)&.died)
       [call.valid_until, over, call.lost&.map(&:first)&.min].compact.min

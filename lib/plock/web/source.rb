@@ -28,7 +28,7 @@ module Plock
         @all_namespaces = all_namespaces
         @history = History.new
         @mutex = Mutex.new
-        @doctor = Mutex.new # an examination takes long if the server does not answer
+        @doctor = Mutex.new # not @mutex: an examination can take a long time
       end
 
       # @return [Locking]

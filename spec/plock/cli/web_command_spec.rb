@@ -15,7 +15,7 @@ RSpec.describe "plock web", needs: "redis-server" do
     start_plock("web", *options, env: env)
   end
 
-  # The URL that the command prints when it serves.
+  # The URL that the command prints once it is listening.
   def url_of(running) = URI(running.line(running.out) || raise(running.err.read))
 
   def get(url, path, **headers)

@@ -68,7 +68,7 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
       .to raise_error(Plock::ConfigurationError, %r{127\.0\.0\.1:#{server.port}.*redis://})
   end
 
-  # With `wait: 0`, the call ends before the search for a node.
+  # With `wait: 0`, the call ends while the search for a node is still under way.
   it "is refused if half of the nodes refuse it, even if the others are silent" do
     alone, other = redis_server, redis_server
     [0, 0.5, 3].each do |wait|

@@ -31,7 +31,7 @@ local entry = share .. ' ' .. record
 sweep(lock, companion)
 local mine, lost = is_inside(lock, value), false
 if not mine then
-  -- A waiter whose channel is closed now sends no ticket, but may have a baton.
+  -- While its channel is closed, a waiter sends no ticket, but it may already have a baton.
   mine = is_inside(lock, baton(value))
   remove(lock, companion, baton(value))
 end

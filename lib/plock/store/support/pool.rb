@@ -108,7 +108,7 @@ module Plock
         connect(loan, deadline)
         loan.connection
       ensure
-        # if the connection opens after this, it is closed
+        # if a thread is still opening the connection, that thread closes it
         @lock.synchronize { loan.state = RETURNED[loan.state] }
       end
 

@@ -83,7 +83,7 @@ module StandIn
     def in_file
       File.open(@path, File::RDWR | File::CREAT) do |file|
         file.flock(File::LOCK_EX)
-        # does not go through a Fiber scheduler
+        # pread, because read would go through the Fiber scheduler
         state = file.size.zero? ? @state : Marshal.load(file.pread(file.size, 0))
         yield(state).tap do
           written = Marshal.dump(state)

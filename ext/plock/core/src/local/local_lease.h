@@ -229,8 +229,8 @@ void plock__local_date(plock_local_lease *lease, plock_ns now);
  * ends the claim later. keep: how long the key stays taken, or PLOCK_KEEP_AT_LEAST. */
 void plock__local_let_go(plock_local_lease *lease, plock_ns keep);
 
-/* Ends the claim, if there is one. The key stays taken as kept_until says. In the critical
- * section. */
+/* Ends the claim, if there is one. The lease's kept_until says how long the key stays taken. In the
+ * critical section. */
 void plock__local_end_own_claim(plock_local_lease *lease, plock_ns now);
 
 void plock__local_give_waker_back(plock_local_lease *lease);

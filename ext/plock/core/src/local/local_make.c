@@ -148,7 +148,7 @@ plock_status plock__local_refuse(plock_error *error, plock_status status, const 
                        why, because);
 }
 
-/* --- is the file needed as it is? --- */
+/* --- may the file be replaced? --- */
 
 /* If the file is complete and has the current layout, returns the number of keys that the file was
  * made for; otherwise 0. */

@@ -318,7 +318,7 @@ enum plock__local_moment {
     PLOCK__LOOKS,        /* The worker thread has chosen a lease, and has not looked yet. */
     PLOCK__IS_FREED,     /* An attendant has stopped, and is not freed yet. */
     PLOCK__IS_UNMAPPED,  /* A map has left the process's list, and is still mapped. */
-    PLOCK__TAKES_PLACE,  /* A map has no place yet. */
+    PLOCK__TAKES_PLACE,  /* A file has been mapped, and the map has taken no place in it yet. */
     PLOCK__MEASURES,     /* The size of a file is about to be checked. */
     PLOCK__LEAVES_PLACE, /* A loss is known, and the place in the file is not given up yet. */
     PLOCK__REGISTERS, /* A lease that is watched later was found held, but is not registered yet. */

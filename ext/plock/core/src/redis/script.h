@@ -42,7 +42,7 @@ typedef struct plock_script {
     const char *text;
     size_t length;
     char sha1[PLOCK__SHA1_HEX];
-    char function[PLOCK__FUNCTION_MAX]; /* the function's name */
+    char function[PLOCK__FUNCTION_MAX]; /* the name of the Redis function that runs this script */
 } plock_script;
 
 /* The server's message about a missing permission names the line of the script ("@user_script:12"),

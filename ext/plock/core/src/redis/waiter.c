@@ -163,7 +163,7 @@ void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *er
                                plock_ns since) {
     plock_wait_queue *queue = waiter->queue;
     if (!queue || error->status != PLOCK_SILENT) return;
-    /* this skips the waiter itself, because it does not rest */
+    /* this skips `waiter` itself, because it is not resting */
     plock__wait_queue_unreached(queue, error, since);
     plock__coordinator_schedule(plock__coordinator_among(queue));
 }
@@ -287,7 +287,7 @@ bool plock__waiter_rest(plock_waiter *waiter, const plock_place *place) {
 bool plock__waiter_rest_unreached(plock_waiter *waiter, const plock_error *error) {
     plock__enter();
     const plock_ns now = plock_now();
-    /* the waiter does not rest yet, so plock__wait_queue_failed skips it */
+    /* the waiter is not resting yet, so plock__wait_queue_failed skips it */
     plock__waiter_unreached(waiter, error, now);
     if (waiter->queue) {
         plock__wait_queue_failed(waiter->queue, error, now, now);

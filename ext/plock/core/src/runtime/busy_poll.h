@@ -16,7 +16,8 @@ typedef struct plock__answers {
                         * in time */
 } plock__answers;
 
-/* Calls `look` until it returns true or until sleep is better. Returns true if `look` did. */
+/* Keeps calling `look` until it returns true, or until it is better to sleep. Returns true if
+ * `look` did. */
 bool plock__busy_poll(plock__answers *answers, bool (*look)(void *), void *context);
 
 #ifdef PLOCK_TESTING
