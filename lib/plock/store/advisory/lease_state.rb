@@ -74,8 +74,9 @@ module Plock
 
         def notice_end
           return :ended if ended || inherited?
+          return :busy if @lock.owned?
 
-          Thread.handle_interrupt(UNINTERRUPTED) { @lock.try_lock ? look : :busy }
+          Thread.handle_interrupt(UNINTERRUPTED) { look }
         end
 
         def connection = @loan.connection
@@ -137,14 +138,15 @@ module Plock
 
         private
 
-        # The caller must hold @lock. This method unlocks it.
+        # Requires that this thread does not hold @lock.
         def look
+          return :busy unless @lock.try_lock
           return :live if ended || connection&.lives?
 
           lose
           :ended
         ensure
-          @lock.unlock if @lock.owned? # Ruby may run this twice, if a signal handler raises
+          Interrupts.complete { @lock.unlock if @lock.owned? }
         end
 
         def part
