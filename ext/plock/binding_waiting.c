@@ -276,6 +276,14 @@ static VALUE call(RB_BLOCK_CALL_FUNC_ARGLIST(unused, callable)) {
     return rb_funcall(callable, rb_intern("call"), 0);
 }
 
+/* defer { … } -> the block's value. */
+static VALUE defer(VALUE self) {
+    (void)self;
+    VALUE block = rb_block_proc();
+    return NIL_P(binding_scheduler()) ? binding_masked(call, block)
+                                      : call(Qnil, block, 0, NULL, Qnil);
+}
+
 /* complete { … } -> the block's value. */
 static VALUE complete(VALUE self) {
     (void)self;
@@ -301,5 +309,6 @@ void binding_init_waiting(void) {
     rb_gc_register_mark_object(never);
     VALUE interrupts = rb_define_module_under(binding_plock, "Interrupts");
     rb_define_module_function(interrupts, "complete", complete, 0);
+    rb_define_module_function(interrupts, "defer", defer, 0);
     rb_define_module_function(interrupts, "finally", finally, 1);
 }

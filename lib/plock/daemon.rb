@@ -27,7 +27,7 @@ module Plock
       held = Locking::OwnHolds.leases
       return Daemon.settle && super if held.empty?
 
-      Thread.handle_interrupt(Locking::Acquisition.mask) do
+      Interrupts.defer do
         handed = []
         forked = false
         begin

@@ -14,11 +14,20 @@ module Plock
   # starts over after any of its steps. A cleanup that raises an {Error} itself does not run
   # again, and no cleanup runs more than 16 times.
   #
+  # Under a Fiber scheduler, none of these methods defers interrupts. Masks belong to threads, so
+  # the fibers of one thread would remove each other's masks.
+  #
   # @api private
   #
+  # @!method self.defer
+  #   Defers interrupts while the block runs. The block need not be able to start over, so a signal
+  #   handler that raises can still cut it short.
+  #   @yield
+  #   @return [Object] the block's value
+  #   @api private
+  #
   # @!method self.complete
-  #   Runs the block, which is a cleanup, to its end. Call it first in an `ensure`. Under a Fiber
-  #   scheduler it defers no interrupts, because masks belong to threads.
+  #   Runs the block, which is a cleanup, to its end. Call it first in an `ensure`.
   #   @yield must take only a moment
   #   @return [Object] the block's value
   #   @api private

@@ -205,9 +205,8 @@ module Plock
       left = left_to_keep(true)
       kept_until = left.zero? ? 0 : (left + Clock.wall).round(6)
       dump = handed = nil
-      mask = Locking::Acquisition.mask
       begin
-        Thread.handle_interrupt(mask) { handed = hand_on }
+        Interrupts.defer { handed = hand_on }
         learn(handed)
         dump = [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
       ensure

@@ -45,7 +45,7 @@ module Plock
 
     class << self
       # @return [Hash] for Thread.handle_interrupt: defers the errors of all alarms of this
-      #   Ractor. Under a Fiber scheduler nothing is masked, see {Locking::Acquisition.mask}.
+      #   Ractor. Under a Fiber scheduler nothing is masked, see {Interrupts}.
       def mask = Fiber.current_scheduler ? NOTHING : @mask
 
       # Adds a kind of error to the mask. The mask protects calls of subscribers, and these happen

@@ -17,10 +17,6 @@ module Plock
     #
     # @api private
     module Acquisition
-      # Masks no interrupts. This is for releases under a Fiber scheduler: masks belong to
-      # threads, so the fibers of one thread would remove each other's masks.
-      FIBER_MASK = {}.freeze
-
       # A TimeoutError may be delayed by this many seconds, to find out the holder.
       EXAMINE_BUDGET = 0.02
 
@@ -30,11 +26,7 @@ module Plock
         UnavailableError, AuthenticationError, PermissionError, ProtocolError, UnsupportedError
       ].freeze
 
-      private_constant :FIBER_MASK, :EXAMINE_BUDGET
-
-      # @return [Hash] for Thread.handle_interrupt. Call this before the release begins, because
-      #   this call itself can be interrupted.
-      def self.mask = Fiber.current_scheduler ? FIBER_MASK : UNINTERRUPTED
+      private_constant :EXAMINE_BUDGET
 
       # @api private
       # @param block [Proc, nil] the block of the call
@@ -221,7 +213,6 @@ module Plock
       def telling_of_call(started, lease, store_key, options, keys = 1)
         return yield unless started && Events.calls
 
-        mask = Acquisition.mask
         outcome = :failed
         before = $!
         begun = false
@@ -230,7 +221,7 @@ module Plock
           outcome = yield ? :acquired : :timed_out
         ensure
           error = $!.class.name if outcome == :failed && !$!.equal?(before)
-          Thread.handle_interrupt(mask) do
+          Interrupts.defer do
             next unless begun
 
             tell_of_call(:wait_end, Clock.now - started, lease, store_key, options,

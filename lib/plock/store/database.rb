@@ -387,7 +387,7 @@ module Plock
         begin
           @site.tell_of_loss(owners.map { |owner| owner.first(2) }, deadline)
         ensure # even if the caller has broken its own lease, and that loss is raised here
-          Thread.handle_interrupt(Locking::Acquisition.mask) do
+          Interrupts.defer do
             waiting.each { |holder, token| @site.call(holder, token, deadline) }
           end
         end

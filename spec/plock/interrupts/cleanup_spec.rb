@@ -57,3 +57,28 @@ RSpec.describe "Plock::Interrupts.complete" do
     expect(runs).to be 2
   end
 end
+
+RSpec.describe "Plock::Interrupts.defer" do
+  # @return [Boolean] did the block end before the interrupt came?
+  def ends_first?
+    ended = false
+    Plock::Interrupts.defer do
+      Thread.current.raise(IOError)
+      ended = true
+    end
+  rescue IOError
+    ended
+  end
+
+  it "defers an interrupt until its block has ended" do
+    expect(background { ends_first? }.value).to be true
+  end
+
+  it "gives the block's value" do
+    expect(Plock::Interrupts.defer { :value }).to be :value
+  end
+
+  it "defers none under a Fiber scheduler", :fibers do
+    expect(background { Sync { ends_first? } }.value).to be false
+  end
+end

@@ -38,7 +38,7 @@ class RemoteLock
 
     # @return [Boolean] whether the lock was ours
     def delete(key)
-      Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do
+      Plock::Interrupts.defer do
         place = place(turns, key)
         turn = Holdings.take(place)
         next free(key) if turn.nil? || turn.over?

@@ -120,7 +120,7 @@ module Plock
         def take_away(deadline)
           return unlock(deadline) if kept_until
 
-          Thread.handle_interrupt(Locking::Acquisition.mask) do
+          Interrupts.defer do
             asking do
               lose
               unlock(deadline)

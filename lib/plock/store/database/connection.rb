@@ -172,13 +172,12 @@ module Plock
           payload = {
             sql: sql, name: "Plock", binds: [], type_casted_binds: [], connection: @adapter
           }
-          mask = Locking::Acquisition.mask
           started = false
           begin
-            Thread.handle_interrupt(mask) { (started = true) && tell(:start, payload) }
+            Interrupts.defer { (started = true) && tell(:start, payload) }
             yield
           ensure
-            Thread.handle_interrupt(mask) { tell(:finish, payload) if started }
+            Interrupts.defer { tell(:finish, payload) if started }
           end
         end
 

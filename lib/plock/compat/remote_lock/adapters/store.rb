@@ -34,7 +34,7 @@ class RemoteLock
       # @return [Boolean] whether the lock was ours
       # @raise [Plock::Error] the store failed
       def delete(key)
-        Thread.handle_interrupt(Plock::Locking::Acquisition.mask) do
+        Plock::Interrupts.defer do
           Holdings.take(place(@leases, key))&.release || false
         end
       end
