@@ -20,6 +20,7 @@ ENV.delete("RUBY_FREE_AT_EXIT")
 
 require "plock"
 require "support/examples"
+require "support/quick_start"
 
 $VERBOSE = true # enables Ruby's own warnings about lib/
 Support::Warnings.install
@@ -82,6 +83,7 @@ RSpec.configure do |config|
     raise Support::Warnings::Unexpected, unexpected.join if unexpected.any?
   end
 
+  config.before(:suite) { Support::QuickStart.install }
   # Starts the shared server before any example forks. Otherwise, children would start servers of
   # their own.
   config.before(:suite) { Support::RedisServer.shared if Support::RedisServer.installed? }
