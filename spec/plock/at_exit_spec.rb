@@ -167,7 +167,7 @@ RSpec.describe "At exit" do
           inside << 1
           sleep
         ensure
-          Thread.pass while Thread.main.alive? # all threads have been told to end
+          Thread.pass while Thread.main.alive? # Ruby has told all threads to end
           store.acquire(key, ttl: 5, renew: true, on_lost: -> {}) { puts "entered" }
           Plock::Dispatcher.flush
         end

@@ -14,7 +14,7 @@ module Support
       if ENV["ADAPTER"] == "sidekiq"
         require "sidekiq"
         module Sidekiq::ActiveJob
-          # Sidekiq has it in a file that wants all of Rails.
+          # Sidekiq's own wrapper is in a file that requires all of Rails.
           class Wrapper
             include Sidekiq::Job
             def perform(data) = ::ActiveJob::Base.execute(data.merge("provider_job_id" => jid))
@@ -50,10 +50,10 @@ module Support
         end
       end
 
-      # Makes jobs that were put off due at once.
+      # Makes each job that is put off due after 0.05 s.
       def hurry = Plock::Guard::Backoff.define_singleton_method(:delay) { |_times| 0.05 }
 
-      # Keeps jobs in a list, from which `work_list` runs them in order, whenever they are due.
+      # Keeps jobs in a list. `work_list` runs the next one, whenever it is due.
       class ListAdapter
         JOBS = []
 
@@ -74,7 +74,7 @@ module Support
         def perform = (REST << true) && GO.pop
       end
 
-      # Jobs wait for the one thread that runs them until it gets something from GO.
+      # Keeps the only thread that runs jobs busy, until something is pushed to GO.
       def occupy_the_thread
         ActiveJob::Base.queue_adapter = ActiveJob::QueueAdapters::AsyncAdapter.new(max_threads: 1)
         Blocker.perform_later

@@ -17,7 +17,7 @@ module Support
 
       def note(*entry) = Sidekiq.redis { |redis| redis.rpush("journal", JSON.generate(entry)) }
 
-      # Around everything else: which job is where.
+      # The outermost middleware. Notes which process fetched and settled each job.
       class Recorder
         include Sidekiq::ServerMiddleware
 
@@ -30,7 +30,7 @@ module Support
       end
 
       class Sidekiq::Scheduled::Poller
-        private def initial_wait = nil # up to fifteen seconds, otherwise
+        private def initial_wait = nil # otherwise waits up to 15 s
       end
 
       Sidekiq.configure_server do |config|

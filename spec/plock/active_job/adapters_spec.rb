@@ -28,7 +28,8 @@ RSpec.describe "Guarded ActiveJobs" do
       see "held in the queue", held, ["Both #{ids[2]}", "Queued #{ids[1]}"]
       GO << true
       eventually { DONE.size == 3 }
-      # With Both's own in the queue, and with its lock on its id.
+      # Running sees its own lock and those of two queued jobs; Queued sees the lock of Both. Both
+      # holds a lock on its job id also.
       see "held while they ran", done, [2 + 1, 1, 2]
       eventually("held when they were done") { held.empty? }
     RUBY

@@ -126,7 +126,7 @@ RSpec.describe "A guarded ActiveJob that meets with a conflict" do
       eventually { held.empty? }
       lease = Plock.acquire("k")
       PutOffQueued.perform_later(1)
-      # The second put-off is for its start.
+      # It is put off once when it is pushed, and once when it is due.
       eventually { LOG.string.scan(/PutOffQueued \S+ put off/).size == 2 }
       lease.release
       eventually { DONE.size == 1 }

@@ -34,7 +34,7 @@ RSpec.describe "A guarded ActiveJob that is enqueued in a transaction" do
       guard_with key: "k", during: :queued_and_running, on_conflict: :discard
     end
 
-    # Sees what is queued and held after it.
+    # Checks how many rows and locks remain after a rollback.
     def transaction(what, expected)
       Row.transaction do
         yield

@@ -10,7 +10,7 @@ RSpec.describe "The adapters of Plock::Metrics" do
     require "timeout"
     STORE = Plock::Store.open("memory:")
 
-    # One acquire, one timeout and one loss under the label "one"; a lease that is held under "two".
+    # Label "one": one acquire, one timeout and one loss. Label "two": a lease that stays held.
     def scenes
       held = STORE.acquire("k", ttl: 30, label: "one")
       STORE.try_acquire("k", label: "one")

@@ -90,7 +90,7 @@
       });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById("main");
-      // The application may send a viewer who is signed out to a page of its own.
+      // The application may redirect a signed-out viewer to one of its own pages.
       if (!fresh || page.body.dataset.refresh === undefined) throw new Error("no page of plock");
       if (!paused && !selecting()) {
         localize(page);
