@@ -129,8 +129,8 @@ module Model
         next if scenario.outage && late_turn?(place.value, node)
         next if scenario.fails_over && old_turn?(place.value, node)
 
-        violate(:swallowed, "it is the turn of #{name(place.value)}, whose process runs and " \
-                            "listens, and nothing happens")
+        violate(:swallowed, "#{name(place.value)} has the turn, and its process runs and " \
+                            "listens, but nothing happens")
       end
     end
 

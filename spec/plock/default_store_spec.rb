@@ -110,7 +110,11 @@ RSpec.describe Plock do
     it "cannot be opened while it is being configured" do
       done = []
       described_class.configure do |c|
-        before = trap(:USR1) { done << (described_class.store rescue $!.class) } # rubocop:disable Style/RescueModifier
+        before = trap(:USR1) do
+          done << described_class.store
+        rescue StandardError => e
+          done << e.class
+        end
         Process.kill(:USR1, Process.pid)
         eventually { done.any? }
         c.url = "memory:"
@@ -229,7 +233,7 @@ RSpec.describe Plock do
       it "passes on a ThreadError of a callable, which it calls once" do
         calls = 0
         described_class.configure do |c|
-          c.store = -> { (calls += 1) > 3 ? Plock::Store.open("memory:") : raise(ThreadError, "own") }
+          c.store = -> { (calls += 1) > 3 ? opened : raise(ThreadError, "own") }
         end
         expect { described_class.store }.to raise_error(ThreadError, "own")
         expect(calls).to be(1)

@@ -147,8 +147,9 @@ RSpec.describe "Interrupts while a call waits" do
       own = warm(open_store(url))
       trap(:USR1) do
         began = monotonic
-        error = own.acquire("#{key}:other", wait: 0.2) { nil } rescue $!.class # rubocop:disable Style/RescueModifier
-        parent.tell([error, monotonic - began < 1 + Support::Patience::MARGIN])
+        own.acquire("#{key}:other", wait: 0.2) { nil }
+      rescue Plock::Error => e
+        parent.tell([e.class, monotonic - began < 1 + Support::Patience::MARGIN])
       end
       gate.forget
       gate.hold(:reply)
