@@ -43,8 +43,8 @@ plock_ns binding_ttl(VALUE number, plock_ns unit);
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 
 /* Writes the key's name in the store into `name`: the prefix and then the digest. If the prefix
- * ends with an opening brace, a closing brace follows the first 8 digits. Returns the length of the
- * name. Raises ArgumentError if the prefix is too long. */
+ * ends with an opening brace, a closing brace follows the first 8 digits of the digest. Returns the
+ * length of the name. Raises ArgumentError if the prefix is too long. */
 enum {
     BINDING_PREFIX_MAX = 64,
     BINDING_DIGEST_MAX = PLOCK_DIGEST_HEX + 1,
@@ -62,12 +62,12 @@ void binding_digest(VALUE message, VALUE secret, char *hex);
  * server, and the exception propagates. */
 plock_status binding_carry_on(plock_operation operation);
 plock_status binding_drive(plock_lease *lease);
-/* Repeats the step until it is done, and waits as binding_carry_on does. The step must leave
- * nothing to undo. */
+/* Repeats the step until it is done, and waits as binding_carry_on does. An interrupt may raise
+ * between two steps, so a step must not leave anything that has to be undone. */
 plock_status binding_repeat(plock_status (*step)(void *, plock_interest *), void *of);
 
-/* Drives a release in the same way, but raises interrupts only when the release is done and `told`
- * has received its result. `told` may be NULL. */
+/* Drives a release as binding_carry_on does, but raises interrupts only after the release is done
+ * and `told` has received its result. `told` may be NULL. */
 typedef void binding_told(void *context, plock_status status);
 plock_status binding_carry_on_deferring(plock_operation operation, binding_told *told,
                                         void *context);
@@ -77,7 +77,7 @@ plock_status binding_drive_deferring(plock_lease *lease);
  * returns. */
 VALUE binding_masked(rb_block_call_func_t function, VALUE argument);
 
-/* Calls a clean-up function, and defers interrupts in the same way. Ruby does not defer an
+/* Calls a clean-up function, and defers interrupts as binding_masked does. Ruby does not defer an
  * exception from a signal handler. Such an exception ends the call, so the function is called
  * again, and the exception is raised afterwards. The function must therefore be able to start again
  * after an interruption at any point. Under a Fiber scheduler, nothing is deferred. */
@@ -93,7 +93,7 @@ void binding_wait_readable(int descriptor);
 /* --- plock.c --- */
 
 /* Returns the deadline of a release if the process is ending and Ruby will end this thread;
- * otherwise PLOCK_NEVER. Calls no Ruby method, because a method would raise a pending interrupt. */
+ * otherwise PLOCK_NEVER. Calls no Ruby method, because a method may raise a pending interrupt. */
 plock_ns binding_farewell(void);
 
 /* Returns true if the program has subscribed to events with Plock.subscribe. */
@@ -187,7 +187,7 @@ VALUE binding_lease_named(const binding_store_kind *kind, VALUE store, const cha
                           size_t length);
 plock_lease *binding_lease(VALUE object);
 
-/* Returns the lease's owner: a random UUID, unless the caller named an owner. */
+/* Returns the lease's owner: the owner that the caller named, or else a random UUID. */
 VALUE binding_token(const plock_lease *lease);
 
 /* Passes the granted hold to the block, if there is one, and returns the hold. The block is needed

@@ -156,7 +156,8 @@ typedef struct direct {
     double wait;
     const char *name; /* the key's name in the store */
     size_t length;
-    bool tells; /* is there an event bridge? After the block: does it want the release event? */
+    bool tells; /* until the block ends: is there an event bridge? after the block: does the bridge
+                 * want the release event? */
     plock_ns began;
 } direct;
 
@@ -173,9 +174,9 @@ typedef struct ending {
     plock_status status;
 } ending;
 
-/* Makes Ruby end the lease, with interrupts deferred. This is needed if the lease was ended before,
- * was lost, or has another hold now. It is also needed if the release failed, or if the program has
- * subscribed to events. */
+/* Makes Ruby end the lease, with interrupts deferred. This is needed if the lease was already
+ * ended, was lost, or has another hold now. It is also needed if the release failed, or if the
+ * program has subscribed to events. */
 static VALUE end_in_ruby(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     const ending *e = (const ending *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;

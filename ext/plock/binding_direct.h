@@ -21,8 +21,8 @@ const plain_calls *direct_plain(VALUE object);
  * Ruby makes the call instead. */
 extern VALUE direct_usual, direct_undone;
 
-/* Fills in the request for these options, and sets *seconds to its `wait`. Returns false if a value
- * is not an Integer or a Float within its bounds. */
+/* Fills in the request for these options, and sets *seconds to the time to wait. Returns false if a
+ * value is not an Integer or a Float within its bounds. */
 bool direct_read_options(const plain_calls *plain, VALUE ttl, VALUE wait, binding_request *request,
                          double *seconds);
 
@@ -42,11 +42,11 @@ bool direct_has(VALUE lease, VALUE hold);
  * its store. */
 VALUE direct_own(void);
 
-/* Returns true if this fiber already holds the key, and so would wait for itself. */
+/* Returns true if this fiber already holds the key, and would therefore wait for itself. */
 bool direct_own_in_the_way(VALUE own, VALUE store, VALUE name, VALUE share, double wait);
 
 /* Removes a lease and its store from the Array. Calls no Ruby code, because an interrupt could end
- * it. */
+ * such code. */
 void direct_forget_own(VALUE own, VALUE lease);
 
 /* Makes Ruby emit the events of an acquire or, if `lease` is nil, of a timeout. */

@@ -32,7 +32,7 @@ typedef struct several {
     size_t count;
     plock_group *group;
     plock_acquire_options patience; /* for an acquire */
-    size_t free_ones;
+    size_t free_ones; /* after PLOCK_REFUSED: the number of free keys before the one that is not */
     plock_ns keep, budget; /* for a release */
     VALUE *answers;        /* for a release; for each lease: true, false (it was lost) or nil (it
                             * was not held) */
@@ -166,9 +166,8 @@ static VALUE store_take_all(VALUE self, VALUE keys, VALUE ttl, VALUE renew, VALU
 }
 
 /* release_all(holds, keep, budget) -> an answer for each hold: true if it has now been released,
- * false if it was lost, or nil. nil means that it had been released or left before. budget: in
- * seconds, or nil. A release without an answer within the budget continues in the background and
- * raises nothing. */
+ * false if it was lost, or nil if it was not held when the call began. budget: in seconds, or nil.
+ * A release without an answer within the budget continues in the background and raises nothing. */
 VALUE binding_release_all(VALUE self, VALUE holds, VALUE keep, VALUE budget) {
     (void)self;
     plock_lease *leases[PLOCK_GROUP_MAX];
@@ -253,7 +252,7 @@ static bool add(direct_all *d, VALUE key, VALUE bytes) {
     return true;
 }
 
-/* Adds all keys. Returns false if Ruby must check a key or the number of keys. */
+/* Adds all keys. Returns false if Ruby must make the call instead. */
 static bool add_all(direct_all *d) {
     for (long i = 0; i < RARRAY_LEN(d->keys); i++) {
         VALUE key = RARRAY_AREF(d->keys, i), bytes = direct_bytes_of(key);

@@ -2,8 +2,8 @@
  * Store#hold and Store#hold_digest, which acquire a lease for a block. */
 #include "binding.h"
 
-/* Ruby frees an object that the program no longer refers to. The object's lease may still be
- * held. */
+/* Called when Ruby frees an object to which the program no longer refers. The object's lease may
+ * still be held. */
 static void lease_free(void *lease) { plock_lease_abandon(lease); }
 
 static size_t lease_size(const void *lease) {
@@ -73,7 +73,7 @@ READER(waited, binding_seconds)
 READER(acquired_at, binding_seconds)
 READER(valid_until, binding_seconds)
 
-/* Returns the seconds since the lease was acquired, on a clock that runs while the machine is
+/* Returns the seconds since the lease was acquired, including the time for which the machine was
  * suspended. */
 static VALUE lease_held_for(VALUE self) {
     return binding_seconds(plock_now() - plock_lease_acquired_at(binding_lease(self)));
@@ -166,8 +166,8 @@ bool binding_release_trailing(plock_lease *lease, plock_ns keep) {
     return true;
 }
 
-/* leave -> the result of binding_answer. Any process that knows the owner can then release the
- * lease. */
+/* leave -> the result of binding_answer. This process then neither renews nor releases the lease,
+ * but any process that knows its owner can release it. */
 static VALUE lease_leave(VALUE self) { return in_turn(self, 0, begin_leaving); }
 
 /* extend(ttl) -> the result of binding_answer. */
@@ -195,7 +195,7 @@ static VALUE lease_release_trailing(VALUE self, VALUE keep) {
     return binding_bool(sent);
 }
 
-/* :read, :write or nil. */
+/* mode -> :read, :write, or nil if the lock is neither a read lock nor a write lock. */
 static VALUE lease_mode(VALUE self) {
     const char mode = plock_lease_mode(binding_lease(self));
     return mode == 'r'   ? ID2SYM(rb_intern("read"))
@@ -203,7 +203,8 @@ static VALUE lease_mode(VALUE self) {
                          : Qnil;
 }
 
-/* "r", "w" or "sN" (at most N holders) if the lock may have several holders; otherwise nil. */
+/* share -> "r", "w" or "sN" (at most N holders) if the lock may have several holders; otherwise
+ * nil. */
 static VALUE lease_share(VALUE self) {
     const char *share = plock_lease_shares(binding_lease(self));
     return *share ? rb_usascii_str_new_cstr(share) : Qnil;

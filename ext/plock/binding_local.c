@@ -1,4 +1,4 @@
-/* Plock::LocalStore: the embedded store as an object. */
+/* Plock::LocalStore: the local store as a Ruby object. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -31,7 +31,6 @@ static VALUE store_attach(VALUE class, VALUE path, VALUE keys) {
     return self;
 }
 
-/* Returns the file's path. */
 static VALUE store_path(VALUE self) {
     return rb_filesystem_str_new_cstr(plock_local_path(binding_local_store(self)));
 }
@@ -215,7 +214,7 @@ const binding_store_kind binding_local_kind = {.hold_class = &binding_local_hold
 
 /* --- acquire one or several keys, and adopt a lease from another process --- */
 
-/* The options point to the bytes of the label's String. */
+/* The result points to the bytes of the label, so the caller must keep that String alive. */
 static plock_local_acquire_options terms_of(VALUE ttl, VALUE renew, VALUE max_hold, VALUE label,
                                             VALUE watch, VALUE at_least) {
     plock_local_acquire_options terms = {.ttl = binding_ttl(ttl, PLOCK_SECOND),
@@ -318,7 +317,7 @@ static VALUE store_lock_acquire(VALUE self, VALUE key, VALUE owner, VALUE ttl) {
     status = binding_drive(lease);
     if (status == PLOCK_REFUSED) return Qfalse;
     if (status) binding_raise(status, plock_lease_error(lease));
-    plock_local_lease_forget(lease); /* the lease object is no longer needed */
+    plock_local_lease_forget(lease); /* otherwise freeing the object would release the lock */
     RB_GC_GUARD(object);
     return Qtrue;
 }
@@ -338,7 +337,6 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     return binding_bool(!status);
 }
 
-/* host_name -> this host's name */
 static VALUE store_host_name(VALUE self) {
     char name[256] = "";
     (void)self;

@@ -20,8 +20,8 @@
 
 /* --- the terminal --- */
 
-/* terminal_group(fd) -> the terminal's foreground process group, or nil if this is not our
- * controlling terminal. */
+/* terminal_group(fd) -> the terminal's foreground process group, or nil if it is not this
+ * process's controlling terminal. */
 static VALUE terminal_group(VALUE self, VALUE fd) {
     (void)self;
     const pid_t group = tcgetpgrp(NUM2INT(fd));
@@ -53,8 +53,8 @@ static VALUE child_ended(VALUE self, VALUE pid) {
     return binding_bool(info.si_pid);
 }
 
-/* die_with_parent -> will this process be killed when its parent ends? This helps if the watchdog
- * is killed together with the process that started the watchdog. */
+/* die_with_parent -> true if the kernel will kill this process when its parent ends. This helps if
+ * the watchdog is killed together with the process that started the watchdog. */
 static VALUE die_with_parent(VALUE self) {
     (void)self;
 #ifdef __linux__
@@ -103,7 +103,7 @@ static VALUE default_signals(VALUE self) {
  * --- */
 
 static const long PAUSE = 5 * 1000 * 1000, LONGEST_PAUSE = 320 * 1000 * 1000; /* nanoseconds */
-/* If the system cannot tell whether a group is dead, the watchdog kills the group this many times,
+/* If the system cannot tell whether a group is dead, the watchdog sends SIGKILL this many times,
  * over about 2 s. It does not go on for longer, because the group's zombies may never be reaped. */
 enum { BLIND = 12 };
 
@@ -176,8 +176,8 @@ static int group_lives(pid_t group) {
     return found ? 1 : got < 0 || !numbers ? -1 : 0;
 }
 
-/* Gives this process another name. Otherwise ps and pkill -f would find the command line of the
- * guarded program here. */
+/* Gives this process another name. Otherwise ps would show the guarded program's command line for
+ * this process, and pkill -f would match it. */
 static void take_name(void) {
     static const char NAME[] = "lease-watchdog";
     char line[1024];
@@ -202,8 +202,8 @@ static void take_name(void) {}
 
 #endif
 
-/* Kills the group until none of its processes is left. A process that now belongs to another user
- * cannot be killed, so this function waits for its end. */
+/* Sends SIGKILL to the group until none of its processes is left. A process that now belongs to
+ * another user cannot be killed, so this function waits until that process ends. */
 static void end_group(pid_t group) {
     long pause = PAUSE;
     for (int blind = 0; blind < BLIND;) {

@@ -80,8 +80,8 @@ static VALUE store_ask_break(VALUE self, VALUE key, VALUE shared, VALUE fences) 
     return binding_bool(NUM2LL(rb_ary_entry(parts, 0)));
 }
 
-/* ask_note(key, note, replace) -> the note under the key, or "" if there is none
- * (plock/query.h). */
+/* ask_note(key, note, replace) -> the note that the key has afterwards, or "" if it has none. It
+ * stores `note` if the key had none or `replace` is true. */
 static VALUE store_ask_note(VALUE self, VALUE key, VALUE note, VALUE replace) {
     VALUE object;
     StringValue(note);
@@ -125,7 +125,8 @@ static plock_status break_step(void *of, plock_interest *interest) {
                              &i->error);
 }
 
-/* [waits, seconds left, fence, microseconds since 1970, pid, thread, label, mode] */
+/* Returns [true for a waiter, seconds left, fence, microseconds since 1970, pid, thread, label,
+ * mode]. The label and the mode may be nil. */
 static VALUE describe(const plock_local_person *person) {
     VALUE label =
         person->label_length ? rb_utf8_str_new(person->label, (long)person->label_length) : Qnil;
@@ -278,7 +279,7 @@ static VALUE store_sentinel_tls(VALUE self) {
 }
 
 /* Returns the part at *place, and moves *place past it. A part is nil, an Integer, a String, or an
- * Array of parts. The engine limits the depth. */
+ * Array of parts. The engine limits how deeply Arrays are nested. */
 static VALUE part(const plock_admin_session *admin_session, size_t *place) {
     const plock_part read = plock_admin_session_part(admin_session, (*place)++);
     switch (read.kind) {

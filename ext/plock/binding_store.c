@@ -80,7 +80,7 @@ static VALUE set_options(VALUE argument) {
 }
 
 /* Plock::Store.connect(url, options) -> a store. It does no I/O yet. Each option has the same name
- * as in the query of a URL. Store.open in Ruby checks and documents them. */
+ * as in the query of a URL. Store.open in Ruby checks and documents the options. */
 static VALUE store_connect(VALUE class, VALUE url, VALUE options) {
     Check_Type(options, T_HASH);
     VALUE self = TypedData_Wrap_Struct(class, &STORE, NULL);
@@ -144,9 +144,9 @@ static VALUE store_lock_release(VALUE self, VALUE key, VALUE owner) {
     return binding_bool(!status);
 }
 
-/* lock_release_with(key, owner, hold) -> the answers of release_all. Releases the lock of a named
- * owner and a lease together. If the server does not answer, only the release of the lease
- * continues in the background. */
+/* lock_release_with(key, owner, hold) -> the answers of release_all. Releases the lock that `owner`
+ * holds and, together with it, the lease of `hold`. If the server does not answer, only the release
+ * of the lease continues in the background. */
 static VALUE store_lock_release_with(VALUE self, VALUE key, VALUE owner, VALUE hold) {
     VALUE named = lease_of_owner(self, key, owner);
     return binding_release_all(self, rb_ary_new_from_args(2, named, hold), INT2FIX(0), Qnil);
@@ -250,7 +250,7 @@ static VALUE store_selects(VALUE self) {
     return binding_bool(plock_config_selects(plock_store_config(binding_store(self))));
 }
 
-/* pool_counts -> [size, used, idle, waiting, waits] */
+/* pool_counts -> [size, used, idle, waiting, waits], as in plock_pool_status */
 static VALUE store_pool_counts(VALUE self) {
     const plock_pool_status status = plock_store_pool_status(binding_store(self));
     return rb_ary_new_from_args(5, UINT2NUM(status.size), UINT2NUM(status.used),

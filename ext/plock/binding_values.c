@@ -103,7 +103,7 @@ size_t binding_name(VALUE prefix, VALUE key, VALUE secret, char name[BINDING_NAM
 }
 
 /* Plock.digest(message, secret = nil) -> 64 hexadecimal digits of HMAC-SHA256(secret, message), or
- * of SHA-256(message) if secret is nil. Hashes the raw bytes, whatever the encoding. */
+ * of SHA-256(message) if secret is nil. Hashes the bytes of the Strings in any encoding. */
 static VALUE digest(int argc, VALUE *argv, VALUE self) {
     (void)self;
     VALUE message, secret;

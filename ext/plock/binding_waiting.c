@@ -1,7 +1,9 @@
-/* How Ruby waits. Under a Fiber scheduler, a fiber waits in rb_io_wait, so that other fibers run.
- * Otherwise a thread waits without the GVL. It waits for an answer in plock_await_answer, which
- * Ruby can interrupt as it interrupts a read: for Thread#kill, Thread#raise, Timeout and signals.
- * It waits for anything else in plock_await, which Ruby interrupts through a waker. */
+/* How Ruby threads and fibers wait for the engine. Under a Fiber scheduler, a fiber waits in
+ * rb_io_wait, so that other fibers run. Otherwise a thread waits without the GVL. Thread#kill,
+ * Thread#raise, Timeout and signals can interrupt that wait. While the thread waits for the
+ * server's answer, it is in plock_await_answer, which Ruby interrupts with a signal, as it
+ * interrupts a read. In all other waits the thread is in plock_await, which Ruby interrupts through
+ * a waker. */
 #include "binding.h"
 
 #include <ruby/io.h>
@@ -15,12 +17,14 @@
 /* The state of one wait loop. */
 typedef struct waiting {
     plock_waker *waker; /* NULL: not needed yet, or memory ran out */
-    bool deferring;     /* interrupts stay pending */
-    /* the state of rb_protect; if Ruby code raised, no Ruby code may run before rb_jump_tag */
+    bool deferring;     /* true: an interrupt ends the wait, but stays pending */
+    /* The state that rb_protect set because Ruby code raised; 0 if no code raised. Once it is not
+     * 0, no Ruby code may run before rb_jump_tag. */
     int raised;
 } waiting;
 
-/* Calls Ruby. An exception ends the wait, and finish() raises that exception again. */
+/* Calls a function that may run Ruby code. If the code raises, the wait ends, and finish() raises
+ * the exception again. */
 static plock_status guarded(waiting *w, VALUE (*function)(VALUE), VALUE argument) {
     (void)rb_protect(function, argument, &w->raised);
     return w->raised ? PLOCK_INTERRUPTED : PLOCK_OK;
@@ -59,10 +63,9 @@ static VALUE check_interrupts(VALUE unused) {
 /* RB_NOGVL_INTR_FAIL: if an interrupt is pending, the region does not run. Without this flag,
  * rb_nogvl itself raises, and our clean-up does not run.
  *
- * RB_NOGVL_UBF_ASYNC_SAFE: wake() may run in a signal handler, even if this is the only thread.
- * Without this flag, Ruby may start a thread at every call, only to run wake(). That thread
- * inherits the caller's interrupt mask, so a release that defers interrupts would wait for the
- * thread forever. */
+ * RB_NOGVL_UBF_ASYNC_SAFE: Ruby may run wake() in a signal handler. Without this flag, Ruby may
+ * start a thread at every call, only to run wake(). That thread inherits the caller's interrupt
+ * mask, so a release that defers interrupts would wait for the thread forever. */
 static plock_status wait_without_gvl(waiting *w, const plock_interest *interest) {
     const int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
     region r = {.interest = interest, .interrupted = true};
@@ -83,7 +86,7 @@ static plock_status wait_without_gvl(waiting *w, const plock_interest *interest)
 
 VALUE binding_scheduler(void) { return rb_fiber_scheduler_current(); }
 
-/* How often to poll a waker that has no descriptor. */
+/* The interval at which to poll a waker that has no descriptor. */
 static const plock_ns WITHOUT_A_DESCRIPTOR = 5 * PLOCK_MILLISECOND;
 
 static VALUE seconds_of(const plock_interest *interest, bool looks_soon) {
@@ -181,7 +184,8 @@ typedef struct masked {
 
 static void drive_to_its_end(masked *m, bool deferring) {
     waiting w = {.deferring = deferring};
-    /* if the process is ending, Ruby will soon end this thread */
+    /* While the process is ending, binding_farewell returns an early deadline, because Ruby will
+     * soon end this thread. */
     m->operation.hurry(m->operation.of, binding_farewell());
     m->status = plock_carry_on(&m->operation, binding_wait, &w);
     finish(&m->operation, &w);
@@ -194,9 +198,9 @@ static VALUE drive_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     return Qnil;
 }
 
-/* The argument of Thread.handle_interrupt(Object => :never) { … }. Most releases see no interrupt,
- * so a release makes this call only after one has come. Ruby raises a pending interrupt when the
- * block ends. */
+/* The argument `Object => :never` for Thread.handle_interrupt. Most releases are not interrupted,
+ * so a release calls handle_interrupt only after its first interrupt. Ruby raises pending
+ * interrupts when the block of handle_interrupt ends. */
 static VALUE never;
 
 VALUE binding_masked(rb_block_call_func_t function, VALUE argument) {
@@ -224,7 +228,7 @@ plock_status binding_drive_deferring(plock_lease *lease) {
     return binding_carry_on_deferring(plock_lease_operation(lease), NULL, NULL);
 }
 
-/* --- Interrupts: a clean-up that runs to its end --- */
+/* --- Plock::Interrupts: clean-up that interrupts cannot cut short --- */
 
 enum { RUNS_MOST = 16 };
 
@@ -235,7 +239,7 @@ typedef struct completion {
     int runs;
 } completion;
 
-/* An interrupt that was deferred comes as the mask ends: by then the function is done. */
+/* Ruby raises a deferred interrupt when the mask ends. At that moment `done` is already true. */
 static VALUE run_masked(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     completion *c = (completion *)argument;
     (void)unused, (void)argc, (void)argv, (void)blockarg;
@@ -262,7 +266,7 @@ static VALUE run_again(VALUE argument) {
 }
 
 VALUE binding_complete(rb_block_call_func_t function, VALUE argument) {
-    /* a mask applies to the whole thread, with all of its fibers */
+    /* no mask under a Fiber scheduler, because it would apply to all fibers of the thread */
     completion c = {.function = function,
                     .argument = argument,
                     .value = Qnil,
@@ -291,8 +295,8 @@ static VALUE complete(VALUE self) {
 }
 
 /* Runs the clean-up of `finally`. An ensure clause in Ruby could be interrupted between two of its
- * lines. Here, Ruby does not check for interrupts from the end of the block until handle_interrupt
- * has set the mask. */
+ * lines. Here, Ruby checks for no interrupts between the end of the block and the moment at which
+ * handle_interrupt sets the mask. */
 static VALUE clean_up(VALUE cleanup) { return binding_complete(call, cleanup); }
 
 /* finally(cleanup) { … } -> the block's value. */

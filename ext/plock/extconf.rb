@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Configures the extension plock/plock. One library has the binding in this folder and the core in
-# core/.
+# Configures the extension plock/plock. It is one library, made of the binding in this folder and
+# the core in core/.
 #
-#   --disable-linux-calls   uses no eventfd and no CLOCK_BOOTTIME, but the portable fallbacks
+#   --disable-linux-calls   uses portable fallbacks instead of eventfd and CLOCK_BOOTTIME
 #   PLOCK_WERROR=1          turns warnings into errors; only for the project's own checks
 
 require "mkmf"
 
-# The names of the packages, by package manager, for pkg-config and the libraries it looks up.
+# For pkg-config and each required library, the name of its package in each package manager.
 PACKAGES = {
   "pkg-config" => { apt: "pkg-config", dnf: "pkgconf-pkg-config", apk: "pkgconf", brew: "pkgconf" },
   "hiredis" => { apt: "libhiredis-dev", dnf: "hiredis-devel", apk: "hiredis-dev", brew: "hiredis" },
@@ -56,7 +56,8 @@ def find_libraries
   broken = REQUIREMENTS.keys.reject { |name| pkg_config(name) }
   missing!("no program links with #{broken.join(" and ")} (see mkmf.log)", broken) if broken.any?
 
-  # We include <hiredis/…>, but the flags of older versions name only the folder hiredis itself.
+  # We include <hiredis/…>, but the flags of older hiredis versions name only the folder hiredis
+  # itself.
   headers = pkg_config("hiredis", "variable=includedir").delete_suffix("/hiredis")
   $INCFLAGS << " -I#{headers}" unless headers == "/usr/include"
 end
@@ -77,7 +78,9 @@ def add_sources
 end
 
 def add_flags
-  $warnflags = +"" # Ruby's flags fit one compiler, and some Rubies ignore them
+  # Ruby's own warning flags suit only one compiler. Ours are in $CFLAGS, because some Rubies
+  # do not pass $warnflags to the compiler.
+  $warnflags = +""
   $CFLAGS << " -std=c11 -pthread -fvisibility=hidden"
   $CFLAGS << " -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes"
   $CFLAGS << " -Werror" if ENV.key?("PLOCK_WERROR")

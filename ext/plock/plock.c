@@ -110,13 +110,13 @@ static void init_notices(void) {
 /* --- the end of the process --- */
 
 /* FAREWELL: how long all releases together may delay the end of the process. MOMENT: how long each
- * further release may delay the end after that time. */
+ * release may still delay the end once FAREWELL is over. */
 static const plock_ns FAREWELL = 250 * PLOCK_MILLISECOND, MOMENT = 10 * PLOCK_MILLISECOND;
 
 static atomic_bool ending;
 /* the deadline that the releases share while the process ends; 0: there has been no release yet */
 static _Atomic plock_ns farewell;
-static VALUE main_thread; /* rb_thread_main() differs in each Ractor */
+static VALUE main_thread; /* kept here, because rb_thread_main() differs in each Ractor */
 
 /* Runs as an at_exit hook. A later hook may still run all tests, as Minitest's autorun does. So
  * this hook closes nothing, and only notes that Ruby will end the other threads. */
@@ -126,7 +126,7 @@ static void at_exit(VALUE unused) {
 }
 
 /* Returns the deadline of a release. That is the shared deadline, but no earlier than `least` from
- * now. Begins a new deadline if there is none, or if the last one was long ago. */
+ * now. Returns a new deadline if there is none yet, or if the last one was long ago. */
 static plock_ns time_left(plock_ns now, plock_ns least) {
     const plock_ns hurried = atomic_load(&farewell), at_least = plock_after(now, least);
     if (!hurried || now >= plock_after(hurried, FAREWELL)) return plock_after(now, FAREWELL);
@@ -153,7 +153,7 @@ static void *settle_region(void *unused) {
     return unused;
 }
 
-/* Daemon.settle: gives the background releases as much time as at the end of a process. */
+/* Daemon.settle: waits for the background releases for as long as the end of a process would. */
 static VALUE daemon_settle(VALUE self) {
     (void)rb_thread_call_without_gvl(settle_region, NULL, NULL, NULL);
     return self;

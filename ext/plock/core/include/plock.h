@@ -1,4 +1,4 @@
-/* plock: distributed mutual exclusion. The engine, in plain C.
+/* The engine of plock, which provides distributed locks. It is written in plain C.
  *
  * The life of a lease:
  *
@@ -21,15 +21,17 @@
  * or its deadline has come. The embedding program decides how to wait (plock_drive takes a function
  * for it), so the same engine serves a thread, a fiber or a test.
  *
- * If an acquire is refused and may wait, it enters a queue on the server, in order of arrival. Each
+ * If an acquire is refused and may wait, it becomes a waiter in a FIFO queue on the server. Each
  * process has one worker thread, which listens for all waiters and claims their turns. It also
  * renews leases and notices their loss. A thread that waits in plock_await can do this work itself.
  * Notices report events that no call returns, such as the loss of a lease (plock/notice.h).
  *
  * All threads may share a store. A lease does one operation at a time, and the program must protect
- * the lease with a lock. If several threads share a lease, plock/turn.h makes them take turns.
- * After fork(), the child's copies hold nothing. The child closes the connections without sending a
- * byte, and never releases a lease of its parent. */
+ * the lease with a mutex or an interpreter's lock. If several threads share a lease, plock/turn.h
+ * makes them take turns.
+ *
+ * After fork(), a lease of the parent is not held in the child, and the child never releases it.
+ * The child closes its copies of the connections without sending a byte. */
 #ifndef PLOCK_H
 #define PLOCK_H
 

@@ -7,12 +7,14 @@
 -- ARGV[4]: the companion's TTL, in ms.
 -- ARGV[5], optional: 'again' if an earlier request of this owner may have acquired the lock. A
 --   waiter passes its ticket instead, or '0' if it has none yet.
--- ARGV[6], only from a waiter: the window, in ms, as in left_to_polling of parts/pass.lua.
+-- ARGV[6], only from a waiter: the window, which is the part of each second that is reserved for
+--   processes that poll (left_to_polling of parts/pass.lua), in ms.
 -- Reply if the caller holds the lock now: the fence, a string of 16 digits.
--- Reply if the lock is refused: {0, ms until the lock can be free}. To a waiter, the reply also has
---   its rank, its ticket, 1 or 0 (does the holder notify waiters?), and 1 or 0 (had the waiter lost
---   its place in the queue?). 0 ms means that the call reached its limit of tries, so that the
---   client must ask again.
+-- Reply if the lock is refused: {0, ms until the lock can be free}. 0 ms means that the call
+--   reached its limit of tries, so the client must ask again.
+--   The reply to a waiter also has the waiter's rank, its ticket and two flags. The first flag is 1
+--   if the holder notifies waiters, otherwise 0. The second flag is 1 if the waiter had lost its
+--   place in the queue, otherwise 0.
 local call, lock, value, ttl = redis.call, KEYS[1], ARGV[1], ARGV[2]
 local mine = call('SET', lock, value, 'NX', 'PX', ttl)
 -- include parts/names

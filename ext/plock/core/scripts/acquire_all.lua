@@ -6,9 +6,9 @@
 -- Arguments after these: the signature for each lock, or one signature for all.
 -- Reply if the caller holds all locks now: their fences.
 -- Reply if the locks are refused: the number of free locks before the first one that is taken.
--- Reply if the call reached its limit of tries, so that the client must ask again: -1.
+-- Reply if the call reached its limit of tries: -1. The client must then ask again.
 -- include parts/number
-local names, companions = {}, {} -- names: a lock, its queue, the next lock …
+local names, companions = {}, {} -- names: the first lock, its queue, the second lock, its queue …
 for i, lock in ipairs(KEYS) do
   -- include parts/names
   names[2 * i - 1] = lock

@@ -1,5 +1,6 @@
--- Gives a lease that its owner left behind to a new owner. The lease gets a greater fence, and
--- keeps its label. A left value can be adopted only once, because the new value replaces it.
+-- Gives a new owner the lease that its earlier owner left (plock_lease_leave). The lease gets a
+-- greater fence, and keeps its label. It can be adopted only once, because the new owner's value
+-- replaces the left value.
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the left value, which is the earlier owner's value.
 -- ARGV[2]: the TTL, in ms.
@@ -15,7 +16,8 @@ local signature, noted_for = ARGV[4], ARGV[5]
 -- include parts/record
 local holder, noted = redis.call('GET', lock), redis.call('GET', companion) or ''
 if holder == value and value ~= left and notes(noted, value) then
-  -- Writes even if the TTL stays the same, for the reason that extend.lua gives.
+  -- This request repeats an earlier request, which has already changed the owner. PEXPIRE runs even
+  -- if the TTL stays the same, for the reason that extend.lua gives.
   redis.call('PEXPIRE', lock, math.max(tonumber(ttl), redis.call('PTTL', lock)))
   -- include parts/lasting
   return string.match(noted, '^%d+')

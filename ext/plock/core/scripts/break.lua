@@ -4,7 +4,7 @@
 --   any holder loses the lock.
 -- ARGV[2], optional: 'anyway', as in parts/cluster_break.lua.
 -- Reply: 0 if no such holder had the lock, 1 if the lock is free now, 2 if a waiter has the turn
---   now. 3 means that the call reached its limit of tries, so that the client must ask again.
+--   now. 3 means that the call reached its limit of tries, so the client must ask again.
 -- include parts/tries
 -- include parts/pass_on
 -- include parts/chosen

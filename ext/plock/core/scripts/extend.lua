@@ -6,9 +6,10 @@
 -- ARGV[4], optional: 'longer' if the call must not shorten the lease, or ''.
 -- ARGV[5], optional: the owner's new place for its record, 'host pid thread channel'.
 -- Reply: 1 if the lease was extended, 0 if the value does not hold the lock.
--- The script always writes, because a WAIT that follows confirms only writes (Redis 7.2 and later).
--- PEXPIRE comes first, because Redis refuses SET while the server's memory is full, unless the
--- script has already written.
+-- Every extension writes, even if the TTL stays the same. Otherwise a WAIT after the script would
+-- confirm nothing, because it confirms only writes (Redis 7.2 and later).
+-- While the server's memory is full, Redis allows SET only in a script that has already written. So
+-- PEXPIRE, which needs no memory, comes first.
 local lock, value, ttl = KEYS[1], ARGV[1], ARGV[2]
 local noted_for, place = ARGV[3], ARGV[5]
 if redis.call('GET', lock) ~= value then return 0 end

@@ -1,12 +1,13 @@
 -- Removes a waiter from the queue. If the waiter had the turn, the turn passes to the next waiter.
--- If an earlier message may have reached only this waiter, the script tells others to look again.
+-- If an earlier message may have reached only this waiter, the script tells other waiters to look
+-- again.
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the waiter's value.
--- ARGV[2]: '1' if a reply was lost, so that the value may hold the lock. Then the script also
---   releases the lock. Otherwise '0'.
+-- ARGV[2]: '1' if a reply was lost, so that the value may hold the lock; otherwise '0'. If it is
+--   '1', the script also releases the lock.
 -- ARGV[3], optional: the waiter's signature. Without it, the queue keeps the waiter.
 -- Reply: 0 if there was no turn to pass on, 1 if the lock is free now, 2 if a waiter has the turn
---   now. 3 means that the call reached its limit of tries, so that the client must ask again.
+--   now. 3 means that the call reached its limit of tries, so the client must ask again.
 -- include parts/tries
 -- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]

@@ -12,7 +12,7 @@ for i, lock in ipairs(KEYS) do
   queues[i] = queue
 end
 local keep = ARGV[1] ~= '' and ARGV[1] or nil
--- Without waiters and `keep`, one DEL removes all keys.
+-- If there are no waiters, and no key stays taken, one DEL removes all keys.
 local plain = not keep and redis.call('EXISTS', unpack(queues)) == 0
 for i, lock in ipairs(KEYS) do
   local value = ARGV[i + 2]

@@ -8,10 +8,11 @@
 -- ARGV[6], only from a waiter: its ticket, or '0' if it has none yet.
 -- Reply if the caller holds the share now: the fence, a string of 16 digits. If others wait for the
 --   lock, the reply is {fence, ms until the first lease expires}.
--- Reply if the share is refused: {0, ms until the caller should look again}. To a waiter, the reply
---   also has its rank, its ticket, 1 (each release notifies the waiters), and 1 or 0 (had the
---   waiter lost its place in the queue?). 0 ms means that the call reached its limit of tries, so
---   that the client must ask again at once.
+-- Reply if the share is refused: {0, ms until the caller should look again}. 0 ms means that the
+--   call reached its limit of tries, so the client must ask again at once.
+--   The reply to a waiter also has the waiter's rank, its ticket and two flags. The first flag is
+--   always 1, because each release notifies the waiters. The second flag is 1 if the waiter had
+--   lost its place in the queue, otherwise 0.
 local lock, value, ttl, fence_ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local record, share, ticket = ARGV[3] .. ' ' .. value, ARGV[5], ARGV[6]
 -- include parts/names
@@ -31,14 +32,14 @@ local entry = share .. ' ' .. record
 sweep(lock, companion)
 local mine, lost = is_inside(lock, value), false
 if not mine then
-  -- While its channel is closed, a waiter sends no ticket, but it may already have a baton.
+  -- A waiter whose channel is closed sends no ticket, but it may already have a baton.
   mine = is_inside(lock, baton(value))
   remove(lock, companion, baton(value))
 end
 if mine then call('ZREM', queue, entry)
 elseif ticket and ticket ~= '0' then lost = call('ZADD', queue, 'NX', ticket, entry) == 1 end
 local passed = mine or pass(lock, companion, queue, entry)
--- While the share fits, only an earlier waiter can be in the way.
+-- If the share fits, only an earlier waiter can prevent the grant.
 while passed ~= true and passed ~= nil and admits(lock, companion, share) do
   local first = call('ZRANGE', queue, 0, 0)[1]
   local told = first and tell_first(lock, queue, '~' .. left(lock))
@@ -57,7 +58,7 @@ end
 local changes = left(lock)
 if passed == nil then changes = 0
 elseif admits(lock, companion, share) then
-  -- Only an earlier waiter is in the way. If it dies, no message says so.
+  -- Only an earlier waiter prevents the grant. No message would announce that waiter's death.
   changes = math.min(changes, 1000)
 end
 if not ticket then return {0, changes} end

@@ -1,4 +1,4 @@
--- Gives a share that its owner left behind to a new owner, as adopt.lua does with a lock.
+-- Gives a new owner the share that its earlier owner left, as adopt.lua does with a lock.
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the left value, which is the earlier owner's value.
 -- ARGV[2]: the TTL, in ms.
@@ -24,13 +24,14 @@ end
 if not is_inside(lock, old) then return 0 end
 note = call('HGET', companion, old)
 if not note then
-  -- The note was lost, as in shared_downgrade.lua. 'w' is safe, because it admits no other holder.
+  -- The note was lost (shared_downgrade.lua tells how). The mode 'w' is safe, because it admits no
+  -- other holder.
   note = 'w'
   -- If the companion is on another node, this fails before anything has changed.
   call('HSET', companion, old, note)
 end
--- The new value is added before the old one is removed, so that the set is never empty. While a
--- slot moves, its old node can add to a set, but cannot create a set.
+-- The new value is added before the old value is removed, so that the set is never empty. While a
+-- slot moves, the node that it leaves can add to a set, but cannot create one.
 local fence = grant(string.sub(note, 1, 1), relabel(record, note, '^%a %d+ %S+ '))
 if value ~= old then remove(lock, companion, old) end
 keep(lock, companion)

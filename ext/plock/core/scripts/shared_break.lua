@@ -1,4 +1,5 @@
--- Takes shares of a lock from their holders, notifies the holders, and calls waiters.
+-- Takes shares of a lock from their holders, notifies the holders, and calls waiters whose shares
+-- fit now.
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: fence_ttl, in ms.
 -- ARGV[2], optional: the fences whose holders lose their shares, as in parts/chosen.lua. Without

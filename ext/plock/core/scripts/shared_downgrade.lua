@@ -2,8 +2,8 @@
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the holder's value.
 -- ARGV[2]: fence_ttl, in ms.
--- Reply: 0 if the value is not a holder, 1 if it is a reader now, 2 if waiters have also been
---   called.
+-- Reply: 0 if the value is not a holder, 1 if it is a reader now, 2 if it is a reader now and
+--   waiters have been called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
 -- include parts/names
 -- include parts/now
@@ -12,7 +12,7 @@ if not is_inside(lock, value) then return 0 end
 -- include parts/full
 local note = call('HGET', companion, value)
 call('HSET', companion, value, 'r' .. string.sub(note or '', 2))
--- A note is missing if the server evicted the companion, or if the companion was replaced with an
--- earlier one when the slot moved. Then HSET may have created a companion without a TTL.
+-- The note is missing if the server evicted the companion, or if an earlier companion replaced it
+-- when the slot moved. In these cases HSET may have created a companion without a TTL.
 if not note then keep(lock, companion) end
 return (pass(lock, companion, queue) or 0) > 0 and 2 or 1

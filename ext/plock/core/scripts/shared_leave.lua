@@ -1,10 +1,10 @@
 -- Removes a waiter from the queue, and calls waiters whose shares fit now.
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the waiter's value.
--- ARGV[2]: '1' if a reply was lost, so that the value may be a holder. Then the script also
---   releases the share. Otherwise '0'.
+-- ARGV[2]: '1' if a reply was lost, so that the value may be a holder; otherwise '0'. If it is '1',
+--   the script also releases the share.
 -- ARGV[3]: fence_ttl, in ms.
--- ARGV[4]: the waiter's share. Missing without ARGV[5].
+-- ARGV[4]: the waiter's share. Missing if ARGV[5] is missing.
 -- ARGV[5], optional: the waiter's signature. Without it, the queue keeps the waiter.
 -- Reply: 0 if there was no turn to pass on, 1 if a share is free now, 2 if waiters have been
 --   called.
@@ -23,6 +23,6 @@ if ARGV[2] == '1' then
   remove(lock, companion, value)
 end
 if (pass(lock, companion, queue) or 0) > 0 then return 2 end
--- An earlier message may have reached only the waiter that leaves now.
+-- An earlier message may have reached only this waiter.
 if first then tell_two(lock, queue, '~' .. left(lock)) end
 return had and 1 or 0

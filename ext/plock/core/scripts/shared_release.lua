@@ -2,8 +2,9 @@
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: the holder's value.
 -- ARGV[2]: fence_ttl, in ms.
--- ARGV[3], optional: for how many ms the share stays taken after the release. Or 'held' if the
---   lease was valid when the client sent the request. Then the script does not check the expiry.
+-- ARGV[3], optional: for how many ms the share stays taken after the release. It is 'held' instead
+--   if the lease was valid when the client sent the request. In that case the script does not check
+--   the expiry.
 -- Reply: 0 if the value is not a holder, 1 if a share is free now or after the ms in ARGV[3], 2 if
 --   waiters have been called.
 local lock, value, fence_ttl = KEYS[1], ARGV[1], ARGV[2]
@@ -13,9 +14,11 @@ local span = not held and ARGV[3]
 local ours, waited_for
 if held then
   ours = redis.call('ZREM', lock, value) == 1
-  -- The queue counts twice: 1 means that there are other holders, 2 or 3 that there are waiters.
+  -- EXISTS counts the queue twice. So 1 means that there are only other holders, and 2 or 3 mean
+  -- that there are waiters.
   local rest = redis.call('EXISTS', queue, queue, lock)
-  -- If there are no other holders, the next grant deletes all notes.
+  -- If there are neither other holders nor waiters, the note may stay, because the next grant
+  -- deletes all notes.
   if rest > 0 then redis.call('HDEL', companion, value) end
   if rest < 2 then return ours and 1 or 0 end
   waited_for = true
@@ -27,7 +30,8 @@ if not held then
   if span then
     -- include parts/full
   else
-    -- Removes even an expired lease, because a write must come before `pass`, as in parts/full.lua.
+    -- Removes even an expired lease, because a write must come before `pass`, for the reason that
+    -- parts/full.lua gives.
     call('ZREM', lock, value)
     call('HDEL', companion, value)
   end

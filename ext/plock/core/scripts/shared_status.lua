@@ -2,8 +2,9 @@
 -- KEYS[1]: the lock's key.
 -- ARGV[1]: how many entries of this list to skip.
 -- ARGV[2]: how many entries to return.
--- Reply: {number of all holders, number of all waiters, …}. After these numbers, the reply has the
---   ms left and the note of each holder, and then the ticket and 'share record' of each waiter.
+-- Reply: {number of all holders, number of all waiters, …}. After these numbers, the reply has two
+--   elements for each holder (the ms left and the note), and then two for each waiter (the ticket
+--   and 'share record').
 local lock = KEYS[1]
 -- include parts/names
 local from, count = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -3,7 +3,8 @@
 -- ARGV[1]: the rank of the first waiter to list.
 -- ARGV[2]: how many waiters to list.
 -- Reply: {value, ms left, companion, number of all waiters, …}. Value and companion are '' if they
---   do not exist. After the number, the reply has the ticket and the record of each waiter.
+--   do not exist. After the number, the reply has two elements for each waiter: the ticket and the
+--   record.
 local lock = KEYS[1]
 -- include parts/names
 local waiters = redis.call('ZRANGE', queue, ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')

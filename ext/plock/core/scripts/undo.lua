@@ -4,7 +4,7 @@
 -- ARGV[1]: the owner's value.
 -- ARGV[2]: the signature that the acquire wrote.
 -- Reply: 0 if there was nothing to undo, 1 if the lock is free now, 2 if a waiter has the turn now.
---   3 means that the call reached its limit of tries, so that the client must ask again.
+--   3 means that the call reached its limit of tries, so the client must ask again.
 -- include parts/tries
 -- include parts/pass_on
 local lock, value = KEYS[1], ARGV[1]

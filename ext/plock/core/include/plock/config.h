@@ -11,21 +11,23 @@ typedef struct plock_config plock_config;
 
 #define PLOCK_REPLICAS_MAX 100
 
-/* Parses redis://, rediss:// (TLS) or unix:// with percent-encoded user and password, a database,
- * IPv6 literals in brackets and options in the query. A URL with redis+sentinel:// or
- * rediss+sentinel:// names sentinels, with commas between them, and then the primary:
- * redis+sentinel://a:26379,b:26379/mymaster/0. A URL with redis+cluster:// or rediss+cluster://
- * names some nodes of a cluster: redis+cluster://a:6379,b:6379. An error names the part of the URL
- * that is wrong, and never repeats its text. Returns PLOCK_OK, PLOCK_BAD_CONFIG or
- * PLOCK_NO_MEMORY. */
+/* Parses a URL that begins with redis://, rediss:// (TLS) or unix://. It may contain a
+ * percent-encoded user and password, a database, IPv6 literals in brackets, and options in the
+ * query. A URL with redis+sentinel:// or rediss+sentinel:// lists sentinels and then names the
+ * primary, as in redis+sentinel://a:26379,b:26379/mymaster/0. A URL with redis+cluster:// or
+ * rediss+cluster:// lists some nodes of a cluster, as in redis+cluster://a:6379,b:6379.
+ *
+ * An error names the wrong part of the URL, and never repeats the text of that part. Returns
+ * PLOCK_OK, PLOCK_BAD_CONFIG or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *url,
                                              plock_error *error);
 
-/* Sets one option by its name. The value is text, as in the query of a URL:
+/* Sets one option by its name. The value is text, as in the query of a URL. The numbers in this
+ * list are the defaults:
  *
  *   username, password   not allowed in a query, because the URL has its own place for them.
  *   database             called "db" in a query.
- *   connect_timeout      0.5   seconds for one connection: name lookup, TCP, TLS, AUTH.
+ *   connect_timeout      0.5   seconds to open one connection: name lookup, TCP, TLS, AUTH.
  *   command_timeout      0.5   seconds for one command.
  *   attempt_timeout      0.2   seconds for the first attempt, even if `wait` is 0.
  *   release_timeout      0.5   the most seconds that a caller waits for a release.
@@ -38,11 +40,12 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
  *   verify               "peer" or "none".
  *   server_name          the name that the server's certificate must have; "": the host's name.
  *   sentinel_username, sentinel_password, sentinel_ca_file, sentinel_ca_path, sentinel_cert,
- *   sentinel_key, sentinel_verify, sentinel_server_name   the same options for the sentinels. A
- *                        query may have each of them. A TLS option that is not given has the
- *                        servers' value. But ca_file and ca_path have it only if neither is given,
- *                        and the same is true of cert and key. If ca_file or ca_path is given,
- *                        verify is "peer" by default.
+ *   sentinel_key, sentinel_verify, sentinel_server_name   the same options for the sentinels. All
+ *                        of them are allowed in a query. Without a TLS option of their own, the
+ *                        sentinels use the servers' option. sentinel_ca_file and sentinel_ca_path
+ *                        count as one option here, and so do sentinel_cert and sentinel_key. If
+ *                        sentinel_ca_file or sentinel_ca_path is given, the default of
+ *                        sentinel_verify is "peer".
  *   sentinel_tls         "true" or "false"; the default follows the URL's scheme.
  *   encoding             "plain", or "marshal": lock values in the format of Ruby's Marshal.
  *
@@ -50,7 +53,7 @@ PLOCK_MUST_USE plock_status plock_config_new(plock_config **config, const char *
 PLOCK_MUST_USE plock_status plock_config_set(plock_config *config, const char *option,
                                              const char *value, plock_error *error);
 
-/* The URL without user, password and options, for printing. */
+/* Returns the URL without user, password and options, for printing. */
 const char *plock_config_display(const plock_config *config);
 
 /* Finds the host and port of the sentinel with this number in the URL, counted from 0. Returns
@@ -62,19 +65,20 @@ bool plock_config_sentinel(const plock_config *config, unsigned number, const ch
  * sentinels. */
 const char *plock_config_primary_name(const plock_config *config);
 
-/* Are sentinels asked over TLS? Returns false if the URL names none. */
+/* Returns true if connections to the sentinels use TLS, and false if the URL names no sentinels. */
 bool plock_config_sentinel_tls(const plock_config *config);
 
-/* Do connections use TLS with verify=none: to the servers, to the sentinels, or to either? If
- * so, the program should log one warning. */
+/* These functions return true if connections use TLS without verifying certificates (verify is
+ * "none"). The first function checks connections to the servers, the second those to the sentinels,
+ * and the third both. If the result is true, the program should log one warning. */
 bool plock_config_unverified_servers(const plock_config *config);
 bool plock_config_unverified_sentinels(const plock_config *config);
 bool plock_config_unverified(const plock_config *config);
 
-/* Does each connection to a server begin with SELECT, because the database is not 0? */
+/* Returns true if each connection to a server begins with SELECT, because the database is not 0. */
 bool plock_config_selects(const plock_config *config);
 
-/* Are the values of locks stored in the format of Ruby's Marshal? */
+/* Returns true if the values of locks are stored in the format of Ruby's Marshal. */
 bool plock_config_marshals(const plock_config *config);
 
 /* Returns how many replicas must confirm a lease if its acquire gives no number. */

@@ -9,27 +9,27 @@
 
 typedef struct plock_group plock_group;
 
-/* Makes a group of these leases, which must outlive it. They must belong to one store, and have
- * different keys. They must not have shares (plock_lease_share), and must not be held by a named
- * owner (plock_lease_own). Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (no leases, too many
- * leases, or a lease that may not be in the group). */
+/* Makes a group of these leases. The leases must outlive the group, belong to one store, and have
+ * different keys. They must not have shares (plock_lease_share). A lease with a named owner
+ * (plock_lease_own) must not be held. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (no leases,
+ * too many leases, or a lease that may not be in the group). */
 PLOCK_MUST_USE plock_status plock_group_new(plock_group **group, plock_lease *const *leases,
                                             size_t count);
 
-/* Gives up the operation under way; the leases stay as they are. NULL is allowed. */
+/* Gives up the operation under way, and frees the group but not its leases. NULL is allowed. */
 void plock_group_free(plock_group *group);
 
 /* Each of these functions begins an operation and does no I/O. They return PLOCK_OK, PLOCK_MISUSE
  * or PLOCK_IN_USE, as the functions for one lease do (plock/lease.h).
  *
- * An acquire makes one attempt. The attempt may take patience->wait, or attempt_timeout less
- * patience->asking (but 20 ms at least), whichever is longer. It never takes longer than
- * attempt_timeout.
+ * An acquire makes one attempt. The attempt may take patience->wait, or what is left of
+ * attempt_timeout after patience->asking (at least 20 ms), whichever is longer. But it never takes
+ * longer than attempt_timeout.
  *
- * A release skips leases that are not held. A lease with a named owner (plock_lease_own) is not
- * skipped, because the group releases it by its owner's name. A group cannot acquire such a lease.
- * The released keys stay taken for `keep`. If a release cannot reach the server, the worker thread
- * repeats it, but not for leases with a named owner (plock/redis.h). */
+ * A release skips leases that are not held. It does not skip a lease with a named owner
+ * (plock_lease_own), because it releases that lease by the owner's name. A group cannot acquire
+ * such a lease. The released keys stay taken for `keep`. If a release cannot reach the server, the
+ * worker thread repeats it, but not for leases with a named owner (plock/redis.h). */
 PLOCK_MUST_USE plock_status plock_group_acquire(plock_group *group,
                                                 const plock_acquire_options *patience);
 PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns keep);
@@ -39,8 +39,8 @@ PLOCK_MUST_USE plock_status plock_group_release(plock_group *group, plock_ns kee
  * PLOCK_REFUSED, plock_group_free_ones returns the index of the first key that was not free. */
 PLOCK_MUST_USE plock_status plock_group_step(plock_group *group, plock_interest *interest);
 void plock_group_cancel(plock_group *group);
-/* Ends the operation by the deadline. The worker thread continues the releases that have no answer
- * by then. */
+/* Makes the operation end by the deadline. The worker thread continues releases that have no answer
+ * by the deadline. */
 void plock_group_hurry(plock_group *group, plock_ns deadline);
 plock_operation plock_group_operation(plock_group *group);
 

@@ -13,9 +13,10 @@
  *   plock_lease_free(lease);
  *   plock_local_close(store);
  *
- * A lease expires as in the other stores. It also ends with its process: the kernel reports the
- * death, and the next waiter has the lock at once. There are two exceptions: the key stays taken
- * until at_least is over, and a lease that was left (plock_lease_leave) outlives its process.
+ * A lease expires as in the other stores. It also ends when its process ends. The kernel reports
+ * the end of the process, and the next waiter has the lock at once. There are two exceptions: the
+ * key stays taken until at_least is over, and a lease that was left (plock_lease_leave) outlives
+ * its process.
  *
  * The store keeps its promises as long as only plock writes to the file. Processes that hold or
  * wait for a lease notice within a second that the file was damaged, truncated or removed. Until
@@ -35,7 +36,7 @@ typedef struct plock_local plock_local;
 #define PLOCK_LOCAL_KEYS_MIN  16
 #define PLOCK_LOCAL_KEYS_MAX  1048576
 #define PLOCK_LOCAL_LABEL_MAX 100 /* bytes */
-/* how long an operation without a wait of its own tries to enter the critical section */
+/* how long an operation tries to enter the critical section, unless its own `wait` is longer */
 #define PLOCK_LOCAL_PATIENCE    PLOCK_SECOND
 #define PLOCK_LOCAL_AT_ONCE_MAX 64 /* keys in one plock_local_acquire_all */
 
@@ -46,10 +47,13 @@ typedef struct plock_local plock_local;
  * PLOCK_LOCAL_KEYS.
  *
  * The folder and the file must belong to the user and must not be writable by others. They must not
- * be symbolic links or on a network file system. The store replaces a file that is from before a
- * reboot, of another version, truncated or damaged, if no lease in it is held. It refuses a file
- * that is not plock's. Returns PLOCK_OK, PLOCK_BAD_CONFIG (refused; the error says why),
- * PLOCK_PROTOCOL (damaged, and in use), PLOCK_SILENT or PLOCK_NO_MEMORY. */
+ * be symbolic links or on a network file system. The store refuses a file that is not plock's. If
+ * no lease in the file is held, the store replaces a file that is from before a reboot, of another
+ * version, truncated or damaged.
+ *
+ * Returns PLOCK_OK or PLOCK_NO_MEMORY. Returns PLOCK_BAD_CONFIG if the store refuses the file; the
+ * error says why. Returns PLOCK_PROTOCOL if the file is damaged and in use. Returns PLOCK_SILENT if
+ * another process, which may be stopped, blocks the file. */
 PLOCK_MUST_USE plock_status plock_local_open(plock_local **store, const char *path, unsigned keys,
                                              plock_error *error);
 
@@ -80,7 +84,7 @@ typedef struct plock_local_acquire_options {
     bool renews, automatic, watched; /* as in plock_acquire_options */
     char mode;         /* 0: exclusive; otherwise holders with the same mode share the key */
     unsigned limit;    /* the most holders that may share the key, up to 65535; 0: no bound */
-    const char *label; /* up to PLOCK_LOCAL_LABEL_MAX bytes, with any values */
+    const char *label; /* up to PLOCK_LOCAL_LABEL_MAX bytes, which may have any values */
     size_t label_length;
     const char *owner; /* NULL: a fresh token */
     size_t owner_length;
@@ -98,12 +102,13 @@ PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_loc
 PLOCK_MUST_USE plock_status plock_local_lease_acquire(plock_lease *lease,
                                                       const plock_local_acquire_options *terms);
 
-/* Begins to take over the lease that the owner `left` gave up with plock_lease_leave. The lease
- * gets a new owner (that of `terms`, or a fresh token) and a greater fence, so it can be adopted
- * only once. From then on the lease ends with this process. If terms->ttl is 0, the lease keeps its
- * expiry. The lease never ends before its earlier at_least is over. terms->at_least can only
- * lengthen that time. The operation also uses max_hold, renews, automatic and watched. It ends with
- * PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
+/* Begins to adopt a lease that was left (plock_lease_leave). `left` is the owner that left it. The
+ * lease gets a new owner (that of `terms`, or a fresh token) and a greater fence, so it can be
+ * adopted only once. After the adoption the lease ends when this process ends.
+ *
+ * If terms->ttl is 0, the lease keeps its expiry. If the earlier owner acquired the lease with an
+ * at_least, terms->at_least can lengthen that span but not shorten it. The operation also uses
+ * max_hold, renews, automatic and watched. It ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. */
 PLOCK_MUST_USE plock_status plock_local_lease_adopt(plock_lease *lease, const char *left,
                                                     size_t length,
                                                     const plock_local_acquire_options *terms);
@@ -121,17 +126,18 @@ PLOCK_MUST_USE plock_status plock_local_acquire_all(plock_lease *const *leases, 
                                                     size_t *refused, plock_interest *interest,
                                                     plock_error *error);
 
-/* Forgets a held lease. The lock then stays taken until plock_local_lease_release_owned releases
- * it, it expires, or this process ends. The lease must not be watched, and must have been acquired
- * with wait 0. */
+/* Forgets a held lease, which the lease object then no longer holds. The key stays taken until
+ * plock_local_lease_release_owned releases it, the lease expires, or this process ends. The lease
+ * must not be watched, and must have been acquired with wait 0. */
 void plock_local_lease_forget(plock_lease *lease);
 
 /* A holder or a waiter. */
 typedef struct plock_local_person {
     bool waits;
     char mode;
-    plock_ns left;                     /* for a holder: the time until the lease ends by itself */
-    int64_t fence, since, pid, thread; /* since: microseconds since 1970 */
+    plock_ns left; /* for a holder: the time until the lease expires; for a waiter: 0 */
+    /* fence: 0 for a waiter; since: when the hold or the wait began, in microseconds since 1970 */
+    int64_t fence, since, pid, thread;
     size_t label_length;
     char label[PLOCK_LOCAL_LABEL_MAX];
 } plock_local_person;
@@ -147,8 +153,8 @@ PLOCK_MUST_USE plock_status plock_local_examine(plock_local *store, const char *
 #define PLOCK_LOCAL_KEY_MAX 200 /* bytes; longer keys are not listed */
 
 /* Finds the next held key from *cursor on, and moves *cursor past that key. *cursor must be 0 at
- * first. After the last key, *length is 0. Returns PLOCK_OK, PLOCK_AGAIN with interest, or a
- * failure. */
+ * the first call. After the last key, sets *length to 0. Returns PLOCK_OK, PLOCK_AGAIN with
+ * interest, or a failure. */
 PLOCK_MUST_USE plock_status plock_local_next_key(plock_local *store, uint32_t *cursor,
                                                  char key[PLOCK_LOCAL_KEY_MAX], size_t *length,
                                                  plock_interest *interest, plock_error *error);

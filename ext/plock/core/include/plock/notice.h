@@ -9,19 +9,19 @@
 #include "plock/clock.h"
 
 typedef enum plock_notice_kind {
-    PLOCK_LOST,      /* A watched lease is lost. */
-    PLOCK_RENEWED,   /* A lease was renewed. `took` is how long that took. */
-    PLOCK_ABANDONED, /* The program forgot a held lease, which is released (plock_lease_abandon). */
+    PLOCK_LOST,        /* A watched lease is lost. */
+    PLOCK_RENEWED,     /* A lease was renewed. */
+    PLOCK_ABANDONED,   /* The program forgot a held lease, which plock_lease_abandon releases. */
     PLOCK_UNRELEASED,  /* A background release failed, so the lock stays until its lease expires. */
     PLOCK_LOST_BEFORE, /* A trailing release found that the lease had been lost. */
-    PLOCK_EXPIRED      /* The program forgot a held lease that had expired or was lost. */
+    PLOCK_EXPIRED      /* The program forgot a held lease that had expired or been lost. */
 } plock_notice_kind;
 
 typedef struct plock_notice {
     struct plock_notice *next;
     plock_notice_kind kind;
-    uint64_t id; /* plock_lease_id */
-    plock_ns took;
+    uint64_t id;   /* plock_lease_id */
+    plock_ns took; /* PLOCK_RENEWED: how long the renewal took; 0 in the local store */
     int64_t fence;
     size_t key_length;
     char key[];

@@ -1,4 +1,4 @@
-/* The setup of the engine, once in each process. */
+/* The setup of the engine, which each process does once. */
 #ifndef PLOCK_PROCESS_H
 #define PLOCK_PROCESS_H
 

@@ -24,30 +24,32 @@ void plock_query_free(plock_query *query);
 /* Each of these functions begins a question, and gives up an earlier question that is still under
  * way. plock_query_step carries the question out.
  *
- * plock_query_status answers with the value, the milliseconds left, the note of the last acquire,
- * and the number of waiters. The note is "fence seconds:microseconds host pid thread channel label
- * value". Then the answer lists at most PLOCK_WAITERS_TOLD waiters, from index `first` on. For each
- * waiter there are two parts: a ticket (microseconds) and "host pid thread channel label value".
+ * plock_query_status answers with the key's value, the milliseconds until the key expires, the note
+ * of the last acquire, and the number of waiters. The note is "fence seconds:microseconds host pid
+ * thread channel label value". Then the answer lists at most PLOCK_WAITERS_TOLD waiters, from index
+ * `first` on. Each waiter has two parts: its ticket (microseconds) and "host pid thread channel
+ * label value".
  *
  * For a shared lock, plock_query_status answers with the number of holders and the number of
- * waiters. Then the answer lists the holders and after them the waiters: at most PLOCK_WAITERS_TOLD
- * in all, from index `first` on. For a holder there are the milliseconds left and "mode fence
- * seconds:microseconds host pid thread channel label value" ("": no note). For a waiter there are
- * its ticket and "share host …".
+ * waiters. Then the answer lists at most PLOCK_WAITERS_TOLD entries, from index `first` on. The
+ * holders come first, and then the waiters. A holder has two parts: the milliseconds until its
+ * lease expires, and "mode fence seconds:microseconds host pid thread channel label value" (or "",
+ * if its note is missing). A waiter also has two parts: its ticket and "share host pid thread
+ * channel label value".
  *
  * plock_query_scan answers with a cursor to continue from (0 at the end), and then with keys.
  *
  * plock_query_break answers 0 if the lock was not held. If the answer to an earlier attempt was
- * lost, that attempt may have broken the lock, so the answer is then not 0.
+ * lost, the answer is never 0, because that attempt may have broken the lock.
  *
  * plock_query_break_only takes the lock only from the holders with these fences. `fences` has a
  * blank before and after each fence, as in " 1700000000000000 - ". "-" means the holders without a
  * fence. The text must not change until the question has ended.
  *
- * plock_query_note stores the given note if the key had none or `replace` is true. It answers with
- * the note that the key has afterwards, or with "" if it has none. An empty note changes nothing,
- * so it only reads. Returns PLOCK_OK; or PLOCK_MISUSE, and begins no question, if the note is
- * longer than PLOCK_NOTE_MAX. */
+ * plock_query_note stores the given note if the key had none or `replace` is true. With an empty
+ * note, it stores nothing. It answers with the note that the key has afterwards, or with "" if the
+ * key has none. If the note is longer than PLOCK_NOTE_MAX, it begins no question and returns
+ * PLOCK_MISUSE. Otherwise it returns PLOCK_OK. */
 void plock_query_status(plock_query *query, int64_t first);
 void plock_query_scan(plock_query *query, int64_t cursor);
 void plock_query_break(plock_query *query);
@@ -55,7 +57,7 @@ void plock_query_break_only(plock_query *query, const char *fences, size_t lengt
 PLOCK_MUST_USE plock_status plock_query_note(plock_query *query, const char *note, size_t length,
                                              bool replace);
 
-/* Ends the question under way by the deadline, if the deadline comes before command_timeout is
+/* Makes the question under way end by the deadline, if the deadline comes before command_timeout is
  * over. */
 void plock_query_hurry(plock_query *query, plock_ns deadline);
 

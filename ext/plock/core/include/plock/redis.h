@@ -15,19 +15,20 @@ typedef struct plock_acquire_options {
     plock_ns ttl; /* the time to live of the lease: PLOCK_TTL_MIN to PLOCK_TTL_MAX */
     /* how long to try; 0: one attempt. With a named owner (plock_lease_own) it must be 0. */
     plock_ns wait;
-    /* With several keys: the time since the caller began with the first key. attempt_timeout counts
-     * from that moment. With a single key: 0. */
+    /* With several keys: the time since the caller began with the first key, because
+     * attempt_timeout counts from that moment. With a single key: 0. */
     plock_ns asking;
-    /* how long the key stays taken even after an earlier release, up to PLOCK_TTL_MAX; the lease
-     * lasts at least as long */
+    /* How long the key stays taken, up to PLOCK_TTL_MAX, even if the lease is released earlier
+     * (with PLOCK_KEEP_AT_LEAST). If this is longer than ttl, the lease also lasts this long. */
     plock_ns at_least;
     bool renews;       /* the worker thread renews the lease while it is held */
     plock_ns max_hold; /* how long after its acquisition the lease is renewed; 0: no bound */
-    bool automatic; /* set with `renews` if the program did not ask for renewal itself. The worker
-                     * thread then ignores the lease until it is older than most leases become. */
+    bool automatic; /* Set with `renews` if the program did not ask for renewal itself. The worker
+                     * thread then ignores the lease at first, because most leases are released
+                     * before they need a renewal. */
     bool watched;   /* a loss is reported (plock/notice.h); `renews` without `automatic` implies
                      * this */
-    /* retry even after failures that seem permanent: a wrong password, a missing permission */
+    /* retry even after failures that seem permanent, such as a wrong password */
     bool insists;
     bool endures; /* retry even if the server is unreachable for longer than unavailable_timeout;
                    * `insists` implies this */
@@ -63,10 +64,13 @@ PLOCK_MUST_USE plock_status plock_lease_share(plock_lease *lease, const char *sh
 PLOCK_MUST_USE plock_status plock_lease_acquire(plock_lease *lease,
                                                 const plock_acquire_options *patience);
 
-/* If a release cannot reach the server, the worker thread repeats it until the lease would have
- * expired. It does not repeat the release of a named owner (plock_lease_own). A release that only
- * found no free connection in time ends with PLOCK_OK. If it then fails in the background, a notice
- * reports that (PLOCK_UNRELEASED). */
+/* If a release (plock_lease_release) cannot reach the server, the worker thread repeats the release
+ * until the lease would have expired. It does not repeat the release of a lease with a named owner
+ * (plock_lease_own).
+ *
+ * If the only problem is that all connections of the pool are busy, the operation ends with
+ * PLOCK_OK, and the release continues in the background. If that release then fails, a notice
+ * reports it (PLOCK_UNRELEASED). */
 
 /* Begins to release, by its named owner (plock_lease_own), a lock that another lease object
  * acquired. Returns PLOCK_OK, or PLOCK_MISUSE if the lease has no named owner, is held or is in
@@ -81,8 +85,8 @@ PLOCK_MUST_USE plock_status plock_lease_release_owned(plock_lease *lease);
  * Returns PLOCK_OK, PLOCK_MISUSE (as plock_lease_acquire, or an empty value), PLOCK_NO_MEMORY or
  * PLOCK_CRYPTO. The operation ends with PLOCK_OK, PLOCK_NOT_OWNER or a failure. The operation uses
  * these options: ttl (or at_least, if that is longer), renews, automatic, max_hold, watched and
- * replicas. If the answer is lost, the worker thread releases the lock that a fresh token may have
- * acquired. */
+ * replicas. If the answer is lost, and the new owner is a fresh token, the worker thread releases
+ * the lock, which this owner may hold. */
 PLOCK_MUST_USE plock_status plock_lease_adopt(plock_lease *lease, const char *left, size_t length,
                                               const plock_acquire_options *patience);
 

@@ -1,4 +1,4 @@
-/* The results of calls. One list defines their names, their texts, and four properties of each. */
+/* The results of calls. One list defines the name, the text and four properties of each result. */
 #ifndef PLOCK_STATUS_H
 #define PLOCK_STATUS_H
 
@@ -6,9 +6,9 @@
 
 /* X(name, kind, another try, carried out, connection, text)
  *
- * kind         the family of errors (plock_kind): how the caller should react
- * another try  RETRY: the cause may pass, so another attempt before the deadline makes sense
- *              FINAL: the cause does not pass by itself
+ * kind         the family of errors (plock_kind), which tells the caller how to react
+ * another try  RETRY: the cause may go away, so another attempt before the deadline makes sense
+ *              FINAL: the cause does not go away by itself
  * carried out  NEVER: a command that ended with this status has changed nothing
  *              PERHAPS: the command may have changed something if it was sent
  * connection   KEEPS: the connection is in a known state and may be used again
@@ -104,23 +104,26 @@ typedef struct plock_error {
 #define PLOCK_MUST_USE
 #endif
 
-/* Returns the name in lower case, such as "refused". Names do not change, so callers may match on
- * them. */
+/* Returns the name in lower case, such as "refused". Callers may match on names, because names
+ * never change. */
 const char *plock_status_name(plock_status status);
 const char *plock_status_text(plock_status status);
 plock_kind plock_status_kind(plock_status status);
 
-/* Does this failure justify another attempt before the deadline? Only this function decides it. */
+/* Returns true if the caller should make another attempt before the deadline. Only this function
+ * makes that decision. */
 bool plock_status_retries(plock_status status);
 
-/* Does this status mean that the server cannot be reached at all? Only this function decides it. */
+/* Returns true if the status means that the server cannot be reached at all. Only this function
+ * makes that decision. */
 bool plock_status_unreachable(plock_status status);
 
-/* May a command that was sent, and ended with this status, have changed something on the server?
- * Only this function decides it. */
+/* Returns true if a command that was sent, and ended with this status, may have changed something
+ * on the server. Only this function makes that decision. */
 bool plock_status_leaves_doubt(plock_status status);
 
-/* May a connection be used again after this status? Only this function decides it. */
+/* Returns true if a connection may be used again after this status. Only this function makes that
+ * decision. */
 bool plock_status_keeps_connection(plock_status status);
 
 #endif

@@ -29,13 +29,13 @@ typedef struct plock_pool_status {
 plock_pool_status plock_store_pool_status(plock_store *store);
 
 /* On a Redis Cluster: finds the first primary whose number is at least *number, and sets *number to
- * the number after it. Returns false if there is no such primary, or if none is known yet. The
- * texts stay valid as long as the store exists. */
+ * that primary's number plus 1. Returns false if there is no such primary, or if no primary is
+ * known yet. The texts stay valid as long as the store exists. */
 bool plock_store_primary(plock_store *store, unsigned *number, const char **host,
                          const char **port);
 
-/* Finds the node that serves a key, as far as this process knows. Returns false if it knows none.
- * The texts stay valid as long as the store exists. */
+/* Finds the node that serves a key, as far as this process knows. Returns false if it knows no such
+ * node. The texts stay valid as long as the store exists. */
 bool plock_store_node_of(plock_store *store, const char *key, size_t length, const char **host,
                          const char **port);
 
@@ -44,7 +44,8 @@ bool plock_store_node_of(plock_store *store, const char *key, size_t length, con
 void plock_store_disconnect(plock_store *store);
 bool plock_store_disconnected(const plock_store *store);
 
-/* Gives up this reference; leases keep the store alive until they are freed. NULL is allowed. */
+/* Gives up this reference to the store. The store continues to exist until its leases are freed.
+ * NULL is allowed. */
 void plock_store_close(plock_store *store);
 
 /* Waits until the background releases are done, at most until the deadline. A process that becomes

@@ -1,8 +1,8 @@
-/* Turns let several threads use one lease. A lease does one operation at a time; further operations
- * begin one after another, in FIFO order.
+/* Turns let several threads use one lease. A lease does one operation at a time. Further operations
+ * wait for their turns, in FIFO order.
  *
- * The program protects leases and their turns with one lock, such as an interpreter's lock. It
- * releases that lock while plock_wait waits. */
+ * The program must protect leases and their turns with one mutex or with an interpreter's lock. Its
+ * plock_wait must release that mutex or lock while it waits. */
 #ifndef PLOCK_TURN_H
 #define PLOCK_TURN_H
 
@@ -19,8 +19,8 @@ struct plock_place_in_turn {
     bool (*busy)(const void *lease);
 };
 
-/* An operation that begins when all of its leases are free. The caller sets the fields up to
- * patience. */
+/* An operation that begins when none of its leases has another operation under way. The caller sets
+ * the fields up to and including `patience`. */
 typedef struct plock_lease_use {
     plock_place_in_turn *places;
     size_t count; /* 1 or more */
@@ -43,7 +43,8 @@ typedef struct plock_lease_use {
  * operation is over or cancelled. */
 void plock_lease_use_take(plock_lease_use *turn);
 
-/* Returns an operation whose step waits for the turn, begins the use's operation, and steps it. */
+/* Returns an operation whose steps first wait for the turn, then call `begin`, and then step the
+ * field `operation`. */
 plock_operation plock_lease_use_operation(plock_lease_use *turn);
 
 #endif

@@ -1,7 +1,7 @@
 -- Precedes each script for a Redis Cluster. While a slot moves, the keys of one lock may be on two
 -- nodes. The script runs on the node that serves the lock's key, and treats keys on the other node
--- as missing. A command that would create such a key fails, because the key would then exist on
--- both nodes. The client tries again.
+-- as missing. A command that would create such a key fails, so that the key never exists on both
+-- nodes. The client then tries again.
 local server, redis, node = redis, {}
 
 local function elsewhere(name, ...)
@@ -19,8 +19,8 @@ end
 function redis.call(name, ...)
   local reply = server.pcall(name, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  -- Newer servers give the second error if a command has several keys and only some are on this
-  -- node.
+  -- Newer servers reply 'rehashing of the slot' if a command has several keys and only some of them
+  -- are on this node.
   if string.find(reply.err, 'non local key', 1, true) or
      string.find(reply.err, 'rehashing of the slot', 1, true) then
     return elsewhere(name, ...)
@@ -34,20 +34,21 @@ function redis.call(name, ...)
 end
 
 -- Returns the name of the lock's note, a key that ends in ':node'. Returns false if the user may
--- not call CLUSTER MYID, so that no lock counts as moved.
+-- not call CLUSTER MYID. Then no lock counts as moved.
 -- The note is needed because PUBLISH reaches the listeners on all nodes, but counts only those on
--- this node. After a lock has moved to this node, its waiters still listen on the earlier node.
--- The note contains the name of the lock's node, and the time (the server's, in ms) at which the
--- lock moved to that node. The time is 0 if the first waiter queued on that node. A script that
--- finds another node in the note replaces the note.
+-- this node. Just after a lock has moved to this node, its waiters still listen on the node that
+-- the lock came from.
+-- The note contains the name of the lock's node, and the server's time, in ms, at which the lock
+-- moved to that node. The time is 0 if the lock has not moved since its first waiter queued. A
+-- script that finds the name of another node in the note writes a new note.
 local function place(lock)
   node = node or server.pcall('CLUSTER', 'MYID')
   -- include beside
   return type(node) == 'string' and before .. lock .. after .. ':node'
 end
 
--- Notes that the waiters of the lock listen on this node. Must be called after a waiter has joined
--- the queue.
+-- Notes that the waiters of the lock listen on this node. A script that adds a waiter to the queue
+-- must call this function afterwards.
 function redis.queued(lock)
   local note = place(lock)
   if note then server.pcall('SET', note, node .. ' 0', 'NX', 'PX', 600000) end
@@ -68,11 +69,11 @@ end
 -- Sends a message to the process that listens on the channel `name`. Returns true if the process
 -- has received the message, or may have received it.
 -- SPUBLISH (Redis 7) reaches and counts the listeners on this node, and costs other nodes nothing.
--- SPUBLISH needs the hash tag at the end of the name. Each process chooses a tag whose slot its
--- node serves. If SPUBLISH fails or reaches no process, PUBLISH sends the message to all nodes,
--- without the tag.
+-- SPUBLISH needs the hash tag at the end of the name. Each process chooses a tag in a slot of the
+-- node on which it listens. If SPUBLISH fails or reaches no process, PUBLISH sends the message to
+-- all nodes, without the tag.
 -- PUBLISH does not count listeners on other nodes. So if the lock has just moved to this node, the
--- process may have received the message.
+-- process may have received a message that PUBLISH did not count.
 function redis.tell(name, message, lock)
   local plain, tag = string.match(name, '^([^{]+)(.*)$')
   if tag ~= '' and server.REDIS_VERSION then

@@ -1,5 +1,5 @@
--- Precedes cluster.lua in the acquire script for a Redis Cluster. Does the same as acquire.lua for
--- a lock without holder and waiters, and saves the server the work of cluster.lua.
+-- Precedes cluster.lua in the acquire script for a Redis Cluster. If the lock has neither a holder
+-- nor waiters, does the same as acquire.lua, and saves the server the work of cluster.lua.
 if not ARGV[5] then
   local lock, value = KEYS[1], ARGV[1]
   if redis.call('SET', lock, value, 'NX', 'PX', ARGV[2]) then

@@ -1,7 +1,7 @@
 -- Precedes cluster.lua in the break script for a Redis Cluster. While a slot moves, the companion,
--- which names the holder's channel, may be on the other node. Then the script cannot notify the
--- holder, and replies that the client must try again. If ARGV[2] is 'anyway', the script breaks the
--- lock without notifying the holder.
+-- which names the holder's channel, may be on the other node. In that case the script cannot notify
+-- the holder, and replies that the client must try again. If ARGV[2] is 'anyway', the script breaks
+-- the lock without notifying the holder.
 if ARGV[2] ~= 'anyway' then
   local lock = KEYS[1]
   -- include names

@@ -1,10 +1,11 @@
 -- Releases a lock if `value` still holds it. If the lock has waiters, hands it to the first one.
--- window: in ms, as in left_to_polling of pass.lua; nil if no process polls for the lock.
+-- window: the part of each second that is reserved for processes that poll, in ms
+--   (left_to_polling of pass.lua); nil if no process polls for the lock.
 -- keep: for how many ms the key stays taken after the release; nil to free it at once.
--- noted_for: for how many ms the companion must last at least. Used only with `keep`.
+-- noted_for: the companion's least TTL, in ms. Used only with `keep`.
 -- Returns 0 if the value does not hold the lock, 1 if the lock is free now or after `keep`, and 2
--- if a waiter has the turn now. Returns 3 if the call reached its limit of tries, so that the
--- client must ask again.
+-- if a waiter has the turn now. Returns 3 if the call reached its limit of tries. The client must
+-- then ask again.
 
 -- include tries
 

@@ -1,4 +1,4 @@
--- If the server's memory is full, Redis refuses a command that needs memory, unless the script has
--- already written. So this write, which changes nothing, comes first. Functions do not need it,
--- because they have the flag allow-oom.
+-- If the server's memory is full, Redis allows commands that need memory only in a script that has
+-- already written. So this write, which changes nothing, comes first. If the script runs as a Redis
+-- function, it has the flag allow-oom and does not need this write.
 call('ZREM', lock, '')

@@ -1,3 +1,4 @@
--- True while the lock's slot moves. In that time, a command for two keys fails if the node lacks
--- one of them. The node always lacks the second key, which never exists. Requires names.lua.
+-- `moving` is true while the lock's slot moves. During the move, a command for two keys fails if
+-- one of them is not on the node. The second key here never exists, so the command always fails.
+-- Requires names.lua.
 local moving = type(redis.pcall('EXISTS', lock, companion .. ':')) == 'table'

@@ -1,9 +1,10 @@
--- Gives a lease its fence, and writes its owner into the companion. Returns the fence.
+-- Gives a lease its fence, and writes the fence and the lease's owner into the companion. Returns
+-- the fence.
 -- The companion is one string: the fence, the time of the acquire (the server's
 -- seconds:microseconds) and the record, which is the signature and the value. It lasts for
--- noted_for ms, which is the lease's TTL and the store's fence_ttl together.
--- The fence is the server's time in microseconds. If the last fence is not smaller, the new one is
--- the last one plus 1. So fences grow even if the companion expires or is lost.
+-- noted_for ms, which is the sum of the lease's TTL and the store's fence_ttl.
+-- The fence is the server's time in microseconds. If the last fence is not smaller than that, the
+-- new fence is the last fence plus 1. So fences grow even if the companion expires or is lost.
 -- Fences are strings, because strings are faster than numbers here. All fences have 16 digits, so
 -- they compare like numbers, even if other text follows the digits.
 local function number(companion, signature, value, noted_for, t)

@@ -4,9 +4,10 @@
 
 -- include tell
 
--- Offers the turn to one waiter after another, until a process receives it or the record is `mine`,
--- the caller's own. Returns the index of that record. If a process received the turn, also returns
--- its waiter's value. Returns nil if the process of each record is dead.
+-- Offers the turn to one waiter after another, until a process receives it, or until the next
+-- record is `mine`, the caller's own. Returns the index of that record. If a process received the
+-- turn, also returns the value in that record. Returns nil if the processes of all records are
+-- dead.
 local function first_alive(records, mine, lock)
   for place, record in ipairs(records) do
     if record == mine then return place end
@@ -17,10 +18,11 @@ local function first_alive(records, mine, lock)
 end
 
 -- Reserves the lock for 1 s for the first waiter whose process receives the turn, and returns true.
--- The next waiter is told to look again after that second, because the first may be frozen.
--- Returns false if the queue is empty, or if the caller's own record `mine` is the next.
--- Returns nil if the call reached its limit of tries, and more records are left. If the lock's key
--- exists, it then expires within a second, and the client asks again in that time.
+-- The next waiter is told to look again after that second, because the first waiter may be frozen.
+-- Returns false if the queue is empty, or if the caller's own record `mine` is next.
+-- Returns nil if the call reached its limit of tries while records were left. The client must then
+-- ask again. In case it does not, the function makes the lock's key, if it exists, expire within
+-- 1 s.
 local function pass(lock, queue, mine)
   local records = redis.call('ZRANGE', queue, 0, 1) -- usually the first waiter is alive
   while records[1] do

@@ -1,5 +1,5 @@
 -- Reads records. A record is 'host pid thread channel label value'. The value may contain any
--- bytes, even blanks. So all text after the fifth word is the value.
+-- bytes, even blanks, so it is all of the text after the fifth word.
 
 -- Returns the channel and the value of a record, or nil if the text is not a record.
 local function read_record(record)

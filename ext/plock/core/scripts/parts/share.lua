@@ -1,21 +1,22 @@
 -- Functions for locks with several holders.
--- The lock's key is a sorted set of the holders' values. The score is the time (ms) at which the
--- holder's lease expires.
+-- The lock's key is a sorted set of the holders' values. The score is the server's time, in ms, at
+-- which the holder's lease expires.
 -- The companion is a hash. Its field 'fence' is the last fence. It also has a field for the value
 -- of each holder, with the text 'mode fence seconds:microseconds record'.
 -- The queue is a sorted set of entries 'share record', with the waiters' tickets as scores.
--- A share is a mode and its limit. The share 's3' is one permit of a semaphore that has 3. A
--- reader's share 'r' has no limit. A writer's share 'w' has the limit 1. A share is granted if
--- there is no holder, or if all holders have its mode and are fewer than its limit. No share is
--- granted before the share of an earlier waiter.
--- When a waiter is called, its baton takes a place among the holders for 1 s.
+-- A share is a mode and its limit. The share 's3' is one permit of a semaphore that has 3 permits.
+-- A reader's share 'r' has no limit. A writer's share 'w' has the limit 1. A share is granted if
+-- there is no holder, or if all holders have its mode and their number is below its limit. No share
+-- is granted before the share of an earlier waiter.
+-- A script calls a waiter by sending it the turn. The waiter's baton then takes a place among the
+-- holders for 1 s.
 -- A script that includes this part defines `call`, `now` (the server's time in ms) and `fence_ttl`
 -- (for how many ms the fence outlasts the leases).
 -- include tries
 -- include tell
 
--- The lower bound for the scores of leases that have not expired. The set may still contain expired
--- leases.
+-- The lower bound for the scores of leases that have not expired. Queries need it, because the set
+-- may still contain expired leases.
 local live = '(' .. string.format('%.0f', now)
 
 local function is_inside(lock, value)
@@ -47,7 +48,7 @@ local function sweep(lock, companion)
   call('HDEL', companion, unpack(over))
 end
 
--- Makes the lock's key last as long as the longest lease, and the companion for fence_ttl longer.
+-- Makes the lock's key last until the last lease expires, and the companion fence_ttl longer.
 local function keep(lock, companion)
   local last = call('ZRANGE', lock, -1, -1, 'WITHSCORES')[2]
   if not last then return end
@@ -96,8 +97,9 @@ end
 -- Calls waiters in the queue's order while their shares fit. The next waiter is told to look again
 -- after a second, because a called waiter may be frozen.
 -- Returns true if the caller's own entry `mine` is next, and otherwise the number of called
--- waiters. If the function reaches the limit of tries, the called waiters call the others when they
--- acquire their shares. If the function has called no waiter by then, it returns nil.
+-- waiters. If the function reaches the limit of tries after it has called a waiter, the called
+-- waiter calls the next waiters when it acquires its share. If the function reaches the limit
+-- before it has called a waiter, it returns nil.
 local function pass(lock, companion, queue, mine)
   local called, size = 0, 1
   local found, ended, unfinished
@@ -113,7 +115,7 @@ local function pass(lock, companion, queue, mine)
       if found then break end
       tries = tries - 1
       local value = share and tell(record, '+', lock)
-      fits = not value and share -- without a new holder, the next entry with this share fits, too
+      fits = not value and share -- without a new holder, the next entry with this share also fits
       if value then
         put(lock, companion, baton(value), 1000, string.sub(share, 1, 1))
         called = called + 1
@@ -123,7 +125,7 @@ local function pass(lock, companion, queue, mine)
     if out > 0 then call('ZREM', queue, unpack(entries, 1, out)) end
     if found then return true end
     unfinished = not ended and tries <= 0 and call('EXISTS', queue) == 1
-    size = heard and 1 or math.max(tries, 1) -- dead entries often follow each other
+    size = heard and 1 or math.max(tries, 1) -- entries of dead processes are often adjacent
   until ended or unfinished
   if called > 0 then
     keep(lock, companion)

@@ -3,14 +3,16 @@
 -- include record
 
 -- Returns the baton of a value. The lock's key contains the baton while the turn is reserved for
--- the value's waiter. The baton is as long as the value, so that any reader of values can read it.
--- The baton differs from all values, because tokens have no colons.
+-- the value's waiter. The baton has the same format as the value (plain or Ruby's Marshal), so any
+-- program that reads values can read the baton. It differs from all values, because tokens have no
+-- colons.
 local function baton(value)
   return (string.gsub(value, '-', ':'))
 end
 
--- Returns the text that replaces a value if the lock, or the value's place among the holders, must
--- stay taken after the release. A late renewal of the value does not match this text.
+-- Returns the text that replaces a value after the release, if the lock (or the value's place among
+-- the holders) must stay taken. A renewal that arrives late does not match this text, so it does
+-- nothing.
 local function kept(value)
   return (string.gsub(value, '-', '.'))
 end

@@ -1,4 +1,4 @@
--- The number of records that one call of a script may try. Redis serves no other client while a
--- script runs, so this limit bounds the call's work, however long the queue is. If the limit is too
--- small for the queue, the client asks again.
+-- How many records one call of a script may still handle. Redis serves no other client while a
+-- script runs, so the call's work needs a limit, because the queue may have any length. If the call
+-- reaches the limit, the client asks again.
 local tries = 64

@@ -28,7 +28,7 @@ int plock_poll_timeout(plock_ns deadline) {
     if (deadline == PLOCK_NEVER) return -1;
     const plock_ns left = deadline - plock_now();
     if (left <= 0) return 0;
-    /* rounded up, because a caller that wakes early would spin */
+    /* rounded up, because a timeout of 0 before the deadline would make the caller spin */
     const plock_ns milliseconds = (left - 1) / PLOCK_MILLISECOND + 1;
     return milliseconds > INT_MAX ? INT_MAX : (int)milliseconds;
 }

@@ -1,4 +1,4 @@
-/* Preparing descriptors, and closing them. */
+/* Functions that prepare and close descriptors. */
 #ifndef PLOCK__DESCRIPTOR_H
 #define PLOCK__DESCRIPTOR_H
 

@@ -50,8 +50,8 @@ static bool hash(EVP_MD_CTX *context, const unsigned char *before, size_t before
            EVP_DigestFinal_ex(context, digest, NULL) == 1;
 }
 
-/* HMAC (RFC 2104): H(K ^ opad, H(K ^ ipad, message)). OpenSSL's own HMAC contexts keep a copy of
- * the key, and look up the digest at every use. */
+/* Writes the HMAC (RFC 2104): H(K ^ opad, H(K ^ ipad, message)). Does not use OpenSSL's HMAC
+ * contexts, because they keep a copy of the key, and look up the digest at every use. */
 static bool keyed(EVP_MD_CTX *context, const void *message, size_t length, const void *secret,
                   size_t secret_length, unsigned char *digest) {
     enum { IPAD = 0x36, OPAD = 0x5c };

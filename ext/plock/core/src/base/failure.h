@@ -1,5 +1,6 @@
-/* Messages of failures. Each function returns the status, so that its caller can return that at
- * once. `error` may be NULL. A message that is too long ends with an ellipsis. */
+/* Functions that write the messages of failures. All but plock__shorten return the status, so a
+ * caller can write `return plock__fail(…)`. `error` may be NULL. A message that is too long is cut,
+ * and ends with an ellipsis. */
 #ifndef PLOCK__FAILURE_H
 #define PLOCK__FAILURE_H
 
@@ -13,15 +14,15 @@ __attribute__((format(printf, 3, 4)))
 plock_status
 plock__fail(plock_error *error, plock_status status, const char *format, ...);
 
-/* Shortens a UTF-8 text that does not fit into `room` bytes with its NUL. The text then ends with
- * an ellipsis, if possible after a word. `room` must be at least 64. */
+/* Shortens a UTF-8 text if the text and its NUL do not fit into `room` bytes. The shortened text
+ * ends with an ellipsis, if possible after a whole word. `room` must be at least 64. */
 void plock__shorten(char *message, size_t room);
 
-/* Fails with the text of the status as the message. */
+/* Fails, and uses the text of the status as the message. */
 plock_status plock__fail_plainly(plock_error *error, plock_status status);
 
-/* Writes "doing: text of the errno". If the process has no descriptors left, the status is
- * PLOCK_DESCRIPTORS. */
+/* Fails with the message "doing: text of the errno `code`". If the errno says that no descriptors
+ * are left, the status is PLOCK_DESCRIPTORS. */
 plock_status plock__fail_errno(plock_error *error, plock_status status, const char *doing,
                                int code);
 

@@ -1,5 +1,5 @@
-/* Each entry is the root of a tree, and no entry below it is earlier. The entries directly below it
- * are in a list, in any order. */
+/* Each entry is the root of a tree. No entry below the root is earlier than the root. The root's
+ * children are in a list, in any order. */
 #include "base/heap.h"
 
 #include <stddef.h>

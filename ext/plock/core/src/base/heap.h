@@ -1,6 +1,6 @@
-/* A heap: finds the entry with the earliest moment. The entries are embedded in the structs of
- * their owners, so an insertion needs no memory and cannot fail. It is a pairing heap: an insertion
- * takes a few instructions, a removal O(log n) on average. */
+/* A heap finds the entry with the earliest moment. The entries are embedded in their owners'
+ * structs, so an insertion needs no memory and cannot fail. The heap is a pairing heap. An
+ * insertion takes a few instructions, and a removal takes O(log n) on average. */
 #ifndef PLOCK__HEAP_H
 #define PLOCK__HEAP_H
 

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-/* The hash function is FNV-1a. It need not resist keys that were chosen to collide, because the
- * keys come from the program, or are digests with its secret. */
+/* The hash function is FNV-1a. It does not resist keys that an attacker chose to collide. It need
+ * not, because the keys come from the program, or are digests with the program's secret. */
 static uint32_t hash_of(plock_text key) {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < key.length; i++) hash = (hash ^ (unsigned char)key.bytes[i]) * 16777619u;

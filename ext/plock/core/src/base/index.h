@@ -1,4 +1,4 @@
-/* An index: finds the entries with a key. The entries are embedded in the structs of their owners,
+/* An index finds the entries with a given key. The entries are embedded in their owners' structs,
  * so an insertion needs no memory and cannot fail. The index has a fixed number of lists. With a
  * hundred thousand keys, each list has about a hundred entries. */
 #ifndef PLOCK__INDEX_H
@@ -28,8 +28,9 @@ void plock__index_add(plock__index *index, plock__index_entry *entry, plock_text
 /* Removes the entry, if it is in an index. */
 void plock__index_remove(plock__index_entry *entry);
 
-/* Return the first entry that may have the key, and the next such entry after `entry`, or NULL if
- * there is none. Other keys may have the same hash, so the caller compares the keys. */
+/* These functions return the first entry that may have the key, and the next such entry after
+ * `entry`. They return NULL if there is no such entry. Another key may have the same hash, so the
+ * caller must compare the keys. */
 plock__index_entry *plock__index_first(const plock__index *index, plock_text key);
 plock__index_entry *plock__index_next(const plock__index_entry *entry);
 

@@ -35,8 +35,8 @@ void *plock__allocate(size_t size) {
 void plock__free(void *memory) {
     const bool exists = memory != NULL;
     free(memory);
-    /* After free(), which may open a file in /proc for a moment. A test counts the open descriptors
-     * once no block is left. */
+    /* The count falls only after free() has returned, because free() may briefly open a file in
+     * /proc. As soon as no block is left, a test counts the open descriptors. */
     COUNT(exists, -1);
 }
 

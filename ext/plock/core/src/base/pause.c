@@ -2,9 +2,9 @@
 
 #include "base/random.h"
 
-/* Each kind of pause doubles from its FIRST to its LAST. A waiter notices a release within the
- * longest pause plus the window that is reserved for polling processes (`WINDOW_SEEN` in node.c).
- * Together they take less than 100 ms. */
+/* Each kind of pause doubles from its FIRST to its LAST, and then varies by up to 30 %. The first
+ * waiter notices a release within two spans: the longest pause between two looks (26 ms), and the
+ * window that is reserved for polling processes (`WINDOW_SEEN` in node.c, 68 ms). */
 static const plock_ns LOOK_FIRST = 4 * PLOCK_MILLISECOND, LOOK_LAST = 20 * PLOCK_MILLISECOND;
 static const plock_ns TRY_FIRST = 10 * PLOCK_MILLISECOND, TRY_LAST = 250 * PLOCK_MILLISECOND;
 static const plock_ns BACKGROUND_FIRST = 20 * PLOCK_MILLISECOND, BACKGROUND_LAST = PLOCK_SECOND;
@@ -18,7 +18,8 @@ static plock_ns pause(unsigned pauses, plock_ns first, plock_ns last, plock_ns a
     return span < PLOCK_MILLISECOND ? PLOCK_MILLISECOND : span;
 }
 
-/* The pause is at most half of the remaining patience, so that the last look comes in time. */
+/* The pause is at most half of the waiter's remaining time, so that the waiter looks again before
+ * that time is over. */
 plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns left) {
     return pause(pauses, LOOK_FIRST, LOOK_LAST, free_in < left / 2 ? free_in : left / 2);
 }

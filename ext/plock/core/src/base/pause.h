@@ -5,9 +5,9 @@
 
 #include "plock/clock.h"
 
-/* Both functions take the number of pauses so far, and add jitter so that waiters do not act at the
- * same time. free_in: the time until the lock can be free, or PLOCK_NEVER if that is unknown. left:
- * the remaining patience. */
+/* Both functions return the next pause. They take the number of pauses so far, and add jitter so
+ * that waiters do not act at the same time. free_in: the time until the lock can be free, or
+ * PLOCK_NEVER if that is unknown. left: how much longer the waiter will wait. */
 plock_ns plock__pause_before_looking(unsigned pauses, plock_ns free_in, plock_ns left);
 plock_ns plock__pause_before_trying(unsigned pauses);
 

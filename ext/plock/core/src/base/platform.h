@@ -23,7 +23,7 @@
 #if defined(CLOCK_BOOTTIME) && !defined(PLOCK_PORTABLE)
 #define PLOCK__CLOCK CLOCK_BOOTTIME
 #else
-#define PLOCK__CLOCK CLOCK_MONOTONIC /* on macOS this clock runs during sleep */
+#define PLOCK__CLOCK CLOCK_MONOTONIC /* on macOS, this clock also runs while the machine sleeps */
 #endif
 
 /* A clock that stands still while the machine sleeps. */
@@ -48,7 +48,7 @@
 #if defined(MSG_NOSIGNAL)
 #define PLOCK__SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 #else
-#define PLOCK__SEND_FLAGS MSG_DONTWAIT /* macOS: SO_NOSIGPIPE is set on the socket */
+#define PLOCK__SEND_FLAGS MSG_DONTWAIT /* on macOS, the socket has SO_NOSIGPIPE instead */
 #endif
 
 #endif

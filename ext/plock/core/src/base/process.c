@@ -18,9 +18,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* `steps` counts the steps under way. `forking` is set while a thread forks, or waits for the steps
- * to end before it forks. A thread that begins a step and a thread that forks each set their own
- * mark first, and then read the other thread's mark. So at least one of the two threads sees the
- * other's mark, and waits for `changed`. */
+ * to end before it forks. A thread that begins a step first counts the step, and then reads
+ * `forking`. A thread that forks first sets `forking`, and then reads `steps`. So at least one of
+ * the two threads notices the other one, and waits for `changed`. */
 static atomic_uint steps;
 static atomic_bool forking;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -64,7 +64,7 @@ void plock__on_fork(plock__child_handler handler) {
     plock__leave();
 }
 
-/* The lock stays taken across the fork. */
+/* Leaves the lock taken. in_parent() or in_child() releases it after the fork. */
 static void before_fork(void) {
     plock__enter();
     atomic_store(&forking, true);
@@ -129,7 +129,8 @@ const char *plock__identity(size_t *length) {
             if (*c <= ' ' || *c > '~') *c = '_';
         const int written = snprintf(known.text, sizeof known.text, "%s %ld %llu", host,
                                      (long)getpid(), (unsigned long long)plock__thread_number());
-        known.length = written > 0 ? (size_t)written : 0; /* 64 + 2 × 20 + 2 always fits */
+        /* a host of at most 64 bytes, two numbers of at most 20 digits and two blanks always fit */
+        known.length = written > 0 ? (size_t)written : 0;
         known.generation = plock__generation();
     }
     *length = known.length;

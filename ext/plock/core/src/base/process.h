@@ -8,13 +8,14 @@
 
 /* The one mutex for all shared lists of the engine. A thread holds it for only a few instructions.
  * While it holds the mutex, it does not wait, make a system call that may block, or call another
- * library. Because there is only one mutex, it is easy to carry across fork(). */
+ * library. Because there is only one mutex, a thread that forks needs to take only that one. */
 void plock__enter(void);
 void plock__leave(void);
 
-/* Every thread calls these before and after each change of leases, connections and pools. A fork
- * waits until no thread is between the two calls, so that the child finds the objects whole. Steps
- * never nest, never contain a wait, and neither begin nor end with the lock held. */
+/* A step is a change of leases, connections or pools. Every thread calls plock__begin_step before
+ * each step, and plock__end_step after it. A fork waits until no thread is in a step, so that the
+ * child finds the objects whole. Steps never nest, never contain a wait, and neither begin nor end
+ * with the lock held. */
 void plock__begin_step(void);
 void plock__end_step(void);
 
@@ -23,15 +24,15 @@ void plock__end_step(void);
 unsigned plock__generation(void);
 
 /* Registers a handler that each forked child calls, with the lock held, to close descriptors and
- * forget threads. The runtime registers its handlers first. A kind of store registers its own when
- * its first store is opened. Must not be called with the lock held. The handlers run through
- * pthread_atfork, so they also run for forks that bypass Ruby's Process._fork, such as
+ * forget threads. The runtime registers its handlers first. Each kind of store registers its own
+ * handler when its first store is opened. Call plock__on_fork without the lock. The handlers run
+ * through pthread_atfork, so they also run for forks that bypass Ruby's Process._fork, such as
  * daemon(3). */
 typedef void (*plock__child_handler)(void);
 void plock__on_fork(plock__child_handler handler);
 int plock__watch_forks(void); /* returns 0 or an errno */
 
-/* The operating system's number of the calling thread. */
+/* Returns the operating system's number of the calling thread. */
 uint64_t plock__thread_number(void);
 
 enum { PLOCK__IDENTITY_MAX = 128 };

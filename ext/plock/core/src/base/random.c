@@ -9,8 +9,8 @@
 #include <sys/random.h>
 #endif
 
-/* The most bytes that getentropy returns at once. One such call takes only as long as three calls
- * for a single token each. */
+/* The most bytes that one call of getentropy returns. Such a call takes only as long as three calls
+ * that each draw the bytes of one token. */
 enum { DRAWN = 256 };
 
 static _Thread_local struct {

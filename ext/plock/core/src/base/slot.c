@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* CRC-16/XMODEM (x^16 + x^12 + x^5 + 1), as the specification of Redis Cluster says. Shifts handle
- * a whole byte at once. A table would be slower, because it would rarely be in the cache. */
+/* CRC-16/XMODEM (x^16 + x^12 + x^5 + 1), as Redis Cluster specifies it. Shifts handle a whole byte
+ * at once. A table would be slower, because it would rarely be in the cache. */
 static unsigned checksum(const char *bytes, size_t length) {
     unsigned sum = 0;
     for (size_t i = 0; i < length; i++) {

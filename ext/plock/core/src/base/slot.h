@@ -14,9 +14,9 @@ enum { PLOCK__SLOTS = 16384 };
 unsigned plock__slot(plock_text key);
 
 /* Returns true if the names that the scripts make from a lock's key (scripts/parts/beside.lua) are
- * in the slot of the key. If the key has a hash tag that does not begin at its first character, the
- * names keep that tag. Otherwise the whole key becomes the tag, which requires that it has no
- * closing brace. */
+ * in the key's slot. If the key has a hash tag that does not begin at its first character, the
+ * names keep that tag. Otherwise the scripts make the whole key the tag, so the key must not
+ * contain a closing brace. */
 bool plock__slot_keeps_together(plock_text key);
 
 #endif

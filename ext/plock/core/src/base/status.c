@@ -74,7 +74,7 @@ void plock__shorten(char *message, size_t room) {
     size_t end = last;
     while (last - end < LONGEST_WORD && message[end] != ' ') end--;
     if (message[end] != ' ') end = last;
-    while (end > 0 && (message[end] & 0xC0) == 0x80) end--; /* not in the middle of a character */
+    while (end > 0 && (message[end] & 0xC0) == 0x80) end--; /* never cuts a character in two */
     memcpy(message + end, ELLIPSIS, sizeof ELLIPSIS);
 }
 

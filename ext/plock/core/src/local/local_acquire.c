@@ -120,13 +120,14 @@ static void queue(plock_local_lease *lease, plock__local_outlook *outlook, plock
     const bool attended = lease->map->attendant;
     plock__leave();
     lease->operation = PLOCK__OP_WAITS;
-    /* if there is no attendant, another thread has failed to start one */
+    /* if another thread has failed to start the attendant, nothing would wake this waiter, so its
+     * wait ends */
     if (!attended) plock__local_taken_away(lease);
     if (!plock__local_look(lease->map, lease->claim, lease->serial, now, outlook))
         *outlook = (plock__local_outlook){.look_at = PLOCK_NEVER};
 }
 
-/* A waiter needs the attendant and a waker of its own. */
+/* Makes sure that the attendant runs, and gives the lease a waker. A waiter needs both. */
 static plock_status prepare_to_wait(plock_local_lease *lease) {
     const plock_status status = plock__local_attend(lease->map, &lease->base.error);
     if (status || lease->waker) return status;
@@ -138,9 +139,9 @@ static plock_status prepare_to_wait(plock_local_lease *lease) {
     return PLOCK_OK;
 }
 
-/* Returns true if the acquire must try again in a moment. The file or a folder above it may come
- * back, or this process may let go of its lost leases. An acquire with time left waits for up to a
- * second. */
+/* Returns true if the acquire must try again in a moment. The file, or a folder above it, may soon
+ * be back, or this process may soon let go of its lost leases. The acquire keeps trying for up to a
+ * second, or until its own time to wait is over. */
 static bool rides_out(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     if (!lease->away_since) lease->away_since = now;
@@ -154,8 +155,8 @@ static plock_status ask(plock_local_lease *lease, plock_interest *interest) {
     plock__local_outlook outlook;
     char room[PLOCK_DIGEST_HEX];
     plock_status status = plock__local_use_for(lease);
-    /* If the file in which the lease waited was truncated or written over, other processes may not
-     * have noticed that yet. */
+    /* If the lease waited in a file that was truncated or written over, no process can replace that
+     * file before all its users have noticed the loss. So the acquire tries again. */
     const bool went_over = status == PLOCK_PROTOCOL && lease->base.contended;
     if ((status == PLOCK_DISCONNECTED || went_over) && rides_out(lease, interest))
         return PLOCK_AGAIN;
@@ -252,7 +253,7 @@ static plock_status take(plock_local_lease *lease, plock_ns now, plock_interest 
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* Makes the lease hold its key when its turn has come. Returns PLOCK_OK if the lease is held.
+/* Completes the acquire of a lease whose turn has come. Returns PLOCK_OK if the lease is held.
  * Returns PLOCK_NOT_OWNER if the thread came too late for its turn, or if the file is lost. Returns
  * PLOCK_AGAIN and PLOCK_SILENT as plock__local_go_in does. */
 static plock_status take_turn(plock_local_lease *lease, plock_interest *interest) {
@@ -284,8 +285,8 @@ static plock_status end_claim(plock_local_lease *lease, plock_ns now, plock_inte
     return plock__local_leave(map, &lease->base.error);
 }
 
-/* Starts the acquire over, with the rest of its time to wait. If the file is lost, it uses a new
- * file. */
+/* Starts the acquire over, with the rest of its time to wait. If the file is lost, the acquire
+ * continues in a new file. */
 static plock_status start_over(plock_local_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const plock_status status = end_claim(lease, now, interest);
@@ -310,8 +311,9 @@ static bool is_there(const void *lease) {
     return !plock__local_lost(map);
 }
 
-/* Returns the claim's word, on which the waiter sleeps; NULL if the worker thread watches the lease
- * from the start. */
+/* Returns the parking slot in which the waiter sleeps until its claim's word changes. Returns NULL
+ * if the worker thread watches the lease from the start. The waiter then sleeps until its waker
+ * wakes it. */
 static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     plock__local_claim *claim = &lease->map->claims[lease->claim];
     if (lease->watching == PLOCK__WATCHED) return NULL;
@@ -324,7 +326,7 @@ static const plock__parking_slot *parking_slot(plock_local_lease *lease) {
     return &lease->parking_slot;
 }
 
-/* Does the same as outcome(), but reads the claim's word. */
+/* Returns the same as outcome(), but reads it from the claim's word. */
 static plock_status see_turn(const plock_local_lease *lease) {
     plock_error ignored;
     if (plock__local_check(lease->map, plock_now(), &ignored)) return PLOCK_DISCONNECTED;

@@ -29,7 +29,8 @@ static plock_status take_one(const group *p, size_t number,
     plock_local_lease *lease = p->leases[number];
     plock__local_wait_request first = *wait_request;
     uint32_t claim, key = plock__local_find(p->map, &lease->name);
-    /* all waiters of a known key belong to silent processes */
+    /* first_taken() has found that a known key has no holder, and that each of its waiters belongs
+     * to a silent or dead process */
     const bool known = key != PLOCK__LOCAL_NONE;
     plock_status status = PLOCK_OK;
     first.at_least = 0; /* if the process dies before it has all keys, no key must stay taken */
@@ -39,7 +40,8 @@ static plock_status take_one(const group *p, size_t number,
     return status;
 }
 
-/* From now on, the keys stay taken for at_least, even if max_hold ends the renewal earlier. */
+/* Makes the keys stay taken for at_least, even if this process dies, or if max_hold ends the
+ * renewal earlier. */
 static void keep(const group *p, plock_ns at_least, plock_ns now) {
     const plock_ns until = plock_after(now, at_least);
     plock__local_outlives(p->map, until);
@@ -66,7 +68,7 @@ static plock_status take(const group *p, const plock__local_wait_request *wait_r
     return PLOCK_OK;
 }
 
-/* If there is no room, the acquired keys are given back, and a sweep makes room. Both may admit
+/* If there is no room, take() gives the acquired keys back, and a sweep makes room. Both may admit
  * waiters, so the keys must then be checked again. */
 static plock_status take_if_free(const group *p, const plock__local_wait_request *wait_requests,
                                  plock_ns now, size_t *refused, plock_error *error) {
@@ -139,7 +141,7 @@ plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
     if (count == 0 || count > PLOCK_LOCAL_AT_ONCE_MAX) return PLOCK_MISUSE;
     plock_local_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
     for (size_t i = 0; i < count; i++) leases[i] = plock__local_lease(bases[i]);
-    /* when the first attempt began */
+    /* when the first of the repeated calls began; 0: this is the first call */
     const plock_ns began_at = leases[0]->began_at;
     for (size_t i = 0; i < count; i++) {
         const plock_status status = plock_local_lease_acquire(bases[i], &once);

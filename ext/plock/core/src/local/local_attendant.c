@@ -1,7 +1,7 @@
 /* The attendant is a job of the worker thread for the claims of this process in a local store. It
- * listens to the process's waker, and wakes waiters whose turn has come. It also looks on behalf of
- * each waiter whose look is due, which means that it calls plock__local_look for the waiter's
- * claim. */
+ * listens to the process's waker, and wakes waiters whose turn has come. When a waiter must look at
+ * its queue again, the attendant looks on the waiter's behalf, by calling plock__local_look for the
+ * waiter's claim. */
 #include "local/local_attendant.h"
 
 #include "base/container.h"
@@ -127,8 +127,8 @@ static looker next_looker(plock__local_map *map, plock_ns now) {
     return (looker){.lease = due, .claim = due->claim, .serial = due->serial};
 }
 
-/* Ends a wait after a look. The claim no longer waits or, if the file is `lost`, no process will
- * admit the waiter. */
+/* Runs after a look if the claim no longer waits, or if the file is `lost`. In a lost file, no
+ * process will admit the waiter, so its wait ends. */
 static void conclude(const plock__local_attendant *attendant, const looker *who, bool lost) {
     plock__enter();
     if (there(attendant, who)) {
@@ -138,9 +138,9 @@ static void conclude(const plock__local_attendant *attendant, const looker *who,
     plock__leave();
 }
 
-/* Looks on behalf of a waiter. A process wakes others before it makes a change. So this function
- * enters the critical section, which is free only after the change. Returns false if another
- * process was inside. */
+/* Looks on behalf of a waiter. Another process may have woken this one before making a change. The
+ * critical section is free only after the change, so this function enters it. Returns false if
+ * another process was inside. */
 static bool look(plock__local_attendant *attendant, const looker *who) {
     PLOCK__BEFORE(PLOCK__LOOKS);
     plock__local_map *map = attendant->map;
@@ -169,7 +169,8 @@ static bool needed(const plock__local_attendant *attendant) {
            attendant->map->references > 1U + attendant->map->pinned;
 }
 
-/* Checks the file, and reviews the leases if the last review was long ago or the file is lost. */
+/* Checks the file, gives a sign of life, and reviews the leases if the last review was long ago or
+ * the file is lost. */
 static void check(plock__local_attendant *attendant, plock_ns now) {
     plock_error ignored;
     const plock_status checked = plock__local_check(attendant->map, now, &ignored);
@@ -191,8 +192,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
         const looker due = next_looker(map, now);
         plock_ns at = plock__heap_at(&map->registered.looks);
         if (map->registered.first && attendant->reviews_at < at) at = attendant->reviews_at;
-        /* An earlier deadline stays, even if the waiter that needed it has gone. One needless step
-         * costs less than a wake for each new waiter. */
+        /* An earlier deadline stays, even if the waiter that needed it has gone. Otherwise each new
+         * waiter might have to wake the worker thread, which costs more than one needless step. */
         if (now >= attendant->looks_at || at < attendant->looks_at) attendant->looks_at = at;
         *interest =
             (plock_interest){.fd = map->ears[0], .events = POLLIN, .deadline = attendant->looks_at};
@@ -229,7 +230,8 @@ static void destroy(plock_job *job) {
     PLOCK__BEFORE(PLOCK__IS_FREED);
     plock__enter();
     const bool own = attendant->generation == plock__generation();
-    /* if the map has dropped this attendant, it has no leases, and may have a successor */
+    /* if step() has already removed this attendant from the map, any leases of the map now belong
+     * to a newer attendant */
     const bool last = own && map->attendant == attendant;
     if (last) map->attendant = NULL;
     if (own) plock__local_end_watches(attendant);

@@ -12,14 +12,15 @@ struct plock__local_attendant {
     unsigned generation;
     /* Only the job uses this field and the next one. */
     plock_ns reviews_at; /* When the attendant next reviews all registered leases. */
-    bool cannot_hear;    /* No watch for the ends of all processes can be begun. */
+    bool cannot_hear;    /* A watch for the ends of all processes could not be begun. */
 
     /* Under the lock. */
     plock_ns some_ended_at; /* When a descriptor last reported that a process may have ended. */
     plock_ns looks_at; /* When the attendant next steps, which may be earlier than necessary. */
     /* The watches on processes, by place. */
     plock__local_death_watch *watches[PLOCK__LOCAL_PROCESSES];
-    /* The leases that must look when any of several processes ends. */
+    /* The leases that depend on several watches, or on none. They must look when any watched
+     * process ends. */
     plock_local_lease *told_by_several;
 };
 
@@ -68,8 +69,8 @@ PLOCK_MUST_USE bool plock__local_watch_all(plock__local_attendant *attendant, pl
 PLOCK_MUST_USE bool plock__local_watch_process(plock__local_attendant *attendant, uint64_t process,
                                                plock_ns now);
 
-/* From now on, when the attendant is notified that a process of the outlook has ended, it looks on
- * behalf of the lease at once. plock__local_tell_no_more ends this. With the lock held. */
+/* From now on, the attendant looks on behalf of the lease as soon as it is notified that a process
+ * of the outlook has ended. plock__local_tell_no_more ends this. With the lock held. */
 void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lease,
                        const plock__local_outlook *outlook);
 void plock__local_tell_no_more(plock_local_lease *lease);

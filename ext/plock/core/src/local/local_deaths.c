@@ -160,8 +160,8 @@ static bool begin_watch(plock__local_attendant *attendant, uint64_t process, int
 }
 
 /* Returns true if the attendant is notified when any process ends. The call that begins the watch
- * returns false, because a process may have ended before. A call just after an end also returns
- * false, because the kernel releases the lock of the dead process a moment later. */
+ * returns false, because a process may have ended before the watch began. A call just after an end
+ * also returns false, because the kernel releases the dead process's lock a moment later. */
 bool plock__local_watch_all(plock__local_attendant *attendant, plock_ns now) {
     static const plock_ns MOMENT = 20 * PLOCK_MILLISECOND;
     plock__enter();

@@ -40,9 +40,10 @@ static void unmap(plock__local_map *map) {
     plock__free(map);
 }
 
-/* Opens the file a second time, for the locks. Every child inherits the mapping, which keeps the
- * first open file alive, together with any locks on it. The second open file is not mapped. Returns
- * -1 with errno on failure. ESTALE: the path leads to another file by now. */
+/* Opens the file a second time, for the locks. A child inherits the mapping, which keeps the first
+ * open file alive, together with any locks on it. The second open file is not mapped, so only
+ * descriptors keep its locks alive. Returns -1 with errno on failure. ESTALE: the path now leads to
+ * another file. */
 static int open_apart(int fd, const char *path) {
     struct stat mapped, found;
     const int apart = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -119,7 +120,8 @@ typedef struct lost_maps {
 
 /* Returns the map of this file, retained; NULL: there is none. With the lock held. Checks each map
  * of the file, because the file may have been harmed since the map was last used. As long as this
- * process has a place in such a file, no other process can replace it. */
+ * process has a place in a harmed file, no other process can replace that file. So this function
+ * calls plock__local_leave_lost, which gives up the place if possible. */
 static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     *lost = (lost_maps){.in_use = NULL};
     for (plock__local_map *map = maps; map; map = map->next) {
@@ -172,8 +174,8 @@ static plock_status to_be_closed(const struct stat *file, plock_error *error) {
 }
 
 /* With POSIX locks, closing a lost map would drop the locks of the file's next map. So this
- * function waits until no lost map of the file is left. Usually the worker thread gives up the lost
- * map in a moment. Returns PLOCK_OK, or the loss if a lost map stays. */
+ * function waits until no lost map of the file is left. Usually the worker thread soon gives up the
+ * lost map. Returns PLOCK_OK, or the loss if a lost map is still left after a second. */
 static plock_status refuse_beside_lost(int fd, plock_error *error) {
     const struct timespec moment = {.tv_nsec = PLOCK_MILLISECOND};
     const plock_ns deadline = plock_after(plock_now(), TURN);
@@ -185,8 +187,8 @@ static plock_status refuse_beside_lost(int fd, plock_error *error) {
     return status;
 }
 
-/* Adds the map to the list, and returns the map. If another thread has added a map of the file
- * first, frees this map, and returns the other one. */
+/* Adds the map to the list, and returns the map. If another thread has already added a map of the
+ * file, frees this map, and returns the other thread's map. */
 static plock__local_map *enlist(plock__local_map *map) {
     lost_maps lost;
     plock__enter();
@@ -230,7 +232,7 @@ static plock_status refuse_as_strange(const char *path, plock_error *error) {
 static const char OTHER_ROOM[] = "it was made with room for another number of keys";
 
 /* Maps the file if it is usable and has room for this number of keys. Returns PLOCK_AGAIN if the
- * path leads to another file by now. */
+ * path now leads to another file. */
 static plock_status use(plock__local_map **map, int fd, const plock__local_verdict *v,
                         const char *path, unsigned keys, const char *remade, plock_error *error) {
     if (!v->why && (!keys || keys == v->title.keys)) {
@@ -283,8 +285,8 @@ static plock_status find_or_use(plock__local_map **map, int folder, const char *
     return moved ? PLOCK_AGAIN : status;
 }
 
-/* Does the same with the lock of plock__local_lock_making, and makes or replaces the file if
- * necessary. */
+/* Does the same as find_or_use(), but with the lock of plock__local_lock_making. Makes or replaces
+ * the file if necessary. */
 static plock_status make_or_use(plock__local_map **map, int folder, const char *name,
                                 const char *path, unsigned keys, plock_error *error) {
     const char *remade = NULL;

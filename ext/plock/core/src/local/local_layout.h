@@ -1,5 +1,5 @@
-/* The layout of a local store's file. Each process may map the file at another address, so records
- * refer to one another by number.
+/* The layout of a local store's file. Each process may map the file at a different address, so
+ * records refer to one another by number.
  *
  * The claims (their words, times and texts) and the names of keys are the only source of truth.
  * Links, counts and free lists follow from them. If a process dies during a change, local_repair.c
@@ -35,10 +35,11 @@ typedef struct plock__local_title {
     char magic[16];
     uint32_t layout, byte_order;
     uint64_t size; /* the size of the whole file, in bytes */
-    /* the id of the boot in which the file was made; empty: unknown. A container may see a
-     * different id from the host's */
+    /* the id of the boot in which the file was made; empty: unknown. The id that a container sees
+     * may differ from the host's */
     char boot[PLOCK__LOCAL_BOOT_MAX];
-    /* the time namespace; a container may have its own, with another clock */
+    /* the number of the time namespace; 0: unknown. A container may have its own time namespace,
+     * with another clock */
     uint64_t clock;
     uint32_t mark; /* random; it shows whether another plock file was written over this one */
     uint32_t keys;
@@ -58,7 +59,7 @@ typedef struct plock__local_header {
     /* the critical section: 0, or the mark of the process inside. One bit shows that other
      * processes wait */
     _Alignas(64) _Atomic uint32_t section;
-    _Atomic uint32_t damaged; /* the file must not be used any more */
+    _Atomic uint32_t damaged; /* 1: the file must not be used any more */
     uint64_t serial;          /* the last number given to a claim or a process */
 
     /* …_made: the number of records in use or on a free list. …_ready: the number of records for
@@ -73,8 +74,10 @@ typedef struct plock__local_process {
     /* serial number × PLOCK__LOCAL_PROCESSES + place in this table; an id is never used again */
     _Atomic uint64_t id;
     int32_t pid;
-    uint64_t started, pids;  /* when the process started, and the namespace of its pid */
-    _Atomic int64_t seen_at; /* when it last gave a sign of life, on PLOCK__AWAKE_CLOCK */
+    /* when the process started, in clock ticks since boot, and the number of its pid namespace; 0:
+     * unknown */
+    uint64_t started, pids;
+    _Atomic int64_t seen_at; /* its last sign of life, on PLOCK__AWAKE_CLOCK */
     uint64_t reserved[3];
 } plock__local_process;
 
@@ -89,7 +92,7 @@ typedef struct plock__local_key {
     char name[PLOCK__LOCAL_NAME_MAX];
 } plock__local_key;
 
-/* The states of a claim. A claim in any other state is free. */
+/* The states of a claim. A claim in any other state counts as free. */
 enum {
     PLOCK__FREE,
     PLOCK__WAITING,
@@ -106,27 +109,32 @@ typedef struct plock__local_claim {
     /* serial number × PLOCK__STATES + state. The serial number gives the order of arrival. It also
      * shows whether this record still has the same claim */
     _Atomic uint64_t word;
-    /* the claim ends when this process ends; 0: it belongs to no process */
+    /* the id of the process with which the claim ends; 0: the claim belongs to no process */
     _Atomic uint64_t process;
-    /* held: when the claim expires; PLOCK_NEVER: it ends only with its process */
+    /* for a holder: when the claim expires; PLOCK_NEVER: it ends only with its process */
     _Atomic int64_t until;
-    /* held: when the claim ends if its process has died, unless `until` is earlier */
+    /* for a holder: when the claim ends if its process dies, unless `until` is earlier */
     int64_t kept_until;
     int64_t fence;
     /* the requested times. A lease that is renewed may be held for longer than its ttl */
     int64_t ttl, at_least;
-    int64_t lasts; /* how long the claim may be held while its process is alive */
-    /* when it began to wait or, once admitted, to be held; in microseconds since 1970 */
+    /* how long the claim may be held while its process is alive; PLOCK_NEVER: without limit */
+    int64_t lasts;
+    /* when the claim began to wait or, for a holder, when it got the key; in microseconds since
+     * 1970 */
     int64_t since;
     int64_t thread;
     int32_t pid;
     uint32_t next,
-        previous;    /* neighbours in one of the key's lists; `next` also links the free list */
-    uint16_t limit;  /* how many holders may share this mode; 0: any number */
-    char mode;       /* 0: exclusive */
-    uint8_t watched; /* when the claim ends, its process must be woken */
-    _Atomic uint8_t look;   /* waiting: something has changed ahead of this claim */
-    _Atomic uint8_t asleep; /* waiting: a thread sleeps on `word`, and is woken there */
+        previous;   /* neighbours in one of the key's lists; `next` also links the free list */
+    uint16_t limit; /* how many holders may share this mode; 0: any number */
+    char mode;      /* 0: exclusive */
+    /* 1: another process that ends this claim must wake the claim's process */
+    uint8_t watched;
+    /* for a waiter: 1 if something has changed ahead of this claim */
+    _Atomic uint8_t look;
+    /* for a waiter: 1 if a thread sleeps on `word`, and must be woken there */
+    _Atomic uint8_t asleep;
     uint8_t owner_length, owner_digested, label_length;
     char owner[PLOCK__LOCAL_OWNER_MAX];
     char label[PLOCK_LOCAL_LABEL_MAX];

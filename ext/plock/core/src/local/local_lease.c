@@ -103,7 +103,7 @@ static plock_status begin_new(plock_local_lease *lease, const plock_local_acquir
         return PLOCK_MISUSE;
     const plock_status status = name_owner(lease, terms);
     if (status) return status;
-    if (!own(lease)) { /* the turns and the list belong to the parent */
+    if (!own(lease)) { /* the turns and the list of later work belong to the parent process */
         lease->base.turns = NULL;
         lease->later.listed = false;
     }
@@ -226,12 +226,13 @@ void plock__local_let_go(plock_local_lease *lease, plock_ns keep) {
     if (status == PLOCK_AGAIN) plock__local_hand_over(lease);
     if (status) return; /* after any other failure, the claim has ended with the file */
     plock__local_end_own_claim(lease, now);
-    /* in a damaged file, no claim is left to end */
+    /* if this fails, the file is lost, and the claim has ended with it */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
 }
 
 void plock__local_give_waker_back(plock_local_lease *lease) {
-    if (!lease->waker) return; /* no lock is needed, because only the program's threads set it */
+    /* no lock is needed, because only the program's threads set `waker` */
+    if (!lease->waker) return;
     plock__enter();
     plock_waker *waker = lease->waker;
     lease->waker = NULL;
@@ -255,9 +256,8 @@ static void free_lease(plock_lease *base) {
     if (lease->operation) give_up(lease);
     if (lease->base.held) plock__local_let_go(lease, PLOCK_KEEP_AT_LEAST);
     plock__enter();
-    if (own(lease))
-        plock__later_leave(&lease->later); /* an acquire that failed may have listed
-                                            * it */
+    if (own(lease)) /* an acquire that failed may have added the lease to the list of later work */
+        plock__later_leave(&lease->later);
     const plock__local_unneeded unneeded = plock__local_end_use(lease);
     const bool last = --lease->references == 0;
     plock__leave();

@@ -15,7 +15,7 @@
 enum { PLOCK__RENEWALS_PER_TTL = 3 };
 
 struct plock_local {
-    /* Under the lock, up to `remade`. */
+    /* The fields up to `remade` are under the lock. */
     plock_local *next; /* the next store in this process's list */
     unsigned references;
     bool disconnected;
@@ -41,19 +41,19 @@ enum plock__local_operation {
 };
 
 /* When the worker thread begins to watch a held lease: never, at once, or later. The options of the
- * acquire decide. Leases that renew automatically are watched later. Most of them end before that,
- * so they wake no thread. */
+ * acquire decide. A lease that renews automatically is watched later. Most of these leases end
+ * before their watch begins, so they wake no thread. */
 enum plock__local_watching { PLOCK__UNWATCHED, PLOCK__WATCHED, PLOCK__WATCHED_LATER };
 
 struct plock_local_lease {
-    /* This field is first, so that both structs have the same address. The worker thread reads
-     * base.ttl, and writes nothing in base. base.held is the program's view, so a lost lease stays
-     * held until the program lets go of it. */
+    /* This field is first, so that a pointer to base is also a pointer to the lease. The worker
+     * thread reads some fields of base, such as ttl, and writes none. base.held is the program's
+     * view, so a lost lease stays held until the program lets go of it. */
     plock_lease base;
     plock_job job; /* renews the lease, or ends a claim that the program could not end */
     plock_local *store;
-    /* The map that has the claim, or NULL. Under the lock, unless the lease is a user of the map
-     * (`uses`). */
+    /* The map that has the claim, or NULL. Access requires the lock, unless the lease is a user of
+     * the map (`uses`). */
     plock__local_map *map;
     uint32_t claim;
     uint64_t serial;
@@ -79,15 +79,16 @@ struct plock_local_lease {
     plock__parking_slot parking_slot;
     enum plock__local_watching watching;
     plock_later later;
-    plock_ns renew_at; /* 0: the job computes it */
+    plock_ns renew_at; /* when the job next renews the lease; 0: the job computes the time */
 
-    /* Only the program's thread uses these. */
+    /* Only the program's thread sets these fields, except valid_until, which each renewal also
+     * sets. */
     enum plock__local_operation operation;
     char mode;
     plock_local_acquire_options terms; /* the options of the acquire or adopt */
     plock_ns began_at, deadline, patience_ends;
     plock_ns away_since; /* when the file was found missing or lost; 0: it is usable */
-    plock_ns span;       /* the new ttl, or how long a release keeps the key */
+    plock_ns span;       /* extend: the new ttl; release: how long the key stays taken */
     /* The time until which the key stays taken after the claim has ended. 0: the key is free at
      * once. PLOCK_KEEP_AT_LEAST: the claim's own kept_until. The worker thread reads this field if
      * it must end the claim. */
@@ -173,11 +174,11 @@ PLOCK_MUST_USE plock_status plock__local_go_in(plock__local_map *map, plock_ns b
                                                plock_ns deadline, plock_interest *interest,
                                                plock_error *error);
 
-/* Call this function if plock__local_go_in or plock__local_leave failed, and the operation has
- * nothing else in the file. Returns true if the file is lost (but not PLOCK__LOCAL_ABSURD) and the
- * deadline has not passed. The operation must then let go of the map, and start over at once, as
- * the interest says. plock__local_use then opens a new file. It opens none as long as this process
- * holds or waits for anything in the lost file. */
+/* Call this function if plock__local_go_in or plock__local_leave failed in an operation that could
+ * start over in a new file. Returns true if the file is lost (but not PLOCK__LOCAL_ABSURD) and the
+ * deadline has not passed. The operation must then let go of the map, and start over at once (the
+ * interest is due immediately). plock__local_use then opens a new file, but only when this process
+ * no longer holds or waits for anything in the lost file. */
 PLOCK_MUST_USE bool plock__local_may_retry(const plock__local_map *map, plock_status status,
                                            plock_ns deadline, plock_interest *interest);
 
@@ -265,8 +266,8 @@ void plock__local_has_begun(plock_local_lease *lease);
 /* Makes the worker thread watch the lease. The lease may still be waiting. */
 void plock__local_watch(plock_local_lease *lease);
 
-/* Call this function when the program finds that the lease is lost. tells: also post a notice of
- * the loss. */
+/* Call this function when the program finds that the lease is lost. tells: whether to post a notice
+ * of the loss. */
 void plock__local_has_lost(plock_local_lease *lease, bool tells);
 
 /* Call this function before acquiring a lease that is watched later. Returns PLOCK_OK or the

@@ -58,7 +58,8 @@ static enum plock__local_loss look_at_size(const plock__local_map *map) {
  * checked (MEASURED_EVERY). A check of the size alone costs only a quarter of a microsecond. */
 static const plock_ns CHECKED_EVERY = 5 * PLOCK_MILLISECOND, WALKED_EVERY = PLOCK_SECOND / 4;
 static const plock_ns MEASURED_EVERY = PLOCK_MILLISECOND / 5;
-static const int64_t TICK_US = 20 * 1000; /* the longest step of a file system's clock */
+static const int64_t TICK_US = 20 * 1000; /* the longest time between two ticks of a file system's
+                                           * clock */
 
 /* Returns when the folder was last renamed, or when an entry was last added, removed or renamed.
  * The result is in nanoseconds of the file system's clock. 0: unknown, or so recent that another
@@ -71,9 +72,10 @@ static int64_t changed_at(int folder) {
     return ago > -TICK_US && ago < TICK_US ? 0 : (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-/* A waiter whose turn has come waits for this check, so it must be fast. With cold caches, a walk
- * along the path takes 20 microseconds, and a look at the open file only 7. So the path is walked
- * only if the folder has changed, and from time to time to notice a change above the folder. */
+/* A waiter whose turn has come waits for this check, so the check must be fast. With cold caches, a
+ * walk along the path takes 20 microseconds, and a look at the open file only 7. So the path is
+ * walked only if the folder has changed, and from time to time to notice a change above the
+ * folder. */
 static enum plock__local_loss look_again(plock__local_map *map, plock_ns now) {
     const int64_t changed = changed_at(map->folder);
     if (changed && changed == atomic_load(&map->folder_changed) &&
@@ -105,7 +107,8 @@ void plock__local_lose(plock__local_map *map, enum plock__local_loss loss) {
     replace_pages(map->bytes, (size_t)map->title.size);
     if (loss != PLOCK__LOCAL_HARMED) return;
     PLOCK__BEFORE(PLOCK__LEAVES_PLACE);
-    /* Waiters can then have a new file, although this process still holds leases in the old one. */
+    /* Other processes can then make a new file, although this process still has leases in the old
+     * one. */
     plock__local_leave_place(map);
 }
 
@@ -158,7 +161,7 @@ plock_status plock__local_check(plock__local_map *map, plock_ns now, plock_error
     return status;
 }
 
-/* Stores the time only after the check, because other threads then rely on the result. */
+/* Stores the time only after the check, because other threads then skip their own check. */
 static plock_status check_size_now(plock__local_map *map, plock_ns now, plock_error *error) {
     if (plock__local_lost(map)) return plock__local_loss_of(map, error);
     PLOCK__BEFORE(PLOCK__MEASURES);

@@ -1,4 +1,4 @@
-/* The layout of a local store's file, the checks of an existing file, and a new file. */
+/* Lays out a local store's file, checks an existing file, and makes a new one. */
 #include "local/local_make.h"
 #include "local/local_table.h"
 
@@ -170,7 +170,7 @@ static uint32_t keys_in(int fd) {
 }
 
 /* Marks the file as damaged, so that no process can acquire a lock in it any more. Returns false if
- * a process that is alive may still be in the critical section. */
+ * it cannot do that, or if a process that is alive may still be in the critical section. */
 static bool is_closed(int fd) {
     static const uint32_t DAMAGED = 1;
     uint32_t section;

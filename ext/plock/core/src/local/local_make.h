@@ -1,4 +1,4 @@
-/* A local store's file before it is mapped: the checks of an existing file, and a new file. */
+/* Checks or makes a local store's file, before the file is mapped. */
 #ifndef PLOCK__LOCAL_MAKE_H
 #define PLOCK__LOCAL_MAKE_H
 
@@ -13,14 +13,16 @@ typedef struct plock__local_plan {
 plock__local_plan plock__local_plan_for(uint32_t keys);
 
 typedef struct plock__local_verdict {
-    /* `ours`: the file is plock's. `readable`: its title can be read. */
+    /* `ours`: the file is plock's. `readable`: its title can be read. `usable`: the file is
+     * complete, undamaged and of the current layout. */
     bool ours, readable, usable;
     bool same_clock; /* The file's times come from this process's clock. */
     bool rebooted;   /* The clock is behind a time in the file, which proves a reboot. */
-    /* `rebooted` is true, or the file has a different boot id. A container may also have a
-     * different boot id. */
+    /* The file may be from before a reboot: `rebooted` is true, or the file has a different boot
+     * id. A file that was made in a container may also have a different boot id. */
     bool left_over;
-    const char *why; /* Why the file cannot be used. NULL: it can be used. */
+    const char *why; /* Why this process cannot use the file, for instance because of another clock.
+                      * NULL: it can use the file. */
     plock__local_title title;
     int64_t outlives_until, fence;
 } plock__local_verdict;
@@ -41,12 +43,12 @@ bool plock__local_is_replaceable(int fd, const plock__local_verdict *v);
 PLOCK_MUST_USE plock_status plock__local_may_be_replaced(int fd, const plock__local_verdict *v,
                                                          const char *path, plock_error *error);
 
-/* Makes a new file, which replaces an existing one. Requires the lock of plock__local_lock_making.
+/* Makes a new file, and replaces an existing one. Requires the lock of plock__local_lock_making.
  * Returns PLOCK_OK, PLOCK_BAD_CONFIG, or a status of plock__local_unusable. */
 PLOCK_MUST_USE plock_status plock__local_make(int folder, const char *name, const char *path,
                                               uint32_t keys, int64_t fence, plock_error *error);
 
-/* Writes zeros from one offset to another. Returns 0, or -1 with errno. */
+/* Writes zeros from the offset `from` up to the offset `until`. Returns 0, or -1 with errno. */
 PLOCK_MUST_USE int plock__local_fill(int fd, uint64_t from, uint64_t until);
 
 #endif

@@ -31,7 +31,8 @@ enum plock__local_loss {
     PLOCK__LOCAL_MISSING, /* The path no longer leads to a file, or leads to another one. */
     PLOCK__LOCAL_HARMED,  /* The file was truncated or written over. */
     PLOCK__LOCAL_DAMAGED, /* Another process has marked the file as damaged. */
-    PLOCK__LOCAL_ABSURD   /* This process found an impossible value, and must first report it. */
+    PLOCK__LOCAL_ABSURD   /* This process found an impossible value. Operations report that, and do
+                           * not start over. */
 };
 
 struct plock__local_map {
@@ -52,14 +53,14 @@ struct plock__local_map {
      * without a lease object (plock_local_lease_forget). */
     bool pinned;
 
-    /* Set once. */
+    /* Set while the file is opened. The worker thread later sets `tells`. */
     unsigned generation;
     int fd, folder;
-    /* The descriptor that the file was mapped from, or -1. Its number is lower than that of `fd`.
-     * Later this number goes to the inotify that reports the ends of processes
-     * (plock__local_number). */
+    /* The descriptor from which the file was mapped, or -1. Its number is usually lower than that
+     * of `fd`. plock__local_ends later gives this number to the inotify that reports the ends of
+     * processes (plock__local_number). */
     int before;
-    bool tells; /* `before` is the inotify by now */
+    bool tells; /* `before` is now that inotify */
     dev_t device;
     ino_t inode;
     char *path;
@@ -71,15 +72,17 @@ struct plock__local_map {
     plock__local_key *keys;
     plock__local_claim *claims;
     uint32_t key_count, claim_count, bucket_mask, slot, tag;
-    uint64_t process;   /* the id of this process */
-    const char *remade; /* why this file replaced an earlier one; NULL: it replaced none */
+    uint64_t process; /* the id of this process */
+    /* why this file replaced an earlier one; NULL: it replaced none, or one from before a reboot */
+    const char *remade;
 
     _Atomic plock_ns whole_at;   /* When the file was last checked to be whole. */
-    _Atomic plock_ns checked_at; /* When it was last also checked to be in its place. */
+    _Atomic plock_ns checked_at; /* When the file was last checked to be whole and in its place. */
     _Atomic plock_ns walked_at;  /* When such a check last walked the path. */
-    /* When the folder last changed, as read for that walk. 0: unknown. */
+    /* The result of changed_at() for the folder, just before that walk. 0: unknown. */
     _Atomic int64_t folder_changed;
-    /* One of plock__local_loss: why nothing in the file counts any more. */
+    /* A plock__local_loss. Unless it is PLOCK__LOCAL_IN_PLACE, nothing in the file counts any
+     * more. */
     atomic_int loss;
 
     /* In the critical section. */
@@ -89,7 +92,7 @@ struct plock__local_map {
     bool lives;
     plock_ns swept_at;
     bool calls_later;         /* admitted waiters are woken only after the critical section */
-    plock__local_calls calls; /* the waiters to wake then */
+    plock__local_calls calls; /* the waiters to wake after the critical section */
     /* for each claim: its lease, if the lease is in this process and waits or is watched; otherwise
      * NULL */
     plock_local_lease **lease_of;
@@ -119,7 +122,8 @@ void plock__local_in_child(void);
 
 /* --- local_loss.c --- */
 
-/* Looks at the path, and returns whether the file is whole and in its place. */
+/* Looks at the path. Returns PLOCK__LOCAL_IN_PLACE if the file is whole and in its place; otherwise
+ * the loss. */
 enum plock__local_loss plock__local_look_at_path(const plock__local_map *map);
 
 /* Checks that the file is whole and in its place, unless this was checked a few ms ago. Call this
@@ -149,12 +153,14 @@ void plock__local_make_readable(plock__local_map *map);
 /* Marks the file as lost, so that nothing in it counts any more. */
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
-/* Gives up this process's place in a lost file, if all that the place still does is keep the file
- * from being replaced. That is so if the file was truncated or written over, because its claims no
- * longer count. The thread that noticed the loss may not have given up the place yet. It is also so
- * if the file is damaged, and no lease of this process is left in it. Claims stay in a damaged file
- * even after their leases have ended, and count as long as this process has its place. With the
- * lock held. */
+/* Gives up this process's place in a lost file, if the place now only keeps other processes from
+ * replacing the file. There are two such cases. With the lock held.
+ *
+ * In the first case, the file was truncated or written over, so its claims no longer count. The
+ * thread that noticed this may not have given up the place yet.
+ *
+ * In the second case, the file is damaged, and no lease of this process is left in it. The claims
+ * of ended leases stay in the file. They would count as long as this process has its place. */
 void plock__local_leave_lost(const plock__local_map *map);
 
 /* Returns PLOCK_OK, or the loss that plock__local_check found before. */
@@ -172,8 +178,8 @@ void plock__local_dismiss_lookout(plock__local_map *map);
 /* --- local_place.c --- */
 
 /* Describes a failed system call in *error. Returns PLOCK_BAD_CONFIG if another path is needed, or
- * PLOCK_DISCONNECTED if the path does not exist. Returns PLOCK_STORE_FULL if there is no room, or
- * PLOCK_CONNECT if a later call may succeed. */
+ * PLOCK_DISCONNECTED if the path does not exist. Returns PLOCK_STORE_FULL if there is no room,
+ * PLOCK_DESCRIPTORS if no descriptor is left, or PLOCK_CONNECT if a later call may succeed. */
 plock_status plock__local_unusable(plock_error *error, const char *path, const char *doing,
                                    int code);
 
@@ -203,7 +209,7 @@ PLOCK_MUST_USE plock_status plock__local_lock_making(int *fd, int folder, const 
 
 /* Locks the folder, so that systemd-tmpfiles(8) does not clean it up. Otherwise that program could
  * delete the file, which seems unused because writes through a mapping do not change its times. If
- * a clean-up is running, this function waits a moment for its end. The map keeps the descriptor
+ * a clean-up is running, this function waits briefly until it ends. The map keeps the descriptor
  * `folder`. */
 void plock__local_hold_folder(plock__local_map *map, int folder);
 
@@ -239,8 +245,9 @@ int plock__local_insider(const plock__local_map *map);
 /* --- local_process.c --- */
 
 /* Takes a place among the processes, and locks its byte. left_over: the file may be from before a
- * reboot, so some changes may not have reached the disk. Returns PLOCK_OK, PLOCK_STORE_FULL,
- * PLOCK_SILENT, or a status of plock__local_unusable or plock__local_enter. */
+ * reboot. Some changes may then not have reached the disk, so this function repairs the file.
+ * Returns PLOCK_OK, PLOCK_STORE_FULL, PLOCK_SILENT, or a status of plock__local_unusable or
+ * plock__local_enter. */
 PLOCK_MUST_USE plock_status plock__local_take_place(plock__local_map *map, bool left_over,
                                                     plock_error *error);
 
@@ -256,8 +263,8 @@ bool plock__local_life_is_shared(void);
 /* Does a process that is alive have one of these places? */
 bool plock__local_used(int fd, uint32_t first, uint32_t count);
 
-/* A process gives a sign of life when one of its threads begins to wait. It then repeats that at
- * least every half second until no thread is waiting. */
+/* Records a sign of life of this process. A process does so when one of its threads begins to wait,
+ * and then at least every half second until none of its threads waits. */
 void plock__local_give_sign(plock__local_map *map);
 
 /* Returns how long it takes until the process counts as silent (stopped or dead) if it gives no
@@ -267,13 +274,14 @@ plock_ns plock__local_silent_in(const plock__local_map *map, uint64_t process);
 /* Returns a descriptor that becomes readable when the process ends, or -1. */
 int plock__local_death_of(const plock__local_map *map, uint64_t process);
 
-/* Returns a descriptor that becomes readable when some process may have closed the file, or -1.
- * This happens a moment before the process counts as dead. */
+/* Returns a descriptor that becomes readable when some process may have closed the file, or -1. If
+ * that process has died, the descriptor becomes readable a moment before the process counts as
+ * dead. */
 int plock__local_ends(plock__local_map *map);
 
-/* Moves `map->fd` to a high descriptor number, if the system allows it. `fd`, which the file was
- * mapped from, stays open as `map->before`. It reserves a low number, on which plock__local_ends
- * later puts its inotify. On a system without inotify, this function only closes `fd`. */
+/* Moves `map->fd` to a high descriptor number, if the system allows it. `fd`, from which the file
+ * was mapped, stays open as `map->before`. It reserves a low number for the inotify that
+ * plock__local_ends later opens. On a system without inotify, this function only closes `fd`. */
 void plock__local_number(plock__local_map *map, int fd);
 
 /* Opens the waker of this process. Keeps the messages in it, because they may be for an attendant

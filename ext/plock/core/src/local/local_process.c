@@ -275,9 +275,9 @@ int plock__local_hear(const int ears[2], uint32_t claims[PLOCK__LOCAL_HEARD_MAX]
     return (size_t)got % sizeof *claims ? -1 : (int)((size_t)got / sizeof *claims);
 }
 
-/* Returns the waker of the place. It is also open for reading, so that a write without a listener
- * raises no SIGPIPE. Sets *keeps to true if the map keeps the waker open. Otherwise the caller must
- * close the waker. */
+/* Returns the waker of the place, or -1. The waker is also open for reading, so that a write
+ * without a listener raises no SIGPIPE. Sets *keeps to true if the map keeps the waker open.
+ * Otherwise the caller must close the waker. */
 static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     char path[PATH_ROOM];
     int none = atomic_load(&map->wakers[slot]);
@@ -287,7 +287,8 @@ static int waker_of(plock__local_map *map, uint32_t slot, bool *keeps) {
     const int fd = open_waker(path, O_RDWR);
     *keeps = fd >= 0 && atomic_load(&map->wakers_open) < WAKERS_MAX &&
              atomic_compare_exchange_strong(&map->wakers[slot], &none, fd);
-    /* if not kept, another thread has opened this waker first, or too many wakers are open */
+    /* the map does not keep the waker if another thread has opened it first, or if too many wakers
+     * are open */
     if (*keeps) atomic_fetch_add(&map->wakers_open, 1);
     return fd;
 }

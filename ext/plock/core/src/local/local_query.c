@@ -55,7 +55,7 @@ static void describe(plock_local_person *person, plock__local_map *map, plock__l
     person->waits = plock__state(claim) == PLOCK__WAITING;
     person->mode = claim->mode;
     /* while its process is alive, the claim of a renewed lease may last longer than the lease's
-     * ttl */
+     * ttl, so at most the ttl is reported */
     const plock_ns end = plock__local_end_of(map, claim), left = end > now ? end - now : 0,
                    most = claim->ttl > claim->at_least ? claim->ttl : claim->at_least;
     person->left = person->waits ? 0 : kept || left < most ? left : most;
@@ -170,7 +170,8 @@ static bool break_holders(plock__local_map *map, const plock__local_name *name, 
     if (!key->length || key->first_holder == PLOCK__LOCAL_NONE) return false;
     uint32_t steps = 0;
     bool broken = false;
-    plock__local_first_looks(map, key); /* the first waiter may not be watching this process */
+    plock__local_first_looks(map, key); /* the first waiter may not be watching this process, so it
+                                         * must look in case this process dies during the change */
     PLOCK__FAULT();
     /* The end of a claim may admit waiters. New holders are added at the beginning of the list, so
      * this walk does not reach them. */

@@ -26,7 +26,7 @@ static void wake(plock__local_map *map, const plock__local_claim *claim) {
     calls->to[calls->count++].claim = plock__claim_number(map, claim);
 }
 
-/* If a claim has changed in between, this wakes its process needlessly at worst. */
+/* If a claim has changed since the release, this wakes its process needlessly at worst. */
 void plock__local_call(plock__local_map *map, const plock__local_calls *calls) {
     for (unsigned i = 0; i < calls->count; i++) {
         const uint32_t number = calls->to[i].claim;
@@ -184,7 +184,7 @@ static void end(plock__local_map *map, plock__local_key *key, uint32_t number) {
     if (lease) plock__local_taken_away(lease);
 }
 
-/* Admits waiters, and drops a key without claims. */
+/* Admits waiters, and drops the key if it has no claims. */
 static void settle(plock__local_map *map, uint32_t number, plock__local_key *key, plock_ns now) {
     admit_waiters(map, key, now);
     if (!any(key->first_holder) && !any(key->first_waiter) && key->length)
@@ -196,8 +196,8 @@ void plock__local_end_claim(plock__local_map *map, uint32_t claim, plock_ns now)
                    successor = plock__claim(map, claim)->next;
     const bool waited = plock__state(plock__claim(map, claim)) == PLOCK__WAITING;
     plock__local_key *key = plock__key(map, number);
-    /* The next waiter has been watching this waiter's process. From now on, it must watch the
-     * waiter or the holders ahead of this waiter. */
+    /* The next waiter has been watching this waiter's process. Now it must look, to find which
+     * waiter or holders it must watch instead. */
     if (waited) has_to_look(map, living(map, successor));
     end(map, key, claim);
     settle(map, number, key, now);
@@ -253,7 +253,7 @@ void plock__local_tidy_whole(plock__local_map *map, uint32_t number, plock_ns no
     plock__local_tidy(map, number, now);
 }
 
-/* A sweep takes long, so it does nothing if the last one was a moment ago. */
+/* Because a sweep takes long, this function does nothing if the last sweep was a moment ago. */
 bool plock__local_sweep(plock__local_map *map, plock_ns now) {
     static const plock_ns OFTEN = 100 * PLOCK_MILLISECOND;
     const plock__local_header *header = map->header;
@@ -360,8 +360,8 @@ static uint32_t before(plock__local_map *map, plock__local_key *key,
         if (!alive(map, process)) {
             end(map, key, at);
         } else if (silent_in > 0) {
-            /* That waiter does not hold the key yet, so its claim as a holder ends no earlier than
-             * this. */
+            /* That waiter does not hold the key yet. If it is admitted, its claim does not expire
+             * before this time. */
             look_by(outlook, plock_after(now, other->ttl < HANDOVER ? other->ttl : HANDOVER));
             look_by(outlook, plock_after(now, silent_in));
             heed(outlook, map, process);

@@ -2,18 +2,18 @@
  * unless their comment says otherwise.
  *
  * If a process changes the claim of another process, it first wakes that process, and then makes
- * the change. If the first process dies in between, the woken process finds it dead in the critical
- * section, and repairs the file. Only a holder's own release wakes waiters after the change,
- * outside the critical section. That is safe, because the first waiter watches each holder's
- * process, and notices its death. If a thread sleeps on its claim's word (parking_slot.h), it is
- * woken after the word has changed.
+ * the change. If the changing process dies in between, the woken process finds it dead in the
+ * critical section, and repairs the file. Only a holder's own release wakes waiters after the
+ * change, outside the critical section. That is safe, because the first waiter watches each
+ * holder's process, and notices its death. If a thread sleeps on its claim's word (parking_slot.h),
+ * it is woken after the word has changed.
  *
  * If another process admits a claim, the claim is handed over for one second. Within that second, a
- * thread of the claim's own process must take the turn. From then on, the claim has its full time.
- * If no thread takes the turn, the next process that looks at the queue ends the claim. So a
- * stopped process delays the others by one second at most. If a waiter's process has been silent
- * for a second, the waiter is passed over, but keeps its place. If the process has died, the waiter
- * is passed over at once. */
+ * thread of the claim's own process must take the turn. The claim then has its full time. If no
+ * thread takes the turn, the next process that looks at the queue ends the claim. So a stopped
+ * process delays the others by one second at most. If a waiter's process has been silent for a
+ * second, the waiter is passed over, but keeps its place. If the process has died, the waiter is
+ * passed over at once. */
 #ifndef PLOCK__LOCAL_QUEUE_H
 #define PLOCK__LOCAL_QUEUE_H
 
@@ -31,8 +31,8 @@ typedef struct plock__local_wait_request {
     plock_local_lease *lease; /* the lease to notify of changes; NULL: none */
 } plock__local_wait_request;
 
-/* Ends the holders' claims on the key that have expired, or whose process is dead. Then admits the
- * next waiters. */
+/* Ends each holder's claim on the key if the claim has expired or its process is dead. Then admits
+ * the next waiters. */
 void plock__local_tidy(plock__local_map *map, uint32_t number, plock_ns now);
 
 /* Does the same, and also ends the claims of all waiters whose process has died. plock__local_look
@@ -56,7 +56,7 @@ PLOCK_MUST_USE plock_status plock__local_claim_key(plock__local_map *map, uint32
                                                    bool waits, plock_ns now, uint32_t *claim,
                                                    plock_error *error);
 
-/* Takes the turn that was handed over to the claim, which then has its full time. */
+/* Takes the turn that was handed over to the claim. The claim then has its full time. */
 void plock__local_take_turn(plock__local_map *map, uint32_t claim, plock_ns now);
 
 /* Returns when a holder's claim ends. That is at `until`, or earlier if the holder's process is
@@ -86,9 +86,9 @@ typedef struct plock__local_outlook {
     uint64_t processes[PLOCK__LOCAL_WATCHED_MAX];
 } plock__local_outlook;
 
-/* Looks at the queue for a waiter. Ends the claims of dead processes ahead of the waiter. Takes the
- * turn if it was handed over to the waiter. Fills in the outlook. Returns false if the claim no
- * longer waits. */
+/* Looks at the queue on behalf of a waiter. Ends the claims of dead processes ahead of the waiter.
+ * Takes the turn if it was handed over to the waiter. Fills in the outlook. Returns false if the
+ * claim no longer waits. */
 bool plock__local_look(plock__local_map *map, uint32_t claim, uint64_t serial, plock_ns now,
                        plock__local_outlook *outlook);
 

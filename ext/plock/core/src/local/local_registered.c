@@ -1,5 +1,6 @@
-/* The leases of this process that wait or are watched in a local store. This file has the
- * attendant's lists of them, and applies changes of a claim to its lease. */
+/* The leases of this process that wait or are watched in a local store. This file keeps the
+ * attendant's lists of these leases. It also applies each change of a claim to the claim's
+ * lease. */
 #include "local/local_attendant.h"
 
 #include "base/process.h"

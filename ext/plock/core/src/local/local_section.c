@@ -15,7 +15,7 @@
 #endif
 
 /* A process leaves the critical section after a few hundred instructions, unless the system
- * interrupts its thread. If another process has to wait for longer, it checks that the process
+ * interrupts its thread. If another process has to wait for longer, it checks whether the process
  * inside is alive. */
 enum {
     SPINS = 60,
@@ -58,9 +58,10 @@ static bool take(_Atomic uint32_t *word, uint32_t seen, uint32_t mine) {
                                                    memory_order_relaxed);
 }
 
-/* Returns the mark that this process writes into `section`. The mark contains the place and some
- * random bits. The place may go to a new process. The random bits keep a process that has found the
- * earlier one dead from mistaking the new one for it. */
+/* Returns the mark that this process writes into `section`. The mark contains the process's place
+ * and some random bits. If the process dies, a new process may get the same place, but with
+ * different random bits. So a process that finds a dead process's mark in `section` cannot take it
+ * for the mark of the new process. */
 static uint32_t mark_of(const plock__local_map *map) {
     return (map->slot + 1) | (map->tag & TAG) << PLACE_BITS;
 }
@@ -128,7 +129,7 @@ static void leave_to_others(const plock__local_map *map) {
     uint32_t seen;
     const bool ours = pread(map->fd, &seen, sizeof seen, WHERE) == sizeof seen &&
                       (seen & ~OTHERS_WAIT) == mark_of(map);
-    /* if this fails, no process can use that file */
+    /* if this fails, no process can use the file as long as this process has its place in it */
     if (ours) (void)(pwrite(map->fd, &NOBODY, sizeof NOBODY, WHERE) == sizeof NOBODY);
 }
 

@@ -36,8 +36,8 @@ enum plock__local_lease_state {
     PLOCK__LEASE_STATES
 };
 
-/* The job of a lease on the worker thread. The job has states of its own. A lease may already
- * wait with a new claim, while the worker thread has yet to stop the old claim's job.
+/* The job of a lease on the worker thread. The job has states of its own. A lease may already wait
+ * with a new claim, and the worker thread may still have to stop the job of the old claim.
  *
  * event     from                to          what is done
  * --------  ------------------  ----------  -----------------------------------------------------

@@ -1,5 +1,5 @@
-/* The steps of the operations on a held lease of a local store, and on a lease that is found by its
- * owner. */
+/* The steps of release, extend, downgrade and leave, on a lease that this process holds. Also the
+ * steps of adopt and of a release by owner, which find the claim by its owner. */
 #include "local/local_lease.h"
 
 #include "base/failure.h"
@@ -19,7 +19,7 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
 
 /* --- operations on a held lease --- */
 
-/* Does the claim still belong to the lease, and is it unexpired? In the critical section. */
+/* Does the lease still have its claim, and has the claim not expired? In the critical section. */
 static bool ours(const plock_local_lease *lease, plock_ns now) {
     return plock__local_still(lease, PLOCK__HELD) &&
            now < atomic_load(&lease->map->claims[lease->claim].until);
@@ -54,8 +54,8 @@ static void end_if_over(plock_local_lease *lease, plock_ns now) {
         plock__local_give_up_claim(lease->map, lease->claim, now);
 }
 
-/* Gives the claim a new ttl and end. Clears at_least, because kept_until already records how long
- * the key must stay taken. */
+/* Gives the claim a new ttl and expiry. Clears at_least, because kept_until already records how
+ * long the key must stay taken. */
 static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
     atomic_store(&held->until, until);
     held->ttl = held->lasts = ttl;
@@ -65,7 +65,8 @@ static void give_span(plock__local_claim *held, plock_ns ttl, plock_ns until) {
 static void extend(plock_local_lease *lease, plock_ns now) {
     plock__local_claim *held = &lease->map->claims[lease->claim];
     const plock_ns wanted = plock_after(now, lease->span), before = atomic_load(&held->until);
-    /* if the lease is renewed, an extension never moves the claim's end to an earlier time */
+    /* the claim of a renewed lease lasts until its process ends or until max_hold, so an extension
+     * must not shorten it */
     const plock_ns until = lease->terms.renews && wanted < before ? before : wanted;
     if (until < before) plock__local_first_looks(lease->map, plock__key(lease->map, held->key));
     PLOCK__FAULT();
@@ -88,9 +89,9 @@ static void downgrade(plock_local_lease *lease, plock_ns now) {
     plock__local_tidy(lease->map, held->key, now);
 }
 
-/* From now on, the claim belongs to no process, so it needs an expiry. The worker thread stops
- * watching the lease only now, because before this point leaving could fail, and the lease would
- * stay with this process. */
+/* Detaches the claim from this process. The claim then no longer ends with the process, so it needs
+ * an expiry. The worker thread watches the lease until here. Before this point, the operation could
+ * fail, and this process would keep the lease. */
 static void leave(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     plock__local_dismiss(lease);
@@ -108,9 +109,10 @@ static void leave(plock_local_lease *lease, plock_ns now) {
     lease->base.held = false;
 }
 
-/* Makes the operation's change, and leaves the critical section. Wakes the next waiter before it
- * checks that the file is in its place, because this check takes longer than the rest. Returns
- * PLOCK_OK, PLOCK_NOT_OWNER, or a failure of plock__local_leave or plock__local_check. */
+/* Carries out the operation on the claim, and leaves the critical section. Wakes the next waiter
+ * first, and then checks that the file is in its place, because the check takes longer than
+ * everything else. Returns PLOCK_OK, PLOCK_NOT_OWNER, or a failure of plock__local_leave or
+ * plock__local_check. */
 static plock_status change(plock_local_lease *lease, plock_ns now) {
     plock__local_map *map = lease->map;
     const bool valid = ours(lease, now);
@@ -133,7 +135,7 @@ static plock_status change(plock_local_lease *lease, plock_ns now) {
 }
 
 static plock_status held_step(plock_local_lease *lease, plock_interest *interest) {
-    /* the program has let go of the lease in the meantime */
+    /* the program has let go of the lease since it began the operation */
     if (!lease->base.held && lease->operation != PLOCK__OP_RELEASES)
         return plock__local_finish_without(lease, PLOCK_MISUSE);
     plock__local_map *map = lease->map;
@@ -164,7 +166,7 @@ static plock_status held_step(plock_local_lease *lease, plock_interest *interest
 
 /* --- operations on a lease that is found by its owner --- */
 
-/* Returns the claim of the holder with this owner, or PLOCK__LOCAL_NONE. In the critical
+/* Returns the held claim on the key that has this owner, or PLOCK__LOCAL_NONE. In the critical
  * section. */
 static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digested, plock_ns now) {
     plock__local_map *map = lease->map;
@@ -185,8 +187,8 @@ static uint32_t held_by(plock_local_lease *lease, plock_text owner, bool digeste
     return PLOCK__LOCAL_NONE;
 }
 
-/* Gives the claim another owner and a greater fence. The claim already belongs to our process, so
- * if we die in between, the claim ends like our other claims. */
+/* Gives the claim a different owner and a greater fence. The claim already belongs to this process.
+ * If the process dies halfway, this claim ends like the other claims of the process. */
 static void change_hands(plock_local_lease *lease, plock__local_claim *held, plock_text owner,
                          bool digested) {
     held->fence = plock__local_next_fence(lease->map, plock__local_wall());
@@ -197,8 +199,8 @@ static void change_hands(plock_local_lease *lease, plock__local_claim *held, plo
     memcpy(held->owner, owner.bytes, owner.length);
 }
 
-/* Applies the adopter's at_least. An earlier at_least of the claim still counts, so the adopter can
- * only lengthen it. */
+/* Applies the adopter's at_least. This can only lengthen the time for which the key must stay
+ * taken, because an earlier at_least of the claim still counts. */
 static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns until = lease->terms.at_least ? plock_after(now, lease->terms.at_least) : 0;
     if (until <= held->kept_until) return;
@@ -206,8 +208,8 @@ static void keep_on(plock_local_lease *lease, plock__local_claim *held, plock_ns
     held->kept_until = until;
 }
 
-/* Returns the claim's new ttl. The ttl is at least as long as the key must stay taken. 0: the
- * claim's end does not change. */
+/* Returns the claim's new ttl, which is at least as long as the key must stay taken. Returns 0 if
+ * the claim keeps its ttl. */
 static plock_ns new_span(const plock_local_lease *lease, const plock__local_claim *held,
                          plock_ns now) {
     const plock_ns ttl = lease->terms.ttl, kept = held->kept_until - now;
@@ -215,8 +217,8 @@ static plock_ns new_span(const plock_local_lease *lease, const plock__local_clai
     return ttl > kept ? ttl : kept;
 }
 
-/* Sets the claim's end. Until now, the claim may have lasted as long as the earlier process. From
- * now on, the adopter's options decide when it ends. */
+/* Sets the claim's expiry. Until now, the claim may have had no expiry, because it ended with the
+ * earlier process. From now on, the adopter's options decide when it expires. */
 static void end_with(const plock_local_lease *lease, plock__local_claim *held, plock_ns now) {
     const plock_ns most = held->ttl > held->at_least ? held->ttl : held->at_least,
                    alone = plock_after(now, most);
@@ -248,7 +250,7 @@ static void take_over(plock_local_lease *lease, uint32_t number, plock_text owne
     PLOCK__FAULT();
     end_with(lease, held, now);
     PLOCK__FAULT();
-    /* the claim has a new serial number now, so the earlier lease has lost it */
+    /* the new serial number shows the earlier owner that it has lost the claim */
     atomic_store(&held->word, plock__word(++map->header->serial, PLOCK__HELD));
     plock__local_has_claim(lease, number);
     lease->base.held = true;

@@ -77,9 +77,10 @@ plock__local_unneeded plock__local_retire(plock__local_map *map) {
     return unneeded;
 }
 
-/* Retains the store's map. Sets *out to NULL if the store has no usable map. A lost map is given up
- * as soon as nothing in it is held or waited for. Until then, *out is the lost map, and the
- * function returns the loss. Otherwise it returns PLOCK_OK. */
+/* Retains the store's map, and sets *out to it. Sets *out to NULL if the store has no usable map.
+ * The store gives up a lost map as soon as this process holds and waits for nothing in that map.
+ * Until then, *out is the lost map, and this function returns the loss. In all other cases, it
+ * returns PLOCK_OK. */
 static plock_status current(plock_local *store, plock__local_map **out, plock_error *error) {
     plock__enter();
     plock__local_map *map = *out = store->map;
@@ -106,7 +107,7 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     status = plock__local_attach(out, store->path, store->keys, error);
     if (status) return status;
     plock__enter();
-    plock__local_map *old = store->map; /* set if another thread has attached a map first */
+    plock__local_map *old = store->map; /* not NULL if another thread attached a map first */
     store->map = *out;
     store->map->references++;
     if (store->map->remade) store->remade = store->map->remade;
@@ -123,8 +124,8 @@ static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     return map->lookout;
 }
 
-/* Makes the lease a user of the store's map. Returns false in the rare case that the store has no
- * map or a lost one. */
+/* Makes the lease a user of the store's map. Returns false if the store has no map, or if the map
+ * is lost. Both cases are rare. */
 static bool use_current(plock_local_lease *lease) {
     plock_error ignored;
     plock__enter();
@@ -167,8 +168,8 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
     return map;
 }
 
-/* When the last user of a lost map ends its use, the stores give up the map. Otherwise this process
- * would count as alive in the file if the file were put back. With the lock held. */
+/* When the last user of a lost map ends its use, the stores give up the map. Otherwise, if the file
+ * were put back in its place, this process would still count as alive there. With the lock held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;

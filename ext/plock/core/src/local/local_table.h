@@ -1,6 +1,6 @@
 /* Keys and claims of a local store. These functions run in the critical section. They never trust a
- * number from the file. If no record has the number, they use a stand-in, and the file then counts
- * as damaged. */
+ * record number that they read from the file. If there is no record with that number, they use a
+ * stand-in record, and mark the file as damaged. */
 #ifndef PLOCK__LOCAL_TABLE_H
 #define PLOCK__LOCAL_TABLE_H
 
@@ -10,7 +10,7 @@
 
 enum { PLOCK__KEY_CANARY = 0x6b65792e, PLOCK__CLAIM_CANARY = 0x636c6d2e };
 
-/* A key as the table stores it. */
+/* The name under which the table stores a key. */
 typedef struct plock__local_name {
     plock_text text;
     bool digested;
@@ -18,8 +18,9 @@ typedef struct plock__local_name {
     char digest[PLOCK_DIGEST_HEX];
 } plock__local_name;
 
-/* Makes the name of a key. The name points to the key's bytes, unless it has their digest. Not in
- * the critical section. Returns PLOCK_OK or PLOCK_CRYPTO. */
+/* Makes the name for a key. The name points to the bytes of the key. If the key is too long, the
+ * name has a digest instead. Call this function outside the critical section. Returns PLOCK_OK or
+ * PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__local_name_key(plock__local_name *name, plock_text key);
 
 static inline plock__local_key *plock__key(plock__local_map *map, uint32_t number) {
@@ -53,8 +54,8 @@ PLOCK_MUST_USE plock_status plock__local_make_key(plock__local_map *map,
                                                   plock_error *error);
 void plock__local_drop_key(plock__local_map *map, uint32_t number);
 
-/* Takes a free claim record. Only its canary is valid yet. Returns PLOCK_OK, PLOCK_STORE_FULL or
- * PLOCK_PROTOCOL. */
+/* Takes a free claim record, in which only the canary is valid. Returns PLOCK_OK, PLOCK_STORE_FULL
+ * or PLOCK_PROTOCOL. */
 PLOCK_MUST_USE plock_status plock__local_make_claim(plock__local_map *map, uint32_t *number,
                                                     plock_error *error);
 void plock__local_drop_claim(plock__local_map *map, uint32_t number);
@@ -62,7 +63,7 @@ void plock__local_drop_claim(plock__local_map *map, uint32_t number);
 /* These functions add a claim to one of its key's two lists (holders, waiters), or remove it. */
 void plock__local_link_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
 void plock__local_unlink_holder(plock__local_map *map, plock__local_key *key, uint32_t number);
-/* before: the new waiter is added in front of this one; PLOCK__LOCAL_NONE: at the end */
+/* Adds the waiter in front of the claim `before`; at the end if `before` is PLOCK__LOCAL_NONE. */
 void plock__local_link_waiter(plock__local_map *map, plock__local_key *key, uint32_t number,
                               uint32_t before);
 void plock__local_unlink_waiter(plock__local_map *map, plock__local_key *key, uint32_t number);
@@ -75,7 +76,7 @@ int64_t plock__local_wall(void);
 /* Returns the fence of the next lease, which is greater than all earlier fences. */
 int64_t plock__local_next_fence(plock__local_map *map, int64_t wall);
 
-/* Records that a claim lasts until this time, even if its process ends. */
+/* Records that a claim may last until this time, even if its process ends. */
 void plock__local_outlives(plock__local_map *map, plock_ns until);
 
 #endif

@@ -1,5 +1,5 @@
-/* The job of one lease of a local store. It renews the lease, reports its loss, and ends a claim
- * that the program could not end. */
+/* The worker thread's job for one lease of a local store. The job renews the lease, reports its
+ * loss, and ends a claim that the program could not end. */
 #include "local/local_lease.h"
 
 #include "base/container.h"
@@ -9,7 +9,8 @@
 
 static const plock_ns IN_A_MOMENT = PLOCK_MILLISECOND;
 
-/* If there is no attendant, each lease's job checks this often that the file is in its place. */
+/* If there is no attendant, the job of each lease checks at this interval that the file is in its
+ * place. */
 static const plock_ns UNATTENDED = PLOCK_SECOND / 2;
 
 void plock__local_lease_destroy(plock_local_lease *lease) {
@@ -86,7 +87,8 @@ void plock__local_has_lost(plock_local_lease *lease, bool tells) {
 static plock_status watch(plock_local_lease *lease, plock_interest *interest) {
     plock_error ignored;
     const plock_ns now = plock_now();
-    /* if the file is lost, the check records that, and the code below finds the lease lost */
+    /* If the file is lost, this check records the loss. The code below then finds that the lease is
+     * lost. */
     (void)(plock__local_check(lease->map, now, &ignored) == PLOCK_OK);
     plock__enter();
     plock__local_make_readable(lease->map);
@@ -111,8 +113,8 @@ static plock_local_lease *lease_of(plock_later *later) {
     return PLOCK__CONTAINER(plock_local_lease, later, later);
 }
 
-/* Prepares the job, which has a reference to the lease until the job is off. With the lock held.
- * The caller must then submit the job. */
+/* Prepares the job. The job keeps a reference to the lease until the job is OFF again. With the
+ * lock held. The caller must then submit the job. */
 static void take_up(plock_local_lease *lease, enum plock__local_job_state state) {
     lease->references++;
     set_job(lease, state);
@@ -122,8 +124,8 @@ static void take_up(plock_local_lease *lease, enum plock__local_job_state state)
 
 static void keep(plock_later *later) { take_up(lease_of(later), PLOCK__JOB_RENEWS); }
 
-/* Marks the claim. From now on, a process that ends the claim wakes this process. If the mark
- * fails, the job checks the claim from time to time. */
+/* Marks the claim as watched. A process that ends the claim then wakes this process. If the claim
+ * cannot be marked, the job notices the claim's end only when it runs next. */
 static void ask_to_be_told(plock_local_lease *lease) {
     plock__local_map *map = lease->map;
     plock_error ignored = {.status = PLOCK_OK};
@@ -132,7 +134,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     if (status) return;
     const bool held = plock__local_still(lease, PLOCK__HELD);
     if (held) map->claims[lease->claim].watched = 1;
-    /* if the file is damaged, the renewal notices that */
+    /* if this fails, the file is damaged, and the next renewal notices the damage */
     (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     PLOCK__BEFORE(PLOCK__REGISTERS);
     plock__enter();
@@ -140,7 +142,7 @@ static void ask_to_be_told(plock_local_lease *lease) {
     plock__leave();
 }
 
-/* Runs when the lease has been held for longer than most leases are. */
+/* Called once the lease has been held for longer than most leases are. */
 static void begin_watching(plock_later *later) {
     plock_local_lease *lease = lease_of(later);
     ask_to_be_told(lease);
@@ -180,7 +182,7 @@ static plock_status end(plock_local_lease *lease, plock_interest *interest) {
     if (!status) {
         map->lease_of[lease->claim] = NULL;
         plock__local_end_own_claim(lease, now);
-        /* a claim in a damaged file blocks no process */
+        /* if this fails, the file is damaged, and its claims block no process */
         (void)(plock__local_leave(map, &ignored) == PLOCK_OK);
     }
     plock__enter();
@@ -197,7 +199,7 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return to_end ? end(lease, interest) : watch(lease, interest);
 }
 
-/* Called when the job is done, or if no thread could be started for it. */
+/* Called when the job is done, when no thread could run it, or after a fork. */
 static void put_down(plock_job *job) {
     plock_local_lease *lease = plock__local_lease_of_job(job);
     plock__enter();

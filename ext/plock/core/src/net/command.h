@@ -10,9 +10,11 @@
 enum {
     PLOCK__WORDS_MAX = 11, /* words of a command about one key */
     PLOCK__LIST_MAX = 200, /* words of a command about several keys */
-    PLOCK__SHAPE_MAX = 36, /* words in a shape (about ten keys); longer commands have no shape */
-    PLOCK__SHAPES = 6 /* enough for the commands that alternate on a connection: acquire, a waiter's
-                       * acquire, release, leave, and two for several keys */
+    /* shapes with at most this many words are remembered (about ten keys) */
+    PLOCK__SHAPE_MAX = 36,
+    /* remembered shapes: enough for the commands that alternate on a connection, which are acquire,
+     * a waiter's acquire, release, leave, and two for several keys */
+    PLOCK__SHAPES = 6
 };
 
 typedef struct plock_command {
@@ -26,7 +28,7 @@ typedef struct plock_command {
 typedef struct plock_commands {
     plock_command shapes[PLOCK__SHAPES];
     unsigned newest;
-    plock_command large; /* the last command with more words than a shape may have */
+    plock_command large; /* the last command whose shape is too long to be remembered */
 } plock_commands;
 
 /* Writes a command of at most PLOCK__LIST_MAX words. Returns PLOCK_OK or PLOCK_NO_MEMORY. *command
@@ -34,7 +36,7 @@ typedef struct plock_commands {
 PLOCK_MUST_USE plock_status plock__command_write(plock_commands *commands, unsigned count,
                                                  const plock_text *words, plock_text *command);
 
-/* Wipes and frees the commands. AUTH with its password may be one of them. */
+/* Wipes and frees the commands, because one of them may be AUTH with its password. */
 void plock__commands_clear(plock_commands *commands);
 
 #endif

@@ -49,7 +49,8 @@ static plock_status set_database(void *field, const char *name, const char *valu
 /* Returns false if the value is not a decimal number of seconds or is far too large. */
 static bool read_seconds(const char *value, plock_ns *seconds) {
     enum { WHOLE_MAX = 100000000 };
-    /* strtod accepts more than decimal numbers, and its decimal point depends on the locale */
+    /* strtod is not used, because it accepts more than decimal numbers, and its decimal point
+     * depends on the locale */
     const char *c = value;
     plock_ns whole = 0, part = 0, unit = PLOCK_SECOND;
     for (; *c >= '0' && *c <= '9' && whole < WHOLE_MAX; c++) whole = whole * 10 + (*c - '0');
@@ -125,8 +126,8 @@ static plock_status set_tls(void *field, const char *name, const char *value, pl
     return PLOCK_OK;
 }
 
-/* The places in which an option is allowed, and whether it concerns the verification of
- * certificates. */
+/* Flags: the places in which an option is allowed, and whether the option concerns the verification
+ * of certificates. */
 enum { IN_QUERY = 1, OF_SENTINELS = 2, NOT_OF_SERVERS = 4, OF_VERIFYING = 8 };
 
 static const struct option {

@@ -7,7 +7,7 @@
 typedef enum plock_scheme { PLOCK_TCP, PLOCK_TLS_OVER_TCP, PLOCK_UNIX } plock_scheme;
 typedef enum plock_encoding { PLOCK_PLAIN, PLOCK_MARSHAL } plock_encoding;
 
-enum { PLOCK__ENDPOINTS_MAX = 16 }; /* in one URL */
+enum { PLOCK__ENDPOINTS_MAX = 16 }; /* hosts in one URL */
 
 typedef struct plock_endpoint {
     char *host;   /* an IPv6 literal has no brackets */
@@ -25,7 +25,9 @@ typedef struct plock_sentinels {
     plock_endpoints places;
     plock_config *config; /* how to connect to the sentinels; it has no host */
     bool own_verify;      /* Was any option given for verifying the sentinels' certificates? */
-    bool of_lettuce; /* is the scheme redis-sentinel://, in which the path may be a database? */
+    /* Is the scheme redis-sentinel:// or rediss-sentinel://? A path that is only a number is then a
+     * database, and not the name of a primary. */
+    bool of_lettuce;
 } plock_sentinels;
 
 struct plock_config {
@@ -54,7 +56,8 @@ PLOCK_MUST_USE plock_status plock__config_check(plock_config *config, plock_erro
 /* Takes another reference, which plock_config_free gives back. */
 plock_config *plock__config_retain(plock_config *config);
 
-/* If no server answers in time, the error's message ends with this: a question about TLS, or "". */
+/* Returns the text that ends the error's message if no server answers in time. The text is a
+ * question about TLS, or "" if the connections do not use TLS. */
 const char *plock__config_tls_question(const plock_config *config);
 
 /* --- for config_url.c --- */
@@ -69,7 +72,7 @@ PLOCK_MUST_USE plock_status plock__config_text(char **field, const char *name, c
 PLOCK_MUST_USE plock_status plock__config_database(char **field, const char *name,
                                                    const char *value, plock_error *error);
 
-/* May a query have this option? */
+/* Is this option allowed in the query of a URL? */
 bool plock__config_in_query(const char *name);
 PLOCK_MUST_USE plock_status plock__config_option(plock_config *config, const char *name,
                                                  const char *value, plock_error *error);
@@ -82,8 +85,8 @@ typedef enum plock_hosts { PLOCK__OF_SERVER, PLOCK__OF_SENTINELS, PLOCK__OF_CLUS
 PLOCK_MUST_USE plock_status plock__config_expect_sentinels(plock_config *config,
                                                            plock_error *error);
 
-/* Writes the URL without user, password and options. Does nothing while the URL is still being
- * read. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+/* Sets `display` to the URL without user, password and options. Does nothing while the URL is still
+ * being read. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__config_write_url(plock_config *config);
 
 /* Reads the URL into the config. Changes the text of `url`. */

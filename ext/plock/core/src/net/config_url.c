@@ -150,7 +150,8 @@ static plock_status parse_hosts(plock_endpoints *places, const char *port, char 
     return PLOCK_OK;
 }
 
-/* Parses name, name/database, or only the database if the query has the name. */
+/* Reads the primary's name from the path NAME or NAME/DATABASE. If the query has already given the
+ * name, the path is only the database. */
 static plock_status parse_primary(plock_config *config, char **path, plock_error *error) {
     if (config->sentinels->primary) return PLOCK_OK;
     char *name = *path;
@@ -296,7 +297,7 @@ plock_status plock__config_write_url(plock_config *config) {
     char *display = plock__allocate(length + 1);
     if (!display) return PLOCK_NO_MEMORY;
     for (size_t i = 0; i < n; i++)
-        strcat(display, parts[i]); /* the loop above measured all parts */
+        strcat(display, parts[i]); /* there is room, because the loop above measured all parts */
     for (char *c = display; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?'; /* a path may hold any byte, even a line feed */
     plock__free(config->display);

@@ -58,7 +58,8 @@ void plock__connection_leave_trail(plock_connection *connection, plock_trail *tr
     set_trail(connection, trail);
 }
 
-/* Must not be called with the lock held, because the trail may ask for another connection. */
+/* Must not be called with the lock held, because this function and the trail's `ends` take the
+ * lock. */
 static void end_trail(plock_connection *connection, const plock_value *reply) {
     plock_trail *trail = connection->trail;
     if (!trail) return;
@@ -183,8 +184,7 @@ plock_status plock__connection_hear(plock_connection *connection, bool reads,
         const plock_status status = plock__reader_next(connection->reader, value, error);
         return die(connection, status);
     }
-    connection->awaited = 1; /* no request has counted this reply, because a push answers no
-                              * request */
+    connection->awaited = 1; /* a push answers no request, so no request has counted it */
     return plock__connection_receive(connection, value, interest, error);
 }
 
@@ -214,7 +214,7 @@ static plock_status receive(plock_connection *connection, const plock_value **va
         if (!status) status = plock__reader_feed(connection->reader, bytes, got, error);
         if (status) break;
     }
-    /* no reply can arrive before the command is sent, so wait for that */
+    /* no reply can arrive before the whole command is sent, so wait until the socket takes more */
     if (status == PLOCK_AGAIN && flushed == PLOCK_AGAIN)
         plock__interest_set(interest, for_writing.fd, for_writing.events);
     if (status) return die(connection, status);
@@ -267,7 +267,8 @@ static plock_status greet(plock_connection *connection, plock_error *error) {
         words[count++] = word(config->password);
         status = say(connection, AUTH, count, words, error);
     }
-    /* HELLO 2 keeps RESP2, and its answer shows whether this kind of server can keep locks. */
+    /* HELLO 2 keeps RESP2, and its answer shows whether this is the kind of server that the URL
+     * names. */
     if (!status)
         status = say(connection, HELLO, 2, (plock_text[]){word("HELLO"), word("2")}, error);
     if (!status && plock_config_selects(config))
@@ -313,8 +314,8 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     }
     const plock_status status = plock__server_error(value, error);
     if (answered == AUTH) {
-        /* omits the server's words, because some servers repeat an unknown command, here with the
-         * password */
+        /* omits the server's words, because some servers repeat an unknown command with its
+         * arguments, and here the password is one of them */
         const char *why =
             plock__judge_no_password(value)
                 ? "the server has no password set: remove it from the URL, or set requirepass"
@@ -328,7 +329,7 @@ static plock_status judge_greeting(plock_connection *connection, const plock_val
     return may_be_refused(answered, status) ? PLOCK_OK : status;
 }
 
-/* Returns the scheme for a URL that names the same servers, but with TLS or without TLS. */
+/* Returns the scheme that a URL of the same kind has with TLS, or without TLS. */
 static const char *scheme(const plock_config *config, bool tls) {
     if (config->cluster) return tls ? "rediss+cluster" : "redis+cluster";
     if (config->is_sentinel || config->sentinels) return tls ? "rediss+sentinel" : "redis+sentinel";
@@ -336,7 +337,7 @@ static const char *scheme(const plock_config *config, bool tls) {
 }
 
 /* Adds a hint about TLS to the error, if the server closed the connection without an answer. A
- * server that speaks TLS does so when a connection begins without a handshake. */
+ * server that speaks TLS closes a connection that begins without a handshake. */
 static plock_status ask_for_tls(const plock_connection *connection, plock_error *error) {
     const plock_config *config = connection->config;
     const bool unanswered = connection->greeting & (config->password ? AUTH : HELLO);

@@ -13,10 +13,11 @@ typedef struct plock_trail plock_trail;
 /* A request that was sent on a connection, although no caller waits for its reply. The next user of
  * the connection reads that reply before its own. */
 struct plock_trail {
-    /* Called once, without the lock: with the reply, or with NULL if the connection is closed
-     * before the reply has come. */
+    /* Called once, without the lock. The reply is NULL if the connection is closed before the reply
+     * has come. */
     void (*ends)(plock_trail *, const plock_value *reply);
-    plock_text key; /* a request about this key must not be sent on another connection */
+    /* the key of the request; a later acquire of this key should use the same connection */
+    plock_text key;
 };
 
 /* Returns true if the connection has a trail about this key. With the lock held. */
@@ -46,7 +47,7 @@ struct plock_connection {
     /* The trail that the next reply is for; NULL if that reply is for the caller. Only
      * the connection's user changes this field, with the lock held. */
     plock_trail *trail;
-    unsigned greeting;   /* a bit for each command of the greeting that has no reply yet */
+    unsigned greeting;   /* one bit for each command of the greeting whose reply has not come yet */
     plock_error refusal; /* the error reply to AUTH, kept until the reply to HELLO */
 };
 
@@ -59,8 +60,8 @@ void plock__connection_free(plock_connection *connection);
  * PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__connection_enlarge(plock_connection *connection);
 
-/* Connects, authenticates, and selects the database. Returns PLOCK_OK when ready, PLOCK_AGAIN with
- * interest, or the failure. */
+/* Connects, authenticates, and selects the database. Returns PLOCK_OK when the connection is ready,
+ * PLOCK_AGAIN with interest, or the failure. */
 PLOCK_MUST_USE plock_status plock__connection_open(plock_connection *connection, plock_ns deadline,
                                                    plock_interest *interest, plock_error *error);
 
@@ -78,27 +79,29 @@ PLOCK_MUST_USE plock_status plock__connection_receive(plock_connection *connecti
                                                       const plock_value **value,
                                                       plock_interest *interest, plock_error *error);
 
-/* Receives a pushed message of a subscription in the same way. If `reads` is false, does not read
- * from the socket, provided that poll(2) will report all further bytes. */
+/* Receives a message that the server pushes to a subscriber, in the same way. If `reads` is false,
+ * uses only bytes that have already been read, which saves a system call. Reads nevertheless if
+ * poll(2) might not report the next bytes. */
 PLOCK_MUST_USE plock_status plock__connection_hear(plock_connection *connection, bool reads,
                                                    const plock_value **value,
                                                    plock_interest *interest, plock_error *error);
 
-/* Returns true if all output has been sent, the transport holds no bytes that poll(2) cannot see,
- * and a descriptor reports the next reply. The interest then waits for that descriptor. */
+/* Can poll(2) wait for the next reply? It can if all output has been sent, and if the transport
+ * holds no bytes that poll(2) does not report. If so, returns true, and makes the interest wait for
+ * the descriptor. */
 bool plock__connection_expects(const plock_connection *connection, plock_interest *interest);
 
 /* Has all output been sent? */
 bool plock__connection_flushed(const plock_connection *connection);
 
-/* Reads the reply that a trail waits for, if it has come. Returns PLOCK_OK if no trail is left,
+/* Reads the reply for the trail, if the reply has come. Returns PLOCK_OK if no trail is left,
  * PLOCK_AGAIN, or the connection's failure. */
 PLOCK_MUST_USE plock_status plock__connection_catch_up(plock_connection *connection,
                                                        plock_interest *interest,
                                                        plock_error *error);
 
 /* Returns true if the connection is ready, belongs to this process, and has received no unexpected
- * bytes. It may wait for nothing but the reply for a trail. */
+ * bytes. It may still wait for the reply that its trail is for, but for no other reply. */
 bool plock__connection_at_rest(const plock_connection *connection);
 
 /* In a forked child: closes the descriptor, and sends nothing. */

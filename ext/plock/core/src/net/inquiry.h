@@ -27,8 +27,8 @@ typedef plock_status plock__asker(plock_inquiry *inquiry, plock_question *questi
 typedef plock_status plock__answer_reader(plock_inquiry *inquiry, plock_question *question,
                                           const plock_value *answer);
 
-/* Must be on the heap: a child that is forked during the inquiry finds the connections through the
- * pool, and closes them. */
+/* Must be on the heap, because a child that is forked during the inquiry finds the connections
+ * through this pool, and closes them. */
 struct plock_inquiry {
     plock_config *config; /* for the connections */
     /* where plock__inquiry_publish writes, under the lock; NULL if no caller reads it */
@@ -40,7 +40,7 @@ struct plock_inquiry {
     plock_pool pool;
     plock_ns deadline;
     unsigned count; /* the number of questions in the list */
-    unsigned asked; /* how many of them have been asked, from the first one on */
+    unsigned asked; /* the first `asked` questions of the list have been asked */
     plock_question list[PLOCK__ASKED_MAX];
 };
 
@@ -62,16 +62,17 @@ void plock__inquiry_await(const plock_inquiry *inquiry, plock_ns now, plock_ns d
 unsigned plock__inquiry_under_way(const plock_inquiry *inquiry);
 
 /* Reports the first question that has failed: "the WHAT HOST:PORT: MESSAGE". PLOCK_REFUSED is no
- * failure. A failure is final if no later attempt can cure it. If all questions have ended, or half
- * of all questions have failed finally, this reports the first final failure instead.
+ * failure. A failure is final if a later attempt would fail as well. The outcome is settled if all
+ * questions have ended, or if at least half of all questions have a final failure. If it is
+ * settled, this function reports the first final failure, if there is one.
  *
- * Returns the status of the reported failure. If that failure is final, but too few questions have
- * ended, returns PLOCK_SILENT. If no question has failed, reports "none of the WHATs that were
+ * Returns the status of the reported failure. If that failure is final, but the outcome is not
+ * settled, returns PLOCK_SILENT. If no question has failed, reports "none of the WHATs that were
  * asked answered in time" and returns PLOCK_SILENT. */
 PLOCK_MUST_USE plock_status plock__inquiry_failure(const plock_inquiry *inquiry, const char *what,
                                                    plock_error *error);
 
-/* Publishes the failure for a caller whose time ends before the inquiry does. */
+/* Publishes the failure for a caller whose deadline passes before the inquiry ends. */
 void plock__inquiry_publish(const plock_inquiry *inquiry, const plock_error *error);
 
 /* Closes the connections. Must be called within a step. */

@@ -7,7 +7,8 @@
  * may have closed it. */
 static const plock_ns RESTED = 5 * PLOCK_MILLISECOND;
 
-/* Without memory for a waker, a caller checks this often whether it has received a connection. */
+/* If memory for a waker ran out, a caller checks at this interval whether it has received a
+ * connection. */
 static const plock_ns WITHOUT_A_WAKER = 2 * PLOCK_MILLISECOND;
 
 static plock_pool *pools;
@@ -68,9 +69,9 @@ static void remove_turn(plock_pool *pool, plock_turn *turn) {
     pool->waiting--;
 }
 
-/* Hands a returned connection, or the room of a closed one (NULL), to the first caller in the
- * queue. Wakes that caller with the lock held, because the turn may be gone once the lock is
- * released. Returns false if the queue is empty. */
+/* Hands a returned connection to the first caller in the queue. If `connection` is NULL, hands over
+ * the room of a closed connection. Wakes the caller with the lock held, because the turn may be
+ * gone once the lock is released. Returns false if the queue is empty. */
 static bool hand_over(plock_pool *pool, plock_connection *connection) {
     plock_turn *turn = pool->urgent.first ? pool->urgent.first : pool->ordinary.first;
     if (!turn) return false;
@@ -116,7 +117,8 @@ bool plock__pool_take_this(plock_pool *pool, plock_connection *connection) {
     return true;
 }
 
-/* If `follows` is true, the connection may have a trail. */
+/* Takes an idle connection, or returns NULL. Takes a connection with a trail only if `follows` is
+ * true. */
 static plock_connection *take_idle(plock_pool *pool, bool careful, bool follows) {
     for (;;) {
         plock__enter();
@@ -137,14 +139,14 @@ static plock_connection *take_idle(plock_pool *pool, bool careful, bool follows)
 plock_connection *plock__pool_take_idle(plock_pool *pool) { return take_idle(pool, false, false); }
 
 static bool trails(const plock_connection *connection, const plock_turn *turn) {
-    if (connection->generation != plock__generation()) return false; /* it belongs to the parent */
+    if (connection->generation != plock__generation()) return false; /* the trail is the parent's */
     for (unsigned key = 0; key < turn->key_count; key++)
         if (plock__connection_trails(connection, turn->keys[key])) return true;
     return false;
 }
 
-/* Returns how many connections have a trail about one of these keys. Takes one that is idle and
- * sets *idle to it, or sets *idle to NULL if all are in use. */
+/* Returns how many connections have a trail about one of the turn's keys. If one of these
+ * connections is idle, takes it and sets *idle to it. Otherwise sets *idle to NULL. */
 static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_connection **idle) {
     unsigned count = 0;
     *idle = NULL;
@@ -159,19 +161,22 @@ static unsigned take_trail(plock_pool *pool, const plock_turn *turn, plock_conne
     return count;
 }
 
-/* The user of a connection with a trail usually reads the trail's answer within a round trip. */
+/* A caller that waits for a trail to end looks again after TRAIL_PAUSE, and waits for
+ * TRAIL_PATIENCE at most. The user of the connection usually reads the trail's answer within a
+ * round trip. */
 static const plock_ns TRAIL_PAUSE = PLOCK_MILLISECOND, TRAIL_PATIENCE = 20 * PLOCK_MILLISECOND;
 
-/* Returns PLOCK_OK with the only connection that has such a trail, or PLOCK_AGAIN if it is in use
- * or there are several. Returns PLOCK_REFUSED if there is none, or if the caller has waited long
- * enough. */
+/* Returns PLOCK_OK if exactly one connection has a trail about one of the turn's keys, and takes
+ * that connection. Returns PLOCK_AGAIN if that connection is in use, or if there are several.
+ * Returns PLOCK_REFUSED if there is none, or if the caller has waited long enough. */
 static plock_status follow_trail(plock_pool *pool, plock_connection **connection, plock_turn *turn,
                                  plock_interest *interest) {
     for (;;) {
         plock_connection *idle;
         const unsigned count = take_trail(pool, turn, &idle);
         if (!count) return PLOCK_REFUSED;
-        const bool usable = idle && stands(idle); /* this may read the trail's answer */
+        /* stands() may read the trail's answer, which ends the trail */
+        const bool usable = idle && stands(idle);
         if (usable && count == 1) {
             *connection = idle;
             return PLOCK_OK;
@@ -311,7 +316,7 @@ void plock__pool_distrust(plock_pool *pool) {
     }
 }
 
-/* Takes a connection that has been idle since before this moment. A connection with a trail does
+/* Takes a connection that was last used before the time `before`. A connection with a trail does
  * not count as idle, because an answer is still to come. */
 static plock_connection *take_unused(plock_pool *pool, plock_ns before,
                                      const plock_connection *spared) {
@@ -359,8 +364,9 @@ static void forget(plock_turns *queue) {
     *queue = (plock_turns){0};
 }
 
-/* The child closes the descriptors of all connections, and keeps the structures. plock__pool_take
- * frees the idle ones. Those in use remain, because their threads do not exist in the child. */
+/* In a forked child: closes the descriptors of all connections, but does not free the connections.
+ * plock__pool_take frees the idle ones later. The connections in use remain, because the threads
+ * that use them do not exist in the child. */
 void plock__pools_in_child(void) {
     plock__connections_forget_trails();
     for (plock_pool *pool = pools; pool; pool = pool->next) {

@@ -47,7 +47,7 @@ struct plock_pool {
     plock_pool *next, *previous; /* in the list of all pools, which a forked child needs */
     plock_connection *idle, *all;
     unsigned limit, open, waiting;
-    uint64_t waits;     /* how many turns have been in the queue */
+    uint64_t waits;     /* how many turns have joined the queue so far */
     unsigned epoch;     /* grows when the pool stops trusting all earlier connections */
     atomic_bool closed; /* the pool keeps no connection until its next use */
     plock_turns urgent, ordinary;
@@ -61,10 +61,10 @@ void plock__pool_clear(plock_pool *pool); /* no connection may be in use */
  * Returns PLOCK_AGAIN if all connections are in use and the turn is in the queue. The caller then
  * calls again as the interest says, or calls plock__pool_leave.
  *
- * If a connection has a trail about one of the turn's keys, this takes no other connection. The
- * server then executes the two requests in order. If several connections have such a trail, or if
- * the only one is in use, the caller waits. It does not wait long, because the connection's user
- * may be waiting for the caller. */
+ * If a connection has a trail about one of the turn's keys, this function takes no other
+ * connection. The server then executes the trail's request before the caller's request. If several
+ * connections have such a trail, or if the only one is in use, the caller waits. It does not wait
+ * long, because the connection's user may be waiting for the caller. */
 PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection **connection,
                                              plock_turn *turn, plock_interest *interest);
 /* Returns an idle connection without a trail, on which a request can be sent at once, or NULL. */
@@ -73,7 +73,7 @@ plock_connection *plock__pool_take_idle(plock_pool *pool);
 bool plock__pool_take_this(plock_pool *pool, plock_connection *connection);
 void plock__pool_add(plock_pool *pool, plock_connection *connection);
 void plock__pool_give_room(plock_pool *pool);
-/* Adds a connection beyond the limit. It is never idle: when it is given back, it is closed. */
+/* Adds a connection beyond the limit. It is closed as soon as it is given back. */
 void plock__pool_add_beside(plock_pool *pool, plock_connection *connection);
 
 /* Takes the caller out of the queue. If the caller had been served already, the next caller is
@@ -93,7 +93,7 @@ void plock__pool_use(plock_pool *pool);
  * when they are given back. */
 void plock__pool_distrust(plock_pool *pool);
 
-/* Closes the connections that have been idle since before this moment, except one. */
+/* Closes the idle connections that were last used before the time `before`, except `spared`. */
 void plock__pool_trim(plock_pool *pool, plock_ns before, const plock_connection *spared);
 
 /* Returns how many connections are idle, without those of a parent process. With the lock held. */

@@ -10,12 +10,12 @@
 
 struct plock_reader {
     redisReader *hiredis;
-    size_t fed;          /* bytes since the last whole reply */
+    size_t fed;          /* bytes that were fed since the last whole reply */
     const char *refused; /* why a value was refused; NULL if none was */
-    bool whole;          /* the reader has returned the values as a reply */
+    bool whole;          /* the values are a whole reply, which the caller has received */
     size_t count, text_used;
     size_t values_max, bytes_max;
-    char *text; /* stored after the values */
+    char *text; /* the texts of the values; stored after `values` */
     plock_value values[];
 };
 
@@ -131,8 +131,9 @@ static plock_reader *new_reader(size_t values_max, size_t bytes_max) {
         return NULL;
     }
     reader->hiredis->privdata = reader;
-    /* 0 keeps hiredis from replacing its buffer with a smaller one. Version 0.14 would abort if
-     * memory ran out at that point. plock__reader_feed bounds the buffer. */
+    /* 0 keeps hiredis from replacing its buffer with a smaller one. Version 0.14 of hiredis would
+     * abort if memory ran out at that point. plock__reader_feed limits the size of the buffer
+     * instead. */
     reader->hiredis->maxbuf = 0;
     return reader;
 }
@@ -168,8 +169,9 @@ plock_status plock__reader_feed(plock_reader *reader, const char *bytes, size_t 
 #endif
 
 /* Is the bulk string that is arriving longer than a reply may be? hiredis reports a bulk string
- * only when all of it has arrived, but the length comes first. hiredis knows the task's type as
- * soon as it has read the '$', and the length follows. */
+ * only when all of it has arrived, so this function reads the length from the buffer of hiredis.
+ * Once hiredis has read the '$', it knows the type of the value, and the length is next in the
+ * buffer. */
 static bool announces_too_much(const plock_reader *reader) {
     const redisReader *hiredis = reader->hiredis;
     if (hiredis->ridx < 0 || TASK(hiredis)->type != REDIS_REPLY_STRING) return false;
@@ -223,8 +225,8 @@ bool plock__reader_empty(const plock_reader *reader) { return reader->fed == 0; 
 
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type) {
     if (array->type != PLOCK__ARRAY || i >= array->length) return NULL;
-    for (size_t before = 0; before <= i; before++) /* the elements of an array shift all values
-                                                    * after it */
+    /* the elements of a nested array would shift all values after it */
+    for (size_t before = 0; before <= i; before++)
         if (array[1 + before].type == PLOCK__ARRAY) return NULL;
     return array[1 + i].type == type ? &array[1 + i] : NULL;
 }
@@ -254,8 +256,9 @@ plock_value *plock__value_copy(const plock_value *value) {
 
 /* --- errors of the server --- */
 
-/* Recognizes errors of a cluster node, which may stand anywhere in the text of a script's error.
- * If the cluster is down, it was down when the script began, so the script has written nothing. */
+/* Recognizes errors of a cluster node, which may stand anywhere in the text of a script's error. If
+ * a script fails because the cluster is down, the cluster was down when the script began. So the
+ * script has written nothing. */
 static plock_status inside_script(const char *text) {
     if (strstr(text, "access a non local key") || strstr(text, "during rehashing of the slot"))
         return PLOCK_MIGRATING;
@@ -294,8 +297,8 @@ plock_status plock__server_error(const plock_value *value, plock_error *error) {
         {"ERR wrong number of arguments for 'auth'", PLOCK_WRONGPASS},
         {"ERR ACL failure in script", PLOCK_NOPERM},
         {"ERR The user executing the script can't ", PLOCK_NOPERM},
-        /* The others mean: too many connections; no such database; a database other than 0 on a
-         * cluster; a server that is not in a cluster. */
+        /* The remaining errors mean: too many connections; no such database (two messages); a
+         * database other than 0 on a cluster; a server that is not in a cluster. */
         {"ERR max number of clients", PLOCK_FULL},
         {"ERR DB index", PLOCK_BAD_CONFIG},
         {"ERR invalid DB index", PLOCK_BAD_CONFIG},

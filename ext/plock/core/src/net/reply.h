@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 enum {
-    /* bytes in one reply, headers included */
+    /* bytes in one reply, including the headers of its values */
     PLOCK__REPLY_BYTES_MAX = 16 * 1024,
     PLOCK__REPLY_VALUES_MAX = 256, /* values in one reply */
     /* the same two limits for the map of a cluster: enough for about 5000 ranges of slots */
     PLOCK__LARGE_REPLY_BYTES_MAX = 1536 * 1024,
     PLOCK__LARGE_REPLY_VALUES_MAX = 64 * 1024,
-    PLOCK__REPLY_DEPTH_MAX = 4, /* arrays in arrays */
+    PLOCK__REPLY_DEPTH_MAX = 4, /* how deep arrays may be nested */
 };
 
 typedef enum plock_type {
@@ -29,11 +29,11 @@ typedef enum plock_type {
 
 typedef struct plock_value {
     plock_type type;
-    int64_t integer; /* for an INTEGER */
+    int64_t integer; /* the value of an INTEGER */
     /* for a STRING, a DONE ("+OK") or an ERROR: the number of bytes; for an ARRAY: the number of
      * elements, which follow it in the list */
     size_t length;
-    /* for a STRING, DONE or ERROR; without a terminating NUL; valid until the next reply */
+    /* the bytes of a STRING, DONE or ERROR; no NUL follows them; valid until the next reply */
     const char *text;
 } plock_value;
 
@@ -57,8 +57,8 @@ PLOCK_MUST_USE plock_status plock__reader_next(plock_reader *reader, const plock
 /* Do all bytes that the reader was fed belong to replies that it has returned? */
 bool plock__reader_empty(const plock_reader *reader);
 
-/* Returns the i-th element of an array of plain values, counted from 0. Returns NULL if there is
- * none, or if it is not of this type. */
+/* Returns the i-th element of an array, counted from 0. The array must have only plain values, and
+ * no arrays. Returns NULL if there is no such element, or if it is not of this type. */
 const plock_value *plock__element(const plock_value *array, size_t i, plock_type type);
 
 /* Returns the value that follows this value and all values within it. For an array, that is the

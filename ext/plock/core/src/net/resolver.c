@@ -17,15 +17,16 @@
 typedef int name_service(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 static name_service *service = getaddrinfo;
 
-/* One call of getaddrinfo, or of a finder. The resolver thread and all callers that wait for it
- * share the lookup. They change it, and count their references, under the lock. */
+/* One call of getaddrinfo, or of a finder. The resolver thread shares the lookup with all callers
+ * that wait for it. They change the lookup, and count their references, under the lock. */
 struct plock_lookup {
     plock_lookup *next; /* in the list of running lookups */
     unsigned references, generation;
     bool done;
     plock_error so_far; /* its status is PLOCK_OK until the finder writes an error */
     plock_error error;  /* its status is PLOCK_OK if the addresses were found */
-    /* until the lookup ends: the addresses that the resolver had when it began */
+    /* the addresses that were found; until the lookup ends, those that the resolver had when the
+     * lookup began */
     plock_addresses found;
     plock_waker *waker;       /* woken at the end and never cleared, so that all callers see it */
     plock_resolver *resolver; /* the resolver whose finder runs; NULL if no finder runs, or if the
@@ -35,8 +36,8 @@ struct plock_lookup {
     plock_config *config; /* for `find` */
 };
 
-/* The running lookups. The lock protects the list. At most one runs for each name, so a name that
- * hangs costs one thread, however many callers ask for it. */
+/* The running lookups. The lock protects the list. At most one lookup runs for each name. So a name
+ * whose resolution hangs costs only one thread, however many callers ask for it. */
 static plock_lookup *running;
 
 static void release(plock_lookup *lookup) {
@@ -151,7 +152,8 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* Returns a lookup with one reference, which is the caller's, or NULL and the error. */
+/* Returns a lookup, to which the caller has the only reference. If that fails, returns NULL and
+ * fills in the error. */
 static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
     plock_lookup *lookup = plock__allocate(sizeof *lookup);
     if (lookup) {
@@ -181,7 +183,7 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
 }
 
 /* Returns the lookups of this process. In a child, the parent's threads do not exist, so the
- * parent's lookups never end. They are forgotten. With the lock held. */
+ * parent's lookups would never end. This function forgets them. With the lock held. */
 static plock_lookup *running_here(void) {
     if (running && running->generation != plock__generation()) running = NULL;
     return running;

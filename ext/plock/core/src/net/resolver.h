@@ -1,7 +1,7 @@
 /* Finds the addresses of a server: it resolves a host name, or asks sentinels. getaddrinfo(3) has
  * no deadline, so it runs on a thread of its own. At the caller's deadline that thread is
- * abandoned. All callers in a process that ask for the same name and port share one such thread.
- * All callers of a resolver with a finder also share one. */
+ * abandoned. All callers in a process that ask for the same name and port share one such thread. If
+ * a resolver has a finder, all callers of that resolver share one thread. */
 #ifndef PLOCK__RESOLVER_H
 #define PLOCK__RESOLVER_H
 
@@ -27,19 +27,19 @@ typedef struct plock_addresses {
     char host[PLOCK__HOST_MAX], port[6];
 } plock_addresses;
 
-/* Finds the addresses by other means than the host's name. It runs on the resolver's thread, and
- * may block for up to the config's connect_timeout. `known` has the addresses that it found
- * last, or the host "" if it has found none yet. While it runs, it may write an error into *so_far,
- * under the lock, for callers whose time ends sooner. */
+/* Finds the addresses without resolving the host of the resolver, for example by asking sentinels.
+ * It runs on the resolver thread, and may block for up to the config's connect_timeout. `known` has
+ * the addresses that it found last, or the host "" if it has found none yet. While it runs, it may
+ * write an error into *so_far, under the lock, for callers whose deadline is sooner. */
 typedef plock_status plock__finder(plock_config *config, const plock_addresses *known,
                                    plock_addresses *found, plock_error *so_far, plock_error *error);
 
 typedef struct plock_lookup plock_lookup;
 
-/* The name of one endpoint. The strings and the config must outlive the resolver. */
+/* Finds the addresses of one endpoint. The strings and the config must outlive the resolver. */
 typedef struct plock_resolver {
     const char *host, *port; /* NULL if there is a finder */
-    plock__finder *find;     /* NULL: the host is resolved */
+    plock__finder *find;     /* NULL: getaddrinfo resolves the host */
     plock_config *config;    /* for `find` */
     /* Called with the lock held when the finder has found a different server. May be NULL. */
     void (*moved)(void *of);
@@ -47,7 +47,7 @@ typedef struct plock_resolver {
     plock_addresses found; /* the addresses that the finder found last; under the lock */
 } plock_resolver;
 
-/* Do both have the same host and port, as a finder names them, or an address in common? */
+/* Do both have an address in common, or the same host and port, which a finder has set? */
 bool plock__same_server(const plock_addresses *one, const plock_addresses *other);
 
 /* Reads an address literal. Returns false if the host is a name. */
@@ -61,16 +61,16 @@ PLOCK_MUST_USE plock_status plock__resolve(plock_resolver *resolver, plock_looku
                                            plock_addresses *found, plock_interest *interest,
                                            plock_error *error);
 
-/* Reports why nothing has been found so far, for a caller whose time ends after PLOCK_AGAIN.
- * Returns the finder's failure, or PLOCK_RESOLVE. */
+/* Reports why nothing has been found so far, for a caller whose deadline passes before the lookup
+ * ends. Returns the finder's failure, or PLOCK_RESOLVE. */
 PLOCK_MUST_USE plock_status plock__unresolved_yet(const plock_resolver *resolver,
                                                   const plock_lookup *lookup, plock_error *error);
 
 /* Gives up a lookup that the caller no longer waits for. Sets *lookup to NULL. */
 void plock__abandon_lookup(plock_lookup **lookup);
 
-/* Ends the resolver. A lookup that still runs for it no longer refers to it. A resolver without a
- * finder need not be ended. */
+/* Makes a lookup that still runs forget the resolver, which can then be freed. A resolver without a
+ * finder does not need this. */
 void plock__resolver_clear(plock_resolver *resolver);
 
 /* Resolves a name for a finder, and waits for the result until the deadline. Returns PLOCK_OK,

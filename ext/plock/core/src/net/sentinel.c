@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the other sentinels have to answer after the first answer. If that answer names a
- * primary different from the known one, they have half of the whole time. Without that, an isolated
- * sentinel could send this process to a wrong server while the others are slow. The second half of
- * the time is for resolving names, asking servers for their roles, and connecting. */
+/* After the first answer, the other sentinels have this long to answer. If the server that was
+ * named most often is then not the known primary, they have until half of connect_timeout is over.
+ * Otherwise, an isolated sentinel could send this process to a wrong server while the other
+ * sentinels are slow. The second half of the time is for resolving names, asking servers for their
+ * roles, and connecting. */
 static const plock_ns PATIENCE = 100 * PLOCK_MILLISECOND;
 
 _Static_assert((int)PLOCK__ENDPOINTS_MAX <= (int)PLOCK__ASKED_MAX,
                "all sentinels of a URL can be asked");
 
-/* Must be on the heap, because its inquiry must. */
+/* Must be on the heap, because its inquiry must be there. */
 typedef struct search {
     /* the first field, so that a pointer to the inquiry is a pointer to the search */
     plock_inquiry inquiry;
@@ -89,7 +90,8 @@ static unsigned votes_for(const search *s, unsigned number) {
     return votes;
 }
 
-/* Returns the server that most sentinels have named, or NULL. */
+/* Returns the server that was named most often, or NULL. Sets *votes to how many sentinels have
+ * named that server. */
 static plock_addresses *most_named(search *s, unsigned *votes) {
     plock_addresses *most = NULL;
     *votes = 0;
@@ -140,15 +142,16 @@ static plock_status not_found(const search *s, plock_error *error) {
     return plock__inquiry_failure(inquiry, "sentinel", error);
 }
 
-/* Publishes the failure so far, for callers whose time ends before the search does. */
+/* Publishes the failure so far, for callers whose deadline passes before the search ends. */
 static void tell_so_far(const search *s) {
     plock_error error;
     error.status = not_found(s, &error);
     plock__inquiry_publish(&s->inquiry, &error);
 }
 
-/* Asks until enough sentinels have answered. Returns the server that most of them have named, or
- * NULL. */
+/* Advances all questions until more than half of the sentinels agree, all have answered, or the
+ * time is over. Sets *enough to true if more than half agree. Returns the server that was named
+ * most often, or NULL if none was named. */
 static plock_addresses *listen_to_all(search *s, bool *enough) {
     plock_inquiry *inquiry = &s->inquiry;
     const plock_ns began_at = plock_now(), deadline = inquiry->deadline;
@@ -168,7 +171,7 @@ static plock_addresses *listen_to_all(search *s, bool *enough) {
             patient_until = plock_after(now, PATIENCE);
         plock_ns until = patient_until;
         if (most && now >= until && !most_agree(s, votes)) {
-            /* what looks like another server may be the known one under another name */
+            /* a name that looks like a different server may be another name of the known server */
             resolve_all(s);
             most = most_named(s, &votes);
             now = plock_now();
@@ -240,8 +243,9 @@ static plock_addresses *break_tie(search *s, plock_config *config, unsigned vote
 }
 
 /* Chooses a server when the sentinels do not agree. They may know one server by several names, so
- * the names are resolved first. If that does not help, the servers are asked. If no server is a
- * primary, the first sentinel of the URL decides between the servers that were named most often. */
+ * the names are resolved first. If that does not help, the servers are asked for their roles. If no
+ * server is a primary, the first sentinel of the URL decides between the servers that were named
+ * most often. */
 static plock_addresses *decide(search *s, plock_config *config) {
     unsigned votes;
     resolve_all(s);

@@ -6,12 +6,13 @@
 
 /* A plock__finder that asks all sentinels of the config at once which server is the primary. It
  * takes the server that more than half of the sentinels name. If there is no such server, it takes
- * the server that most sentinels name. Before it does so, the other sentinels have a short time to
- * answer. They have half of connect_timeout if the server is not the known one.
+ * the server that is named most often. Before it does so, it gives the other sentinels a short time
+ * to answer. If the server is not the known primary, this time lasts until half of connect_timeout
+ * is over.
  *
  * Names with an address in common are one server. If several servers are named equally often, the
  * finder takes the first one that says it is a primary. A connection to the server then checks that
- * it is a primary.
+ * the server is a primary.
  *
  * Returns PLOCK_OK; PLOCK_BAD_CONFIG if more than half of the sentinels know no such primary; or
  * the failure of one sentinel (plock__inquiry_failure says which one). */

@@ -28,7 +28,7 @@ bool plock__same_node(const plock_node_name *one, const plock_node_name *other) 
 
 /* --- the answer to CLUSTER SLOTS --- */
 
-/* Returns the number of the node in the map, or 0 if the map has no room. */
+/* Returns the index of the node in the map, plus 1. Returns 0 if the map has no room. */
 static uint16_t number_of(plock_slot_map *map, const plock_node_name *name) {
     for (unsigned i = 0; i < map->count; i++)
         if (plock__same_node(&map->nodes[i], name)) return (uint16_t)(i + 1);
@@ -86,7 +86,7 @@ static plock_status read_map(plock_slot_map *map, const plock_value *answer,
 _Static_assert((int)PLOCK__MAP_ASKED_MAX <= (int)PLOCK__ASKED_MAX,
                "all nodes of a load can be asked");
 
-/* Must be on the heap, because its inquiry must. */
+/* Must be on the heap, because its inquiry must be there. */
 typedef struct search {
     /* the first field, so that a pointer to the inquiry is a pointer to the search */
     plock_inquiry inquiry;

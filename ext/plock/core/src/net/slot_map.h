@@ -6,8 +6,8 @@
 #include "net/resolver.h"
 
 enum {
-    PLOCK__MAPPED_NODES_MAX = 1000, /* nodes that have slots; Redis recommends no more */
-    PLOCK__MAP_ASKED_MAX = 16       /* how many nodes are asked for one map */
+    PLOCK__MAPPED_NODES_MAX = 1000, /* nodes that have slots; Redis recommends at most 1000 nodes */
+    PLOCK__MAP_ASKED_MAX = 16       /* how many nodes are asked for the map, at most */
 };
 
 /* The address of a node, as the nodes of the cluster name it. */
@@ -26,11 +26,11 @@ bool plock__name_node(plock_node_name *name, plock_text host, long port);
 
 bool plock__same_node(const plock_node_name *one, const plock_node_name *other);
 
-/* Asks nodes of the cluster for the map, until one of them has answered. Asks the first node; after
- * a short time or a failure, it also asks the next one. May block for up to the config's
- * connect_timeout. `map` must have only zeros. While this runs, it writes the failure so far into
- * *so_far, under the lock, for callers whose time ends sooner. Returns PLOCK_OK, or the failure of
- * one of the nodes (plock__inquiry_failure says which one). */
+/* Asks nodes of the cluster for the map, until one of them has answered. Asks the first node. After
+ * a short time or a failure, also asks the next node, and so on. May block for up to the config's
+ * connect_timeout. `map` must be all zeros. While this function runs, it writes the failure so far
+ * into *so_far, under the lock, for callers whose deadline is sooner. Returns PLOCK_OK, or the
+ * failure of one of the nodes (plock__inquiry_failure says which one). */
 PLOCK_MUST_USE plock_status plock__ask_for_slots(plock_config *config, const plock_node_name *nodes,
                                                  unsigned count, plock_slot_map *map,
                                                  plock_error *so_far, plock_error *error);

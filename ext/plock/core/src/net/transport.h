@@ -1,5 +1,6 @@
-/* A byte stream to a server: TCP, Unix socket, TLS, or a fake in the tests. It never blocks: with
- * PLOCK_AGAIN it returns an interest (descriptor and events; the caller sets the deadline). */
+/* A byte stream to a server: TCP, Unix socket, TLS, or a fake in the tests. It never blocks. With
+ * PLOCK_AGAIN it returns an interest that has the descriptor and the events. The caller sets the
+ * deadline in it. */
 #ifndef PLOCK__TRANSPORT_H
 #define PLOCK__TRANSPORT_H
 
@@ -10,7 +11,7 @@
 typedef struct plock_transport plock_transport;
 
 typedef struct plock_transport_operations {
-    /* Does everything that comes before the first byte of the protocol, by the deadline. May set an
+    /* Resolves the host, connects, and does the TLS handshake, all by the deadline. May set an
      * earlier deadline in the interest. Returns PLOCK_OK, AGAIN, RESOLVE, CONNECT, DESCRIPTORS,
      * DISCONNECTED, TLS, TLS_VERIFY, NO_MEMORY or BAD_CONFIG. */
     plock_status (*connect)(plock_transport *, plock_ns deadline, plock_interest *, plock_error *);
@@ -21,8 +22,9 @@ typedef struct plock_transport_operations {
                           plock_error *);
     /* Makes the interest wait for bytes to read. */
     void (*expect)(plock_transport *, plock_interest *);
-    /* The number of bytes that the transport has read from the descriptor but not returned yet.
-     * poll(2) does not report them, so read before you wait. NULL if there are never such bytes. */
+    /* Returns the number of bytes that the transport has read from the descriptor but not returned
+     * yet. poll(2) does not report these bytes, so the caller must read them before it waits. The
+     * pointer is NULL if there are never such bytes. */
     size_t (*pending)(const plock_transport *);
     /* Returns false if the other side has closed an idle connection, or if there are unexpected
      * bytes. */
@@ -52,17 +54,17 @@ plock_transport *plock__tls_transport(const plock_config *config, plock_resolver
 PLOCK_MUST_USE plock_status plock__tls_context(struct ssl_ctx_st **context, plock_config *config,
                                                plock_error *error);
 
-/* Frees a context, when its config is freed. */
+/* Frees the context of a config that is being freed. */
 void plock__tls_context_free(struct ssl_ctx_st *context);
 
-/* Returns the descriptor, or -1 if no socket is open. For the TLS transport, which reads and writes
- * on the socket of the transport below it. */
+/* Returns the descriptor, or -1 if no socket is open. The TLS transport uses this function and
+ * those below, because it reads and writes on the socket of a socket transport. */
 int plock__socket_descriptor(const plock_transport *socket);
 
 /* Reads as recv(2) does, and never blocks. */
 ssize_t plock__socket_read(plock_transport *socket, char *buffer, size_t size);
 
-/* The number of bytes that were read ahead and not returned yet. */
+/* Returns the number of bytes that were read ahead and not returned yet. */
 size_t plock__socket_pending(const plock_transport *socket);
 
 /* Makes the interest wait for bytes on the socket. */

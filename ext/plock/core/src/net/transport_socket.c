@@ -24,8 +24,8 @@
 static const plock_ns BACKLOG_PAUSE = 2 * PLOCK_MILLISECOND;
 
 /* READ_AHEAD_MS is how long a read ahead may sleep. READ_AHEAD_MOST_MS is how long it takes at
- * most, including the looks before the sleep. AHEAD_ROOM is how many bytes it reads at most, which
- * is more than an answer about a lock has. */
+ * most, including the busy polling before the sleep. AHEAD_ROOM is how many bytes it reads at most.
+ * An answer about a lock is shorter. */
 enum { READ_AHEAD_MS = 10, READ_AHEAD_MOST_MS = 11, AHEAD_ROOM = 256 };
 
 typedef struct socket_transport {
@@ -41,7 +41,7 @@ typedef struct socket_transport {
     /* May recv(2) sleep on the socket, for READ_AHEAD_MS at most? While the socket connects, it
      * never blocks. All calls that must not wait pass MSG_DONTWAIT. */
     bool blocks;
-    bool slow; /* nothing came within READ_AHEAD_MS, so the rest of the wait is in poll(2) */
+    bool slow; /* nothing came within READ_AHEAD_MS, so the thread now waits in poll(2) */
     plock__answers answers;
     int ahead_failed; /* errno of the last read ahead; 0 if it did not fail */
     unsigned ahead_from, ahead_to;
@@ -86,7 +86,7 @@ static void set_options(int fd, int family) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 #if defined(TCP_KEEPIDLE) && defined(TCP_KEEPINTVL) && defined(TCP_KEEPCNT)
-        const int idle = 15, interval = 5, probes = 3; /* seconds, seconds, times */
+        const int idle = 15, interval = 5, probes = 3; /* idle and interval in seconds */
         (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
         (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
         (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
@@ -109,7 +109,7 @@ static plock_status open_socket(socket_transport *s, int family, plock_error *er
     return PLOCK_OK;
 }
 
-/* Writes the address with its port, or the path, into a message. */
+/* Writes "connecting to ADDRESS:PORT" or "connecting to PATH", for a message. */
 static void describe(const socket_transport *s, const plock_address *address, char *to,
                      size_t room) {
     char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -134,8 +134,8 @@ static plock_status refused(const socket_transport *s, const plock_address *addr
     return plock__fail(error, PLOCK_CONNECT, "%s: %s", doing, why);
 }
 
-/* Lets recv(2) on this socket sleep. Returns false if that fails; then the socket never blocks, as
- * before. */
+/* Lets recv(2) on this socket sleep for READ_AHEAD_MS at most. Returns false if that fails. The
+ * socket then never blocks, as before. */
 static bool let_block(int fd) {
     const struct timeval most = {.tv_usec = READ_AHEAD_MS * 1000};
     const int flags = fcntl(fd, F_GETFL);
@@ -193,7 +193,8 @@ static plock_status connect_step(plock_transport *transport, plock_ns deadline,
 
 static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
-/* Returns true if anything came: bytes, the end of the connection or an error. */
+/* Receives bytes into `ahead`. Returns true if anything came: bytes, the end of the connection or
+ * an error. */
 static bool receive(socket_transport *s, int flags) {
     const ssize_t n = recv(s->fd, s->ahead, sizeof s->ahead, flags);
     s->ahead_from = 0;
@@ -204,7 +205,8 @@ static bool receive(socket_transport *s, int flags) {
 
 static bool look(void *transport) { return receive(transport, MSG_DONTWAIT); }
 
-/* Keeps the bytes that it reads, or the error, for the next read. */
+/* Waits briefly for bytes, and keeps them, or the error, for the next read. Does not wait if the
+ * deadline of the interest is too near. */
 static plock_status read_ahead(const plock_interest *interest) {
     socket_transport *s = interest->source;
     if (interest->fd != s->fd ||

@@ -1,4 +1,4 @@
-/* TLS 1.2 or later over TCP, with OpenSSL. It verifies the certificate's chain and name
+/* TLS 1.2 or later over TCP, with OpenSSL. The transport verifies the certificate's chain and name
  * unless verify=none is given. */
 #include "net/transport.h"
 
@@ -107,7 +107,8 @@ static plock_status bad_file(plock_error *error, const char *option) {
     return plock__fail(error, PLOCK_BAD_CONFIG, "%s: %s", option, reason(text, sizeof text));
 }
 
-/* OpenSSL's messages do not name the file, and do not always say that it is missing. */
+/* Adds the path to the error, because OpenSSL's messages do not name the file, and do not always
+ * say that it is missing. */
 static plock_status bad_path(plock_error *error, const char *option, const char *path, int mode) {
     char named[160], text[80];
     (void)snprintf(named, sizeof named, "%s: %.120s", option, path);
@@ -223,8 +224,8 @@ static plock_status start(tls_transport *t, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* Ends the message if the answer is not TLS. Most often such an answer comes from a port of Redis
- * without TLS. */
+/* Added to the error's message if the answer is not TLS. Most often such an answer comes from a
+ * port of Redis without TLS. */
 static const char NO_TLS_THERE[] = ": the server does not seem to speak TLS on this port "
                                    "(use redis://, or the port that tls-port names)";
 
@@ -260,7 +261,7 @@ static plock_status judge(tls_transport *t, int result, plock_interest *interest
     const bool plain =
         !t->handshaken && ERR_GET_REASON(ERR_peek_error()) == SSL_R_WRONG_VERSION_NUMBER;
     char text[120];
-    /* The server has accepted us, and will do so again. Only this connection is broken. */
+    /* The server has accepted us before, and will do so again. Only this connection is broken. */
     if (t->answered)
         return plock__fail(error, PLOCK_DISCONNECTED, "the connection broke: TLS: %s",
                            reason(text, sizeof text));

@@ -1,18 +1,19 @@
-/* Acquiring: makes attempts until the lock is held or the patience ends. An attempt asks the
- * server. If the server refuses and patience is left, the lease joins the wait queue (waiter.h) and
- * rests there. After a failure there is a pause. */
+/* Acquires a lease: makes attempts until the lock is held, or until the caller's patience (its
+ * `wait:`) ends. In an attempt, the lease asks the server. If the server refuses and patience is
+ * left, the lease joins the wait queue (waiter.h) and rests there. If an attempt fails, the lease
+ * pauses before the next attempt. */
 #include "redis/outage.h"
 
 #include "base/expiry.h"
 #include "base/failure.h"
 #include "base/pause.h"
 
-/* When a waiter's patience ends, its caller waits at most this long until the waiter is out of the
- * queue. Readers then no longer find the waiter there. */
+/* When its patience ends, a waiter leaves the queue on the server. Its caller waits until the
+ * waiter has left, but at most this long. Queries about the lock then no longer show the waiter. */
 static const plock_ns PARTING_SPAN = 20 * PLOCK_MILLISECOND;
 
-/* Returns false if another request of this process asks for the same key. Shares can be held
- * together, so a share always asks. */
+/* Returns false if another request of this process is asking for the same key. The lease then waits
+ * behind that request. A share always asks, because shares can be held together. */
 static bool looks_first(plock_redis_lease *lease) {
     if (*lease->subject.share) return true;
     return plock__looking_begin(lease->store->looking, lease->subject.key, &lease->looking);
@@ -45,15 +46,16 @@ void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again) {
 
 /* --- attempts --- */
 
-/* A token that may have reached the server in an unanswered request is never used again. The server
- * could still execute that request after a release. */
+/* A token that may have reached the server in an unanswered request is never used again, because
+ * the server could still execute that request after a release. */
 static plock_status renew_owner(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) {
         const plock_status status =
             plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
-    /* all attempts have the same number, so that one undo matches any of them */
+    /* all attempts with an owner that the caller brought have one number, so that one undo matches
+     * each of them */
     if (!lease->undoes) plock__owner_number(&lease->subject.owner);
     lease->undoes = true;
     return PLOCK_OK;
@@ -72,8 +74,8 @@ static void ask(plock_redis_lease *lease, plock_ns now) {
                       lease->deadline > least ? lease->deadline : least);
 }
 
-/* Joins the wait queue if necessary. Sets *asks to true if this thread must ask at once
- * (plock__waiter_join). */
+/* Joins the wait queue if necessary. Sets *asks to true if this thread must ask at once (see
+ * plock__waiter_join). */
 static plock_status join(plock_redis_lease *lease, const plock_place *place, bool follows,
                          bool *asks) {
     plock__lease_route(lease);
@@ -112,7 +114,8 @@ static plock_status attempt(plock_redis_lease *lease, plock_ns now) {
     return PLOCK_AGAIN;
 }
 
-/* Has the lease expired? That happens if the machine was suspended, or if this thread stalled. */
+/* Has the granted lease already expired? That happens if the machine was suspended, or if this
+ * thread stalled. */
 static bool is_over(const plock_redis_lease *lease, const plock_grant *grant, plock_ns now) {
     bool lost = false;
     const plock_ns renewed = lease->watch ? plock__watch_valid_until(lease->watch, &lost) : 0;
@@ -153,7 +156,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     const bool brought = lease->subject.owner.brought;
     const plock_ns now = plock_now();
     const bool too_few = status == PLOCK_UNREPLICATED;
-    /* A closed idle connection does not count as a failure. */
+    /* If the server has closed an idle connection, that does not count as a failure. */
     const bool reconnects = lease->phase == ASKING && status == PLOCK_DISCONNECTED &&
                             lease->call.reused && !lease->reconnected && now < lease->deadline;
     if (too_few)
@@ -163,11 +166,11 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
     lease->doubt = lease->doubt || doubt;
     if (lease->waiter && lease->phase == ASKING)
         plock__waiter_tell_of_silence(lease->waiter, &lease->base.error, lease->tried_at);
-    plock__lease_drop_watch(lease); /* the next attempt may have another token */
-    /* all attempts have the same brought owner, so an earlier one may hold the lock */
+    plock__lease_drop_watch(lease); /* the next attempt may have a different token */
+    /* all attempts have the owner that the caller brought, so an earlier one may hold the lock */
     const bool owes = doubt || (brought && lease->doubt);
     plock__acquire_give_up(lease, owes, reconnects && brought);
-    /* the next attempt goes behind the other waiters, which may not need a confirmation */
+    /* the next attempt goes behind the other waiters, which may need no confirmation by replicas */
     if (too_few) lease->ticket = 0;
     if (reconnects) {
         lease->reconnected = true;
@@ -175,8 +178,8 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return PLOCK_AGAIN;
     }
     const bool late = now >= lease->patience_ends;
-    /* The server works and has refused a request. Only a connection for the next request was
-     * missing. */
+    /* The server has refused an earlier request, so the lock is taken. Only a connection for the
+     * next request was missing. */
     if (late && status == PLOCK_SATURATED && lease->patient && lease->base.contended)
         return plock__lease_finish(lease, plock__fail_plainly(&lease->base.error, PLOCK_TIMED_OUT));
     if ((!plock_status_retries(status) && !lease->insists) || brought || late)
@@ -187,7 +190,7 @@ static plock_status failed(plock_redis_lease *lease, plock_status status) {
         return plock__lease_finish(lease, plock__outage_give_up(lease, status));
     lease->phase = PAUSING;
     lease->resume_at = now + plock__pause_before_trying(lease->pauses++);
-    /* the pause ends at the limit, in time for the last attempt */
+    /* the pause ends at the limit of the outage, when the last attempt is due */
     if (now < at && at < lease->resume_at) lease->resume_at = at;
     return PLOCK_TRY_FAILED;
 }
@@ -218,7 +221,7 @@ static plock_status part_step(plock_redis_lease *lease, plock_interest *interest
 
 static plock_status refused(plock_redis_lease *lease, const plock_place *place) {
     const plock_ns now = plock_now();
-    /* the server has not finished, so this is not a refusal yet */
+    /* a free_in of 0 means that the server has not finished its work, so this is no refusal yet */
     if (!place->free_in && !lease->waiter && now < lease->deadline) {
         ask(lease, now);
         return PLOCK_AGAIN;

@@ -14,7 +14,7 @@ _Static_assert(PLOCK_QUESTION_WORDS == PLOCK__WORDS_MAX, "a question is one comm
 struct plock_admin_session {
     plock_node *node;
     plock_connection *connection;
-    plock_resolver sentinel; /* its host is NULL if the session asks the server */
+    plock_resolver sentinel; /* its host is NULL if the session does not ask a sentinel */
     plock_load *load; /* the load of the cluster's map that the session waits for; NULL: none */
     enum { SILENT, CONNECTING, ASKING, LISTENING } state;
     plock_ns deadline;
@@ -51,7 +51,8 @@ plock_status plock_admin_session_to_node(plock_admin_session **out, plock_store 
     plock_node *node = fits ? plock__routes_node(store, &name) : NULL;
     if (!node) return fits ? PLOCK_NO_MEMORY : PLOCK_MISUSE;
     const plock_status status = plock_admin_session_new(out, store);
-    if (!status) (*out)->node = node; /* a reference to the store also keeps each of its nodes */
+    /* the session's reference to the store also keeps this node alive */
+    if (!status) (*out)->node = node;
     return status;
 }
 
@@ -122,7 +123,7 @@ static plock_status keep(plock_admin_session *admin_session, const plock_value *
         case PLOCK__ARRAY: part->kind = PLOCK_PART_LIST; break;
         case PLOCK__STRING:
         case PLOCK__DONE:
-        case PLOCK__ERROR: /* within a list */
+        case PLOCK__ERROR: /* an error within a list */
             part->kind = PLOCK_PART_TEXT;
             part->text = to;
             if (value->text) memcpy(to, value->text, value->length);
@@ -156,7 +157,8 @@ static plock_status find_primary(plock_admin_session *admin_session, plock_inter
     if (status) return status;
     plock_node *node = plock__routes_primary(store, 0);
     if (!node) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
-    admin_session->node = node; /* the session's reference to the store also keeps this node */
+    /* the session's reference to the store also keeps this node alive */
+    admin_session->node = node;
     return PLOCK_OK;
 }
 

@@ -99,7 +99,7 @@ static plock_status load_script(plock_connection *connection, plock_script_id id
 /* --- the steps; each advances the state, or returns why it cannot --- */
 
 /* A request for a held lease or a reserved turn goes before an acquire. Otherwise the lease or the
- * turn might expire, and other callers wait for the lock. */
+ * turn could expire, and other callers would have to wait for the lock. */
 static bool is_urgent(const plock_request *request) {
     if (request->irreplaceable) return true;
     switch (request->script) {
@@ -179,7 +179,9 @@ static plock_status open_connection(plock_call *call, plock_interest *interest,
         plock__connection_open(call->connection, current_deadline(call), interest, error);
     if (status) return status;
     if (left_behind(call)) {
-        call->reused = true; /* no request was sent, so a new connection is made at once */
+        /* no request was sent, so the caller may try again at once, as after a closed idle
+         * connection */
+        call->reused = true;
         return fail_left_behind(error);
     }
     call->state = PLOCK__ASKING;
@@ -221,8 +223,8 @@ static plock_status ask_by_function(plock_call *call, plock_error *error) {
     return ask(call, error);
 }
 
-/* The server's message names only the line of the script that has the forbidden command. This adds
- * the commands of that line. */
+/* The server's message names only the line of the script that has the forbidden command. This
+ * function adds the names of the commands in that line. */
 static void name_the_command(const plock_call *call, plock_error *error) {
     const plock_script *script = script_of(call->connection, call->request.script);
     char commands[PLOCK__COMMANDS_MAX] = "";
@@ -294,7 +296,7 @@ static plock_status hear(plock_call *call, const plock_value **value, plock_inte
     return grants && left_behind(call) ? fail_left_behind(error) : status;
 }
 
-/* All connections are in use. There may be many callers, or they may wait for a silent server. */
+/* All connections are in use by many callers, or by callers that wait for a silent server. */
 static plock_status saturated(const plock_call *call, plock_error *error) {
     const plock_ns quiet = plock_now() - atomic_load(&call->node->reached_at);
     if (quiet < call->node->config->command_timeout)
@@ -367,7 +369,7 @@ plock_status plock__call_step(plock_call *call, const plock_value **value, plock
     const bool elsewhere = status == PLOCK_READONLY || call->unfit;
     if (elsewhere) plock__node_moved(call->node);
     if (elsewhere || (gone && call->reused)) plock__pool_distrust(&call->node->pool);
-    /* after a silence, the caller cancels and may send an undo */
+    /* after PLOCK_SILENT, the caller cancels the call, and may send an undo */
     if (status != PLOCK_SILENT) plock__call_let_go(call, is_free_after(call, status));
     return status;
 }
@@ -382,8 +384,9 @@ void plock__call_cancel(plock_call *call, const plock_request *undo) {
     if (undo && call->state == PLOCK__LISTENING && connection &&
         call->generation == plock__generation() && plock__connection_flushed(connection)) {
         plock_error ignored;
-        /* The undo is sent as EVAL. Nothing reads its reply, so nothing would notice that the
-         * script is unknown. If sending fails, the release on another connection does the work. */
+        /* Nothing reads the reply to the undo, so nothing would notice that the server does not
+         * know the script. So the undo has the whole text (EVAL), or calls a function. If sending
+         * fails, the release on another connection does the work. */
         const bool sent = !call->asking || !plock__redirect_ask(connection, &ignored);
         if (sent)
             (void)send_script(connection, undo, call->functions ? BY_FUNCTION : BY_TEXT, &ignored);

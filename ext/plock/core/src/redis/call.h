@@ -12,7 +12,7 @@
 #include "redis/node.h"
 #include "redis/redirect.h"
 
-/* Called every time the request is about to be sent. at: the present time. */
+/* Called every time the request is about to be sent. at: the current time. */
 typedef void plock__leaver(void *context, plock_ns at);
 
 typedef struct plock_call {
@@ -76,15 +76,15 @@ PLOCK_MUST_USE plock_status plock__call_step(plock_call *call, const plock_value
 PLOCK_MUST_USE plock_status plock__call_send(const plock_node *node, plock_connection *connection,
                                              const plock_request *request, plock_error *error);
 
-/* Returns the connection, or gives up the place in the pool's queue, and ends the call. */
+/* Ends the call. Gives back the connection, or gives up the place in the pool's queue. */
 void plock__call_let_go(plock_call *call, bool usable);
 
-/* Returns the connection to the pool, after the answer has been read. */
+/* Ends a call whose answer has been read, and gives the connection back to the pool. */
 void plock__call_finish(plock_call *call);
 
-/* Cancels the call under way, and closes its connection, because a reply may still come. If the
- * request has left and undo is not NULL, first sends undo behind the request on the same
- * connection. However late the server executes the request, it executes undo right after it. */
+/* Cancels the call, and closes its connection, because a reply may still come. If the request has
+ * been sent and undo is not NULL, first sends undo behind the request on the same connection.
+ * However late the server executes the request, it executes undo right after that. */
 void plock__call_cancel(plock_call *call, const plock_request *undo);
 
 /* Returns true if the server owes an answer, to the request or to WAIT. */

@@ -26,7 +26,8 @@ static plock_status begin(plock_channel *channel, plock_node *node, plock_error 
     return PLOCK_OK;
 }
 
-/* Sends a command with the first `length` bytes of the channel's name: the id, or id and tag. */
+/* Sends a command with the first `length` bytes of the channel's name, which are the id, or the id
+ * and the tag. */
 static plock_status ask(const plock_channel *channel, plock_text command, size_t length,
                         plock_error *error) {
     char name[sizeof PREFIX - 1 + PLOCK__CHANNEL_MAX];

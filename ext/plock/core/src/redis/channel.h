@@ -28,7 +28,7 @@ typedef struct plock_message {
     /* '=': the waiter with this value has its turn; '+': the same for a lock with several holders;
      * '~': the waiter must look again in `ms`; '!': the lease with this value was broken */
     char kind;
-    bool sharded; /* sent with SPUBLISH, so no other channel receives it */
+    bool sharded; /* sent with SPUBLISH, so no other channel receives this message */
     unsigned ms;
     plock_text value, key; /* valid until the next step */
 } plock_message;
@@ -50,8 +50,9 @@ PLOCK_MUST_USE plock_status plock__channel_step(plock_channel *channel, plock_no
                                                 plock_interest *interest, plock_error *error);
 
 /* If the channel is open and has a tag, also subscribes to the name with the tag. The scripts try
- * SPUBLISH first (parts/cluster.lua), because it costs only this node, and PUBLISH costs all nodes
- * of a cluster. If the server refuses the subscription, PUBLISH still reaches this process. */
+ * SPUBLISH first (parts/cluster.lua), because only this node has to handle it. All nodes of a
+ * cluster have to handle a PUBLISH. If the server refuses the subscription, PUBLISH still reaches
+ * this process. */
 void plock__channel_use_tag(plock_channel *channel);
 
 void plock__channel_close(plock_channel *channel, plock_node *node);

@@ -4,7 +4,7 @@
 
 #include "redis/call.h"
 
-/* Keeps the script's answer, and sends WAIT. The call is then CONFIRMING. */
+/* Copies the script's answer, and sends WAIT. The call is then CONFIRMING. */
 PLOCK_MUST_USE plock_status plock__confirm_ask(plock_call *call, const plock_value *answer,
                                                plock_error *error);
 

@@ -11,13 +11,13 @@
  * waiters may come soon. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
-static plock_coordinator *coordinators; /* of this process; under the lock */
+static plock_coordinator *coordinators; /* the coordinators of this process; under the lock */
 
 /* --- the wait queues, with the lock held --- */
 
 /* Makes all waiters ask again. While the channel was closed, the server may have removed waiters
- * from the queue, because it could not call them. This may also have happened to a waiter whose
- * refusal is still in flight. */
+ * from the queue, because it could not notify them. This may also have happened to a waiter whose
+ * refusal has not arrived yet. */
 static void channel_opened(plock_coordinator *coordinator) {
     coordinator->open = true;
     for (plock_wait_queue *queue = coordinator->queues.first; queue; queue = queue->next)
@@ -26,15 +26,17 @@ static void channel_opened(plock_coordinator *coordinator) {
 }
 
 /* Visits the wait queues that are due or have changed. Returns a waiter that must ask, if there is
- * one. Otherwise lowers *at to the time of the next look. */
+ * one. Otherwise lowers *at to the time of the next look, if that is earlier. */
 static plock_waiter *next_to_look(plock_coordinator *coordinator, plock_ns now, plock_ns *at) {
     for (plock_wait_queue *queue; (queue = plock__wait_queues_due(&coordinator->queues, now));) {
         plock_ns next = PLOCK_NEVER;
         plock_waiter *waiter = plock__wait_queue_next(queue, coordinator->open, now, &next);
         if (waiter) plock__wait_queue_looks(queue, now);
         const bool asks = waiter && plock__waiter_call(waiter, false);
-        if (asks) return waiter; /* the call has changed the queue, so the queue is visited again */
-        /* a waiter that cannot ask yet changes the queue when its job ends */
+        /* plock__waiter_call has changed the queue, so the queue is due again */
+        if (asks) return waiter;
+        /* if the waiter cannot ask yet, it changes the queue when its job ends, and the queue is
+         * then due */
         plock__wait_queue_come_at(queue, next);
     }
     const plock_ns first = plock__heap_at(&coordinator->queues.looks);
@@ -48,8 +50,8 @@ static void fail_all(plock_coordinator *coordinator, const plock_error *error) {
             if (plock__waiter_rests(waiter)) plock__waiter_fail(waiter, error);
 }
 
-/* The channel cannot be opened. While the server cannot be reached, the waiters rest until they
- * give up. Other failures do not pass by themselves, so the waiters fail. */
+/* Called if the channel cannot be opened. While the server cannot be reached, the waiters rest
+ * until they give up. Other failures do not pass by themselves, so the waiters fail. */
 static void meet_failure(plock_coordinator *coordinator, const plock_error *error) {
     if (!plock_status_unreachable(error->status)) {
         fail_all(coordinator, error);
@@ -106,8 +108,8 @@ static bool is_needed(const plock_coordinator *coordinator) {
     return yes;
 }
 
-/* Closes a channel to an earlier primary. Since the channel was opened, sentinels have named
- * another primary, or the server has said that it is no primary. */
+/* Closes the channel if it leads to an earlier primary. This is so if sentinels have named another
+ * primary since the channel was opened, or if the server has said that it is no primary. */
 static void leave_stale_server(plock_coordinator *coordinator) {
     plock_channel *channel = &coordinator->channel;
     if (!channel->connection) return;
@@ -141,7 +143,7 @@ static void attend(plock_coordinator *coordinator, plock_ns now, plock_interest 
     }
     leave_stale_server(coordinator);
     if (coordinator->channel.state == PLOCK__CHANNEL_CLOSED) {
-        if (!is_needed(coordinator)) return; /* the next waiter or watch schedules it */
+        if (!is_needed(coordinator)) return; /* the next waiter or watch schedules the job */
         if (now < coordinator->retry_at) {
             interest->deadline = coordinator->retry_at;
             return;
@@ -167,8 +169,8 @@ static void send_to_look(plock_coordinator *coordinator, plock_ns now, plock_int
         plock__enter();
         plock_ns at = interest->deadline;
         plock_waiter *waiter = next_to_look(coordinator, now, &at);
-        /* An earlier date stays, even if its wait queue is gone. It costs less to wake this thread
-         * once for nothing than to wake it for each new wait queue. */
+        /* An earlier looks_at stays, even if its wait queue is gone. It costs less to wake this
+         * thread once for nothing than to wake it for each new wait queue. */
         if (now >= coordinator->looks_at || at < coordinator->looks_at) coordinator->looks_at = at;
         if (coordinator->looks_at < interest->deadline) interest->deadline = coordinator->looks_at;
         plock__leave();
@@ -192,8 +194,9 @@ static bool attends_failovers(const plock_coordinator *coordinator, plock_ns now
 }
 
 /* Returns true, and ends the coordinator, if no waiter, watch or connection to a primary has needed
- * it for a while. Without the coordinator, nothing reports a failover, so the node's connections
- * must be made again. */
+ * it for a while. If the store is no longer used, does so as soon as there is no waiter or watch.
+ * Without the coordinator, nothing reports a failover, so the node's connections must be made
+ * again. */
 static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest *interest) {
     const bool attends = attends_failovers(coordinator, now);
     plock__enter();
@@ -208,7 +211,7 @@ static bool retires(plock_coordinator *coordinator, plock_ns now, plock_interest
     if (over) atomic_store(&coordinator->node->coordinator, NULL);
     plock__leave();
     if (over && coordinator->failover) plock__pool_distrust(&coordinator->node->pool);
-    /* nothing schedules the job when the last waiter or watch leaves, so set a deadline */
+    /* nothing may schedule the job when the last waiter or watch leaves, so set a deadline */
     const plock_ns again = (rests ? coordinator->idle_since : now) + IDLE;
     if (again < interest->deadline) interest->deadline = again;
     return over;

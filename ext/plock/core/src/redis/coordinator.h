@@ -1,6 +1,7 @@
 /* The coordinator: a job of the worker thread for a node whose keys have waiters or watched leases.
  * It listens on the channel, calls the waiters whose turn comes, and notifies the watches of broken
- * leases. When a look is due in a wait queue, the coordinator makes one of its waiters look. */
+ * leases. When a look is due in a wait queue, the coordinator makes a waiter of that queue ask the
+ * server again. */
 #ifndef PLOCK__COORDINATOR_H
 #define PLOCK__COORDINATOR_H
 
@@ -31,8 +32,9 @@ struct plock_coordinator {
     bool open; /* the channel is open, so waiters can queue on the server */
     /* When the worker thread next looks for wait queues that are due. It may find none. */
     plock_ns looks_at;
-    unsigned routes_seen; /* The version of the store's routes in which all its keys belong to its
-                           * node. */
+    /* The version of the store's routes for which the worker thread last found that all keys of the
+     * coordinator belong to its node. */
+    unsigned routes_seen;
 };
 
 /* Returns the node's coordinator, or NULL if there is none. With the lock held. */
@@ -43,8 +45,8 @@ static inline plock_coordinator *plock__coordinator_among(const plock_wait_queue
     return PLOCK__CONTAINER(plock_coordinator, queues, queue->among);
 }
 
-/* Must be called after adding a waiter or a watch for the key. If another node serves the key now,
- * makes the coordinator check where each of its own keys belongs. With the lock held. */
+/* Must be called after a waiter or a watch for the key was added. If another node serves the key
+ * now, makes the coordinator check where each of its own keys belongs. With the lock held. */
 void plock__coordinator_places(plock_coordinator *coordinator, plock_text key);
 
 /* Finds the node's coordinator, or makes one. Returns PLOCK_OK with the lock held, or
@@ -58,7 +60,8 @@ void plock__coordinator_start(plock_coordinator *coordinator);
 /* Makes the node's coordinator check whether it is still needed. With the lock held. */
 void plock__coordinator_review(plock_node *node);
 
-/* The first makes the coordinator step now, the second by the time `by`. With the lock held. */
+/* plock__coordinator_schedule makes the coordinator step now. plock__coordinator_tell makes it step
+ * by the time `by`. With the lock held. */
 void plock__coordinator_schedule(plock_coordinator *coordinator);
 void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by);
 

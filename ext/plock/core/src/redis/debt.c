@@ -9,9 +9,10 @@
 #include "runtime/worker.h"
 
 enum {
-    DEBTS_MAX = 10000,  /* Per node: 20 MB of leases. */
-    COLLECTORS_MAX = 4, /* At most this many collectors run at the same time. */
-    POOL_SHARE = 4      /* At most 1 / POOL_SHARE of the pool's connections, and at least one. */
+    DEBTS_MAX = 10000,  /* For each node. This many leases take 20 MB. */
+    COLLECTORS_MAX = 4, /* At most this many collectors of a node run at the same time. */
+    /* Collectors use at most 1 / POOL_SHARE of the pool's connections, but at least one. */
+    POOL_SHARE = 4
 };
 
 /* A job of the worker thread that settles one debt after another. While the server cannot be
@@ -148,10 +149,11 @@ static void conclude(plock_collector *collector, plock_status status) {
     plock_debts *debts = &collector->node->debts;
     plock_debt *debt = collector->debt, *expired = NULL;
     const plock_ns now = plock_now();
-    const bool unfinished = status == PLOCK_AGAIN; /* the server has executed the request in part */
+    /* the server has executed only a part of the request */
+    const bool unfinished = status == PLOCK_AGAIN;
     const bool done = status == PLOCK_OK || status == PLOCK_NOT_OWNER || unfinished;
-    /* A closed idle connection does not count as a failure. This does not happen twice in a row,
-     * because the pool then closes its other idle connections. */
+    /* If the server has closed an idle connection, that does not count as a failure. This does not
+     * happen twice in a row, because the pool then closes its other idle connections. */
     const bool closed = status == PLOCK_DISCONNECTED && collector->call.reused;
     const bool passes = plock_status_retries(status) || status == PLOCK_NO_MEMORY;
     const bool kept =
@@ -196,7 +198,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     }
 }
 
-/* Called when the job has ended, when no thread can step it, or when it is the parent's job. */
+/* Called when the job has ended, when no thread can step it, or when it is the parent's job in a
+ * forked child. */
 static void destroy(plock_job *job) {
     plock_collector *collector = (plock_collector *)(void *)job;
     plock_node *node = collector->node;
@@ -204,8 +207,7 @@ static void destroy(plock_job *job) {
     const bool own = collector->generation == plock__generation();
     plock__call_cancel(&collector->call, NULL);
     plock__enter();
-    /* Debts that arrive after a collector has ended belong to the collector that their arrival
-     * starts. */
+    /* A debt that arrives after this collector has ended is left to another collector. */
     const bool cut_off = own && !collector->ended;
     if (cut_off) unlink_collector(debts, collector);
     plock_debt *left = cut_off && !debts->collectors ? take_all(debts) : NULL;

@@ -14,7 +14,7 @@ typedef struct plock_collector plock_collector;
 
 struct plock_debt {
     plock_debt *next;
-    plock_ns until; /* the lease or place has expired by then, so a later failure ends the debt */
+    plock_ns until; /* when the lease or place has expired; a failure after that ends the debt */
     /* Makes the request. The worker thread calls this once for each try. */
     plock_request (*request)(plock_debt *, plock_ns now);
     /* Called once, when the debt ends: with PLOCK_OK, PLOCK_NOT_OWNER, or the last failure. */
@@ -29,7 +29,7 @@ typedef struct plock_debts {
     unsigned count;
     plock_collector *collectors; /* at least one while there are debts */
     unsigned collecting;         /* the number of collectors */
-    unsigned failures;           /* since the last success */
+    unsigned failures;           /* failed tries in a row */
     plock_ns resume_at; /* no try before this time, because the server could not be reached */
 } plock_debts;
 

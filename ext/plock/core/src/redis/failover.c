@@ -17,13 +17,13 @@ struct plock_failover {
     plock_node *node;
 
     /* Under the lock. */
-    unsigned references; /* the coordinator's, and the job's while the worker thread has it */
+    unsigned references; /* one for the coordinator, and one for a submitted job */
     bool submitted, over;
 
-    /* Only for the worker thread. */
+    /* Only the worker thread uses these fields. */
     enum { CLOSED, CONNECTING, SUBSCRIBING, OPEN } state;
     plock_connection *connection;
-    plock_resolver resolver; /* of the sentinel */
+    plock_resolver resolver; /* finds the address of the sentinel */
     unsigned sentinel;       /* the index of the sentinel to listen to */
     unsigned failures;
     plock_ns deadline, retry_at;
@@ -31,15 +31,17 @@ struct plock_failover {
     plock_ns asked_at; /* when all sentinels were last asked; 0: never */
 };
 
-/* For how long the job listens to one sentinel, which may be silent or cut off from the others. */
+/* How long the job listens to one sentinel before it turns to the next one. The sentinel may be
+ * silent or cut off from the others. */
 static const plock_ns TURN = 2 * PLOCK_SECOND;
 
-/* The same after the sentinel has named another primary. The other sentinels may not know that
- * primary yet, so the job soon listens to them. */
+/* The same after the sentinel has named another primary. Most sentinels may not know that primary
+ * yet. So the job soon turns to the next sentinel. If that one also names another primary, all
+ * sentinels are asked again. */
 static const plock_ns SHORT_TURN = PLOCK_SECOND / 4;
 
-/* All sentinels are asked at most this often, so that a sentinel which keeps naming other primaries
- * does not keep all of them busy. */
+/* The shortest time between two requests to all sentinels. Without it, a sentinel that keeps naming
+ * other primaries would keep all sentinels busy. */
 static const plock_ns ASKS_EVERY = PLOCK_SECOND / 10;
 
 static const plock_sentinels *sentinels_of(const plock_failover *failover) {
@@ -68,8 +70,8 @@ static plock_status begin(plock_failover *failover, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* Also asks for the primary's address, in case of an earlier failover. The sentinel answers both
- * commands before it reports a later failover. */
+/* Asks for the primary's address, in case a failover has already happened. Then subscribes to the
+ * reports of failovers. The sentinel answers both commands before it reports a later failover. */
 static plock_status subscribe(plock_failover *failover, plock_error *error) {
     const plock_text words[] = {plock__text_of("SUBSCRIBE"),
                                 plock__text(CHANNEL, sizeof CHANNEL - 1)};
@@ -93,7 +95,8 @@ static void ask_all(plock_node *node) {
         plock__resolve(&node->resolver, &lookup, &unused, &interest, &ignored);
     plock__abandon_lookup(&lookup);
     if (status == PLOCK_AGAIN) return;
-    /* the resolver could not begin to ask, so each new connection asks instead */
+    /* The resolver could not ask. So the node makes its connections again, and each new connection
+     * asks the sentinels. */
     plock__node_moved(node);
 }
 
@@ -205,7 +208,8 @@ static plock_status step(plock_job *job, plock_interest *interest) {
     return PLOCK_AGAIN;
 }
 
-/* Returns for how long a message may wait. In that time, the old primary may still grant locks. */
+/* Returns how long a sentinel's message may wait for the job. While the message waits, the old
+ * primary may still grant locks. */
 static plock_ns idle(const plock_job *job) {
     const plock_failover *failover = (const plock_failover *)(const void *)job;
     return failover->state == OPEN ? 50 * PLOCK_MILLISECOND : 0;

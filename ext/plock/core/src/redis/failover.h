@@ -10,12 +10,12 @@
 
 typedef struct plock_failover plock_failover;
 
-/* Returns NULL if the node has no sentinels, or if memory runs out. Then only broken connections
- * reveal a failover. The other functions accept NULL. */
+/* Returns NULL if the node has no sentinels, or if memory runs out. In the second case, only broken
+ * connections reveal a failover. The other functions accept NULL. */
 plock_failover *plock__failover_new(plock_node *node);
 void plock__failover_start(plock_failover *failover);
 
-/* Ends the job, if it has started. The caller does not use `failover` any more. */
+/* Ends the job, if it has started. The caller must not use `failover` afterwards. */
 void plock__failover_end(plock_failover *failover);
 
 #endif

@@ -17,7 +17,7 @@ struct plock_group {
     size_t count;
     unsigned generation;
     size_t free_ones;
-    bool reconnected;       /* a closed connection has been replaced, which is done only once */
+    bool reconnected;       /* a closed connection was replaced; an acquire replaces only one */
     plock_ns ttl, deadline; /* of an acquire */
     plock_call call;
     plock_retry retry; /* of a release */
@@ -29,7 +29,7 @@ struct plock_group {
     plock_ns keep, release_by;
     /* the server refused one request for all keys (CROSSSLOT), so they are released one by one */
     bool apart;
-    size_t at;    /* which key is released next in that case */
+    size_t at;    /* if `apart`: the index in `subjects` of the key that is being released */
     bool hurried; /* the program has made the release's deadline earlier */
     bool released[PLOCK_GROUP_MAX], passed_over[PLOCK_GROUP_MAX];
     plock_text *texts; /* of the current request; stored after the leases */
@@ -63,8 +63,8 @@ static plock_status finish(plock_group *group, plock_status status) {
     return status;
 }
 
-/* Does the lease only name an owner (plock_lease_own), and hold nothing itself? Then it releases
- * the lock that this owner holds, even if another lease acquired it. */
+/* Does the lease only name an owner (plock_lease_own), and hold nothing itself? If so, a release
+ * frees the lock that this owner holds, even if another lease acquired it. */
 static bool is_named(const plock_redis_lease *lease) {
     return !lease->base.held && lease->subject.owner.brought;
 }
@@ -76,8 +76,8 @@ static size_t list_all(plock_group *group) {
     return group->count;
 }
 
-/* Ends an acquire without leases. Releases the locks that the server may have granted, by a request
- * behind the acquire on the same connection. doubt: also releases them on other connections. */
+/* Ends a failed acquire. Releases the locks that the server may have granted, with a request behind
+ * the acquire on the same connection. doubt: also releases them in the background. */
 static void give_back(plock_group *group, bool doubt) {
     plock_text texts[PLOCK__GROUP_TEXTS(PLOCK_GROUP_MAX)];
     const plock_request undo =
@@ -131,7 +131,7 @@ static plock_status attempt(plock_group *group) {
     return PLOCK_OK;
 }
 
-/* The answer grants all leases. They have the same times, so all have expired or none has. */
+/* Handles a grant. All leases expire at the same time, so either all have expired or none has. */
 static plock_status granted(plock_group *group, const plock_value *answer) {
     plock_grant grants[PLOCK_GROUP_MAX];
     if (answer->type != PLOCK__ARRAY || answer->length != group->count)
@@ -147,7 +147,7 @@ static plock_status granted(plock_group *group, const plock_value *answer) {
         const plock_status status = plock__acquire_granted(group->leases[i], &grants[i]);
         if (!status) continue;
         group->error = group->leases[i]->base.error;
-        while (i-- > 0) { /* give_back also releases these */
+        while (i-- > 0) { /* the caller then calls give_back, which also releases these leases */
             group->leases[i]->base.held = false;
             group->leases[i]->doing = ACQUIRING;
         }
@@ -212,8 +212,8 @@ static plock_status read_released(void *context, const plock_value *answer, ploc
         bool *released = &group->released[group->places[i]];
         if (!done || done->integer < 0 || done->integer > PLOCK__UNFINISHED)
             return plock__not_our_answer(error);
-        /* If the server says that the lease is not held, an earlier request may have released it,
-         * whether or not its answer arrived. */
+        /* If the server says that a lease is not held, an earlier attempt may have released it. The
+         * answer to that attempt was read here (`released`), or was lost (`doubt`). */
         *released = *released || done->integer > 0 || group->retry.doubt;
         unfinished = unfinished || done->integer == PLOCK__UNFINISHED;
     }
@@ -271,14 +271,14 @@ static plock_status release_apart(plock_group *group, plock_interest *interest) 
     }
 }
 
-/* May the release go on in the background after this failure? If the program shortened its time, it
- * may, but not for a brought owner, who may have acquired the key again by then. */
+/* May the release go on in the background? If the program hurried it, it may, unless the caller
+ * brought the owner, which may acquire the key again soon. Otherwise the failure decides. */
 static bool goes_on(const plock_group *group, const plock_redis_lease *lease, plock_status why) {
     return group->hurried ? !lease->subject.owner.brought : plock__lease_carries_on(lease, why);
 }
 
-/* Releases the remaining leases in the background. After a failure, leaves out the leases whose
- * release may not go on there. Returns false if a lease was left out. */
+/* Releases the remaining leases in the background. Skips the leases whose release may not go on
+ * after `failure` (PLOCK_OK: skips none). Returns false if a lease was not submitted. */
 static bool go_on_in_background(plock_group *group, plock_status failure, bool tells) {
     bool all = true;
     for (size_t i = 0; i < group->releasing; i++) {
@@ -298,8 +298,8 @@ static bool all_carry_on(const plock_group *group, plock_status status) {
     return true;
 }
 
-/* Handles a failed release. If only a connection was missing, returns PLOCK_OK, because the program
- * need not know (redis_lease_release.c). */
+/* Handles a failed release. If the pool had no free connection, the release goes on in the
+ * background. Then the function returns PLOCK_OK (plock__lease_release_step says why). */
 static plock_status failed_to_release(plock_group *group, plock_status status) {
     const bool hides = status == PLOCK_SATURATED && all_carry_on(group, status);
     if (!go_on_in_background(group, status, hides) || !hides) return status;
@@ -351,7 +351,7 @@ void plock_group_free(plock_group *group) {
 
 static plock_status step(plock_group *group, plock_interest *interest) {
     if (!group->doing) return PLOCK_MISUSE;
-    if (group->generation != plock__generation()) { /* the parent process began it */
+    if (group->generation != plock__generation()) { /* the parent process began the operation */
         give_up(group);
         return plock__fail_plainly(&group->error, PLOCK_FORKED);
     }

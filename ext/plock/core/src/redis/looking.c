@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Most keys are digests, so their bytes are close to random. */
+/* Most keys are digests, whose bytes are close to random. So a simple hash is enough. */
 static uint64_t hash(plock_text key) {
     /* the generation is included, so that the parent's marks do not count in a forked child */
     uint64_t value = (key.length + plock__generation()) * 0x9e3779b97f4a7c15u;

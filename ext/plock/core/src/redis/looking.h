@@ -1,5 +1,6 @@
-/* The keys for which this process has a request under way. A second request for a key would only
- * need another connection, and might overtake the first. */
+/* The keys for which this process has an unanswered acquire. While a key is marked, other acquires
+ * of the key join the wait queue without asking. A second request would need another connection,
+ * and might overtake the first. */
 #ifndef PLOCK__LOOKING_H
 #define PLOCK__LOOKING_H
 
@@ -11,8 +12,8 @@
 
 enum { PLOCK__LOOKING_SLOTS = 256 };
 
-/* Returns false if the key is marked already. Otherwise returns true. If the key's slot is free,
- * also marks the key there, and sets *slot to that slot. */
+/* Returns false if the key is already marked. Otherwise returns true, marks the key, and sets *slot
+ * to the slot of the mark. If another key has the slot, returns true without marking. */
 bool plock__looking_begin(_Atomic uint64_t slots[PLOCK__LOOKING_SLOTS], plock_text key,
                           _Atomic uint64_t **slot);
 

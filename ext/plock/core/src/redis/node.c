@@ -18,8 +18,8 @@ static void moved(void *of) {
     plock__coordinator_review(node);
 }
 
-/* With sentinels, the node is not astray, because each new connection asks the server for its role.
- */
+/* A node with sentinels is not marked astray, because each new connection asks the server for its
+ * role. */
 void plock__node_moved(plock_node *node) {
     plock__enter();
     moved(node);
@@ -161,8 +161,8 @@ static plock_status make_connection(plock_node *node, plock_connection **connect
     return plock__dial(connection, node->config, &node->resolver, error);
 }
 
-/* While the node uses a primary that sentinels have named, its coordinator listens to the
- * sentinels. If there is no memory for a coordinator, the next connection tries again. */
+/* Makes the node's coordinator if the node has sentinels, because the coordinator listens to them.
+ * If memory runs out, the next connection tries again. */
 static void attend_failovers(plock_node *node) {
     plock_coordinator *coordinator, *start;
     plock_error ignored;

@@ -13,7 +13,7 @@
 typedef struct plock_coordinator plock_coordinator;
 
 struct plock_node {
-    /* the node is a part of the store, so a reference to the store keeps the node */
+    /* the node is freed with the store, so a reference to the store also keeps the node */
     plock_store *store;
     /* for a node of a cluster (routes.h): the next node, and this node's number and address */
     _Atomic(plock_node *) next;
@@ -25,19 +25,19 @@ struct plock_node {
     plock_pool pool;
     plock_debts debts;                        /* under the lock */
     _Atomic(plock_coordinator *) coordinator; /* NULL: none; changed under the lock */
-    /* when a lock was last held by a process that does not notify waiters; 0: never */
+    /* when this process last saw a lock held by a process that does not notify waiters; 0: never */
     _Atomic plock_ns older_seen_at;
-    _Atomic plock_ns reached_at; /* roughly when the last answered request left; 0: never */
+    _Atomic plock_ns reached_at; /* roughly when the last answered request was sent; 0: never */
     /* a bit for each script that the server has executed since it last answered NOSCRIPT */
     atomic_uint known_scripts;
-    /* call Redis functions (FCALL), because the Redis user may not call scripts */
+    /* calls use Redis functions (FCALL), because the Redis user may not run scripts */
     atomic_bool functions;
     /* the pool's epoch that began when the node last moved to another server; under the lock */
     unsigned moved_in;
     /* a server has said that it is no primary, and no primary has answered since */
     atomic_bool astray;
 #ifdef PLOCK_TESTING
-    plock_transport *(*make_transport)(plock_node *); /* NULL: as the config says */
+    plock_transport *(*make_transport)(plock_node *); /* NULL: the config decides */
 #endif
 };
 
@@ -52,19 +52,20 @@ plock_node *plock__node_retain(plock_node *node);
 void plock__node_release(plock_node *node);
 
 /* Records a failure as "URL: what happened", and returns the status. With sentinels, the URL names
- * no server, so the primary's address follows it. connection: leads to the primary that failed;
- * NULL: the failure is not known to be that of a primary. Not with the lock held. */
+ * no server, so the primary's address follows it. connection: leads to the primary that failed, or
+ * NULL if no primary is known to have failed. Not with the lock held. */
 PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, const plock_connection *connection,
                                              plock_status status, const char *what,
                                              plock_error *error);
 
-/* Returns the window: for how long at the start of each second a lock is left to processes that
- * poll for it. The window is longer if such a process has held a lock lately. It is 0 unless the
- * lock is shared with such processes (`shares`). */
+/* Returns the window: a span at the start of each second that is reserved for processes that poll
+ * for the lock. The window is longer if such a process has held a lock lately. shares: the lock is
+ * shared with such processes; if it is not, the window is 0. */
 plock_ns plock__node_window(const plock_node *node, bool shares);
 void plock__node_saw_older(plock_node *node, plock_ns now);
 
-/* Notes whether the server knows a script. If it does not know one, it may know none. */
+/* Notes whether the server knows a script. A server that has lost one script may have lost all, so
+ * the node then counts all scripts as unknown. */
 void plock__node_knows(plock_node *node, unsigned script, bool knows);
 bool plock__node_knew(const plock_node *node, unsigned script);
 
@@ -73,16 +74,16 @@ bool plock__node_knew(const plock_node *node, unsigned script);
  * leases checked. Not with the lock held. */
 void plock__node_moved(plock_node *node);
 
-/* Notes that a primary has answered on this connection. If it is the first primary to answer since
- * a server said that it was no primary, connections made in between may lead to the old server.
- * Then all connections are made again. Not with the lock held. */
+/* Notes that a primary has answered on this connection. It may be the first primary to answer since
+ * a server said that it was no primary. Connections made in the meantime may lead to the old
+ * server, so all connections are then made again. Not with the lock held. */
 void plock__node_served(plock_node *node, const plock_connection *connection);
 
-/* Was this connection made before the node last moved to another server? A connection that breaks
- * or falls silent is not a sign of such a move. With the lock held. */
+/* Was this connection made before the node last moved to another server? A broken or silent
+ * connection does not count as a move. With the lock held. */
 bool plock__node_left(const plock_node *node, const plock_connection *connection);
 
-/* Notes that the server has answered a request, and that this request left at `moment`. */
+/* Notes that the server has answered a request that was sent at `moment`. */
 void plock__node_reached(plock_node *node, plock_ns moment);
 
 /* Makes a connection that is not open yet, and adds it to the pool, in the room that

@@ -2,12 +2,13 @@
 
 #include "base/failure.h"
 
-/* While the lease waits, its slot may move to another node. */
+/* Finds the node each time, because the key's slot may move to another node while the lease
+ * waits. */
 static plock_node *node_of(const plock_redis_lease *lease) {
     return plock__slot_node(lease->store, lease->slot);
 }
 
-/* Returns when the last answered request to the node left. */
+/* Returns when the node's last answered request was sent. */
 static plock_ns reached_at(const plock_redis_lease *lease) {
     return atomic_load_explicit(&node_of(lease)->reached_at, memory_order_relaxed);
 }

@@ -1,26 +1,27 @@
-/* An outage: for how long an acquire waits for a server that cannot be reached, and which error it
- * reports in the end. */
+/* An outage: how long an acquire waits for a server that cannot be reached, and which error the
+ * acquire then reports. */
 #ifndef PLOCK__OUTAGE_H
 #define PLOCK__OUTAGE_H
 
 #include "redis/redis_lease.h"
 
-/* Each request has at least this much time, even after the patience ends. Abandoning a request
- * would cost the connection and a release in the background. */
+/* Each request has at least this much time, even if the caller's `wait` ends sooner. Abandoning a
+ * request would cost the connection and a release in the background. */
 #define PLOCK__LAST_ATTEMPT (30 * PLOCK_MILLISECOND)
 
-/* Returns when a lease that does not endure an outage gives up. That is unavailable_timeout after
- * the server began to owe an answer, or after the last answered request left, whichever is later.
- * But the first attempt always has its full time. */
+/* Returns when the acquire gives up because the server does not answer. That is unavailable_timeout
+ * after the server began to owe an answer, or after the last answered request was sent, whichever
+ * is later. But the first attempt always has its full time. PLOCK_NEVER: the server owes no answer,
+ * or the caller wants to outlast any outage (`endures`). */
 plock_ns plock__outage_limit(const plock_redis_lease *lease);
 
-/* Has the wait for the server lasted too long? A request that has just begun still has
- * PLOCK__LAST_ATTEMPT. Also lowers the interest's deadline to the time when the wait will have
- * lasted too long. */
+/* Has the wait for the server lasted too long? A request that has just begun always gets
+ * PLOCK__LAST_ATTEMPT. Also lowers the interest's deadline to the time when the acquire will give
+ * up. */
 bool plock__outage_too_long(const plock_redis_lease *lease, plock_interest *interest);
 
-/* The same for a lease in the wait queue. First notes since when the server has owed the waiter an
- * answer, and why. */
+/* The same for a lease in the wait queue. First copies to the lease when the server began to owe
+ * the waiter an answer, and why. */
 bool plock__outage_too_long_in_queue(plock_redis_lease *lease, plock_interest *interest);
 
 /* Does the waiter wait for the server, and not for a holder? It does if the server cannot be
@@ -37,8 +38,8 @@ void plock__outage_note(plock_redis_lease *lease, plock_ns now);
 /* Notes that the server has answered. */
 void plock__outage_end(plock_redis_lease *lease);
 
-/* Sets the error of a lease that has no answer, and returns its status. Keeps the message of an
- * earlier failed attempt, because that message says more. */
+/* Sets the error of a lease that the server does not answer, and returns the error's status. Keeps
+ * the error of an earlier failed attempt, because that error says more. */
 plock_status plock__outage_silence(plock_redis_lease *lease);
 
 /* Adds unavailable_timeout to the message, and truncates a long message. Returns the status. */

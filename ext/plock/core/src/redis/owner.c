@@ -35,7 +35,8 @@ static plock_status copy_brought(plock_owner *copy, const plock_owner *owner) {
     return PLOCK_OK;
 }
 
-/* The texts of a fresh token point into the struct itself. */
+/* The texts of a fresh token point into the struct itself, so the copy's texts must point into the
+ * copy. */
 static void copy_fresh(plock_owner *copy, const plock_owner *owner) {
     *copy = *owner;
     copy->value =
@@ -96,7 +97,7 @@ void plock__owner_number(plock_owner *owner) {
 /* --- fresh tokens --- */
 
 /* Writes Ruby's Marshal format 4.8: a String whose instance variable E is false, which means
- * US-ASCII, the encoding of SecureRandom.uuid. A small length is written with 5 added. */
+ * US-ASCII, the encoding of SecureRandom.uuid. Marshal writes a small length with 5 added. */
 static plock_text marshal(plock_owner *owner) {
     static const char before[] = {4, 8, 'I', '"', PLOCK_TOKEN_LENGTH + 5},
                       after[] = {6, ':', 6, 'E', 'F'};

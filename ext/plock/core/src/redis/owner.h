@@ -1,5 +1,6 @@
-/* The owner of a lock: the value in the lock's key, and the record in its companion, for people to
- * read. The value is a fresh random token for each attempt, or a value that the caller brings. */
+/* The owner of a lock: the value in the lock's key, and the readable record in the lock's
+ * companion. The value is a fresh random token for each attempt, or a value that the caller
+ * brings. */
 #ifndef PLOCK__OWNER_H
 #define PLOCK__OWNER_H
 
@@ -10,10 +11,10 @@
 
 enum {
     PLOCK__MARSHAL_MAX = 48,
-    PLOCK__CHANNEL_LENGTH = 16, /* of a channel's id */
+    PLOCK__CHANNEL_LENGTH = 16, /* the length of a channel's id */
     PLOCK__TAG_ROOM = 6,        /* for the hash tag that follows the id on a cluster, and a NUL */
     PLOCK__CHANNEL_MAX = PLOCK__CHANNEL_LENGTH + PLOCK__TAG_ROOM,
-    PLOCK__SIGNATURE_MAX = 480, /* host, pid, thread, number, channel, label */
+    PLOCK__SIGNATURE_MAX = 480, /* room for host, pid, thread, number, channel and label */
 };
 
 typedef struct plock_owner {
@@ -21,19 +22,20 @@ typedef struct plock_owner {
     /* "host pid thread channel label"; '-' stands for a missing channel or label. The record in
      * companion and queue is the signature, a blank, and the value */
     plock_text signature;
-    /* for the next signature; another object owns their bytes. A label has no blanks, and at most
-     * PLOCK_LABEL_MAX bytes */
+    /* the channel and label for the next signature; another object owns their bytes. A label has no
+     * blanks, and at most PLOCK_LABEL_MAX bytes */
     plock_text channel, label;
-    /* a copy of the value that the caller brought, with room for its signature; NULL: the owner has
-     * fresh tokens */
+    /* a copy of the value that the caller brought, with room for its signature; NULL: the owner
+     * uses fresh tokens */
     char *brought;
     char token[PLOCK_TOKEN_LENGTH], marshalled[PLOCK__MARSHAL_MAX], written[PLOCK__SIGNATURE_MAX];
 } plock_owner;
 
-/* Sets the caller's own value. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (empty). */
+/* Sets the caller's own value. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_MISUSE (the value is
+ * empty). */
 PLOCK_MUST_USE plock_status plock__owner_bring(plock_owner *owner, plock_text value);
 
-/* Copies value and signature. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
+/* Copies the value and the signature. Returns PLOCK_OK or PLOCK_NO_MEMORY. */
 PLOCK_MUST_USE plock_status plock__owner_copy(plock_owner *copy, const plock_owner *owner);
 
 /* Moves an owner to another place in memory, and leaves the old one empty. */
@@ -50,8 +52,8 @@ void plock__owner_number(plock_owner *owner);
 /* Writes the signature of a fresh token again, with this channel and label. */
 void plock__owner_sign(plock_owner *owner, plock_text channel, plock_text label);
 
-/* Returns the value as the user knows it: a token that is not marshalled. Returns an empty text if
- * there is no value yet. */
+/* Returns the value as the user knows it. For a marshalled token, that is the token itself. Returns
+ * an empty text if there is no value yet. */
 plock_text plock__owner_name(const plock_owner *owner);
 
 void plock__owner_clear(plock_owner *owner);

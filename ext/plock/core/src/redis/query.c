@@ -52,8 +52,8 @@ void plock_query_free(plock_query *query) {
 
 /* --- a scan of a cluster ---
  *
- * The cluster's cursor is the number of a primary, followed by the cursor of that primary. Redis 8
- * uses 14 bits of a primary's cursor for a slot. */
+ * A cluster's cursor has the number of a primary in its upper bits, and that primary's own cursor
+ * in the lower CURSOR_BITS. Redis 8 uses 14 bits of a primary's cursor for a slot. */
 
 enum { CURSOR_BITS = 48 };
 
@@ -65,9 +65,10 @@ static void say_cursor(plock_query *query, int64_t cursor) {
         (plock_value){.type = PLOCK__STRING, .text = query->cursor, .length = (size_t)length};
 }
 
-/* Replaces the cursor of a primary, or the end of its keys, with the cluster's cursor. If the
- * cursor's primary no longer serves slots, another primary has answered, but not from its first
- * key. The scan then begins again at that primary's first key. */
+/* Replaces the cursor in a primary's answer with the cluster's cursor. If the answer has the
+ * primary's last keys, the new cursor leads to the next primary. If the primary of the old cursor
+ * no longer serves slots, another primary has answered, but not from its first key. Then the scan
+ * goes on at that primary's first key. */
 static plock_status continue_scan(plock_query *query, plock_error *error) {
     const plock_node *node = query->retry.call.node;
     const plock_value *part = &query->answer[0];
@@ -90,7 +91,8 @@ static plock_status continue_scan(plock_query *query, plock_error *error) {
     return PLOCK_OK;
 }
 
-/* If the cursor's primary no longer serves slots, begins with the next primary. */
+/* If the cursor's primary no longer serves slots, the scan goes on at the next primary's first
+ * key. */
 static plock_request scan_request(plock_query *query, int64_t cursor) {
     plock_store *store = query->node->store;
     if (!store->routes) return plock__scan_request(&query->subject, cursor);
@@ -107,8 +109,8 @@ static bool is_break(plock_script_id script) {
     return script == PLOCK__BREAK || script == PLOCK__SHARED_BREAK;
 }
 
-/* Reads the answer to a break. If the script broke nothing, an earlier request for the same break
- * may have taken the lock from its holder. */
+/* Reads the answer to a break. The script may have broken nothing because an earlier attempt had
+ * already taken the lock from its holder. Then the answer becomes 1. */
 static plock_status read_break(plock_query *query) {
     plock_value *answer = &query->answer[0];
     if (!query->parts || answer->type != PLOCK__INTEGER) return PLOCK_OK;
@@ -204,7 +206,8 @@ plock_status plock_query_step(plock_query *query, plock_interest *interest) {
     return status;
 }
 
-/* Forgets the request without an undo, because a read changes nothing, and a write is final. */
+/* Forgets the request without an undo, because a read changes nothing, and a break or a note cannot
+ * be undone. */
 void plock_query_cancel(plock_query *query) {
     plock__begin_step();
     plock__retry_cancel(&query->retry);

@@ -29,7 +29,7 @@ plock_redirection plock__redirection(const plock_value *answer) {
     const unsigned long number = strtoul(slot, &end, 10);
     if (*slot < '0' || *slot > '9' || *end || number >= PLOCK__SLOTS) return read;
     const long port_number = *port >= '0' && *port <= '9' ? strtol(port, &end, 10) : 0;
-    /* if the answer names no host, "?" stands for it while the name is made */
+    /* plock__name_node needs a host, so "?" stands for a missing one, and is cleared below */
     const bool hostless = !*place || !strcmp(place, "?");
     const plock_text host = hostless ? plock__text_of("?") : plock__text_of(place);
     if (!port_number || *end || !plock__name_node(&read.to, host, port_number)) return read;
@@ -52,8 +52,8 @@ static plock_text key_of(const plock_call *call, unsigned key) {
     return call->request.list ? call->request.list[key] : call->request.texts[key];
 }
 
-/* Can any node serve the request? Its keys must be in one slot, with their companions and queues.
- */
+/* Checks that one node can serve the request. Its keys, with their companions and queues, must be
+ * in one slot. */
 static plock_status check_keys(const plock_call *call, plock_error *error) {
     for (unsigned i = 0; i < call->request.keys; i++) {
         if (!is_note(call) && !plock__slot_keeps_together(key_of(call, i)))
@@ -84,7 +84,7 @@ void plock__redirect_begin(plock_call *call) {
     plock_error ignored;
     call->redirection.slot = PLOCK__SLOTS;
     route(call);
-    /* the first step then refuses the request */
+    /* in this state, the first step reports the failed check */
     if (check_keys(call, &ignored)) call->state = PLOCK__ROUTING;
 }
 
@@ -122,8 +122,8 @@ plock_status plock__redirect_step(plock_call *call, plock_interest *interest, pl
 
 /* --- answers that are followed --- */
 
-/* Makes the call begin again. The server has not executed the request, so the call counts as one
- * that has sent nothing. */
+/* Makes the call begin again. The server has not executed the request, so the call is treated as if
+ * it had sent nothing. */
 static void begin_again(plock_call *call) {
     plock__call_let_go(call, !call->connection || call->connection->awaited == 0);
     call->left_at = 0;
@@ -138,7 +138,8 @@ static plock_node *target(const plock_call *call) {
     return plock__routes_node(call->node->store, &to.to);
 }
 
-/* Returns the node that the answer names, and for MOVED notes that the slot has moved. */
+/* Returns the node that the answer names, or NULL if the store cannot add it. If the answer is
+ * MOVED, also notes the slot's new node. */
 static plock_node *heed(plock_call *call) {
     const plock_redirection to = call->redirection;
     plock_node *node = target(call);
@@ -157,7 +158,7 @@ bool plock__redirect_follow(plock_call *call, plock_status status) {
     call->redirection.slot = PLOCK__SLOTS;
     const plock_ns now = plock_now();
     if (now >= call->deadline) return false;
-    /* a slot that never finishes moving must not prevent a break */
+    /* a break must not fail because its slot never finishes moving */
     const plock_ns reserve = call->node->config->command_timeout / 2;
     if (unserved && call->deadline - now <= reserve) plock__break_anyway(&call->request);
     begin_again(call);
@@ -172,8 +173,8 @@ bool plock__redirect_follow(plock_call *call, plock_status status) {
 
 plock_status plock__redirect_failed(const plock_call *call, plock_status status,
                                     plock_error *error) {
-    /* for several keys, this is TRYAGAIN: while their slot moves, some of them are on another node
-     */
+    /* a request for several keys gets TRYAGAIN if their slot is moving and some of the keys are on
+     * another node */
     if (status == PLOCK_CLUSTERDOWN && call->request.keys > 1)
         status = plock__fail_plainly(error, PLOCK_CROSSSLOT);
     if (call->crowded && (status == PLOCK_MOVED || status == PLOCK_CLUSTERDOWN))
@@ -183,7 +184,7 @@ plock_status plock__redirect_failed(const plock_call *call, plock_status status,
                              PLOCK__NODES_MAX);
     if (status == PLOCK_MOVED)
         status = plock__fail(error, PLOCK_CLUSTERDOWN, "the key is just moving to another node");
-    /* by now, the address may belong to another server, which refuses the connection */
+    /* a connection may fail to open because the address belongs to another server by now */
     const bool refused = call->state == PLOCK__OPENING;
     if (refused || plock_status_unreachable(status) || status == PLOCK_CLUSTERDOWN ||
         status == PLOCK_LOADING || status == PLOCK_MASTERDOWN || status == PLOCK_READONLY)

@@ -9,8 +9,8 @@ typedef struct plock_call plock_call;
 typedef struct plock_load plock_load;
 
 typedef struct plock_redirection {
-    bool asks;          /* true for ASK: only this request goes to that node; false for MOVED */
-    unsigned slot;      /* PLOCK__SLOTS: the answer was not understood */
+    bool asks;     /* true for ASK: only this request goes to that node; false for MOVED */
+    unsigned slot; /* the slot that the answer names; PLOCK__SLOTS: the answer was not understood */
     plock_node_name to; /* an empty host stands for the host of the node that was asked */
 } plock_redirection;
 
@@ -25,7 +25,7 @@ PLOCK_MUST_USE plock_status plock__redirect_ask(plock_connection *connection, pl
 /* Chooses the node for a call that begins. */
 void plock__redirect_begin(plock_call *call);
 
-/* Makes a new call wait for a fresh map first. */
+/* Makes a call that has just begun wait for a fresh map first. */
 void plock__redirect_renew(plock_call *call);
 
 /* A step of a call that is PAUSING or ROUTING. Returns PLOCK_OK if the call is TAKING a connection
@@ -37,9 +37,9 @@ PLOCK_MUST_USE plock_status plock__redirect_step(plock_call *call, plock_interes
  * continue and returns true. Returns false for another status, or if the call has no time left. */
 bool plock__redirect_follow(plock_call *call, plock_status status);
 
-/* Handles the failure of a call, after which the map may be wrong. Returns the status that the
- * caller sees. For one key whose slot is moving, that status allows another attempt. For several
- * keys, it says that each key needs a request of its own. */
+/* Handles a failed call. Has the map loaded again if the failure may mean that the map is wrong.
+ * Returns the status that the caller sees. For one key whose slot is moving, that status allows
+ * another attempt. For several keys, the status says that each key needs a request of its own. */
 plock_status plock__redirect_failed(const plock_call *call, plock_status status,
                                     plock_error *error);
 

@@ -1,4 +1,4 @@
-/* A lease on Redis: its life, the beginning of an acquire, and its state. */
+/* A lease on Redis: its creation and its end, the beginning of an acquire, and its state. */
 #include "redis/redis_lease.h"
 
 #include "base/expiry.h"
@@ -111,7 +111,8 @@ static void give_up(plock_redis_lease *lease) {
         plock__lease_doubt_extension(lease, plock__retry_in_doubt(&lease->retry));
     if (lease->doing == DOWNGRADING)
         plock__lease_doubt_downgrade(lease, plock__retry_in_doubt(&lease->retry));
-    if (!lease->base.held) plock__lease_drop_watch(lease); /* its attempt has ended */
+    /* the watch was for an attempt that has ended */
+    if (!lease->base.held) plock__lease_drop_watch(lease);
     plock__retry_cancel(&lease->retry);
     lease->doing = NOTHING;
 }
@@ -219,7 +220,7 @@ static bool busy(const plock_lease *base) {
     return plock__known_redis_lease(base)->doing != NOTHING;
 }
 
-/* Is it a share that the scripts understand? The limit of "s" has no leading zeros. */
+/* Do the scripts understand the share? The limit that follows "s" has no leading zeros. */
 static bool is_share(const char *share) {
     if (!strcmp(share, "r") || !strcmp(share, "w")) return true;
     if (*share != 's' || share[1] == '0') return false;
@@ -235,7 +236,8 @@ plock_status plock_lease_share(plock_lease *base, const char *share) {
     return PLOCK_OK;
 }
 
-/* Needs no request, because nothing changes on the server. */
+/* Stops holding the lease without releasing it. No request is needed, because nothing changes on
+ * the server. */
 static plock_status leave(plock_lease *base) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
@@ -259,7 +261,7 @@ static plock_ns budget(const plock_lease *base, bool releases) {
     return releases ? config->release_timeout : config->command_timeout;
 }
 
-/* --- its state, without a request --- */
+/* --- the state of a lease, without a request --- */
 
 static plock_ns read_valid_until(const plock_redis_lease *lease, bool *lost) {
     return lease->watch ? plock__watch_valid_until(lease->watch, lost) : lease->valid_until;

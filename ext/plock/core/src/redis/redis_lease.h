@@ -17,7 +17,7 @@ struct plock_redis_lease {
     unsigned slot;    /* the key's slot, on a cluster */
     plock_subject subject;
     /* The caller brought the owner, which may have other leases on the key. So a release takes back
-     * only the acquire with this record. */
+     * only the acquire with this owner's signature. */
     bool undoes;
 
     bool lost; /* the server has answered that the lease is lost */
@@ -28,8 +28,9 @@ struct plock_redis_lease {
     bool watched, renews, automatic, told; /* automatic, told: as in plock_watching */
     plock_ns max_hold;
     plock_ns valid_until;
-    plock_ns gone_by; /* by this time, the lease has expired on the server */
-    /* the key stays taken until then, even if the lease is released earlier */
+    plock_ns gone_by; /* by this time, the lease will have expired on the server */
+    /* the key stays taken until this time, even if the lease is released earlier; 0: no such
+     * time */
     plock_ns taken_until;
 
     enum plock__operation {
@@ -42,29 +43,30 @@ struct plock_redis_lease {
         LEAVING
     } doing;
     plock_ns new_ttl;
-    /* until this time, an extension waits for a renewal under way to end */
+    /* until this time, an extension waits for the end of a renewal that is under way; 0: it need
+     * not wait */
     plock_ns yields_until;
     plock_retry retry; /* of a release, an extension, a downgrade or an adoption */
-    plock_text left;   /* the value of the lease that is adopted; its bytes are in left_copy */
+    plock_text left;   /* the value of the lease to adopt; its bytes are in left_copy */
     char *left_copy;
 
-    /* The phase of an acquire, which makes attempts until the lease is held or its patience ends.
-     * RESTING: in the wait queue, until it is called. PARTING: its patience is over, and it is
-     * leaving the queue. */
+    /* The phase of an acquire, which makes attempts until the lease is held or `wait` is over.
+     * RESTING: its waiter is in the wait queue, and the waiter's job sends the requests. PARTING:
+     * `wait` is over, and the waiter is leaving the queue. */
     enum { TO_TRY, ASKING, RESTING, PAUSING, PARTING } phase;
-    bool waits;           /* the step can only wait now */
+    bool waits;           /* the step cannot go on now, so it returns, and the caller waits */
     plock_waiter *waiter; /* stands in the wait queue for this lease; NULL: there is none */
     int64_t ticket;       /* the place in the queue that an earlier attempt had; 0: none */
     plock_call call;
-    /* the slot in which this lease has marked the key as asked for; NULL: it has marked none */
+    /* the slot in which this lease has marked its key (looking.h); NULL: it has no mark */
     _Atomic uint64_t *looking;
-    bool reconnected; /* a closed connection has been replaced, which is done only once */
+    bool reconnected; /* a closed connection was replaced; an acquire replaces only one */
     /* the server may have executed an earlier request of this acquire, whose reply was lost */
     bool doubt;
     bool patient, insists, endures, shares;
     /* failures_told: how many failures of the waiter's attempts were reported */
     unsigned pauses, failures_told;
-    /* why the last attempt could not reach the server; PLOCK_OK: it could */
+    /* why the last attempt could not reach the server; PLOCK_OK: the attempt reached it */
     plock_status outage;
     plock_ns unanswered_since; /* since when the server has owed an answer; 0: it owes none */
     plock_ns tried_at;         /* when the last request began */
@@ -80,7 +82,7 @@ static inline const plock_redis_lease *plock__known_redis_lease(const plock_leas
     return (const plock_redis_lease *)(const void *)lease;
 }
 
-/* Ends the operation under way. Returns its status. */
+/* Ends the operation under way, and returns `status`. */
 static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_status status) {
     lease->doing = NOTHING;
     return status;
@@ -90,7 +92,7 @@ static inline plock_status plock__lease_finish(plock_redis_lease *lease, plock_s
 
 /* Returns NULL if memory runs out. */
 plock_redis_lease *plock__lease_make(plock_store *store, plock_text key);
-/* Finds the node that has the key now. */
+/* Sets the lease's node to the node that has the key now. */
 void plock__lease_route(plock_redis_lease *lease);
 void plock__lease_destroy(plock_redis_lease *lease);
 
@@ -103,10 +105,11 @@ void plock__lease_begin_afresh(plock_redis_lease *lease, enum plock__operation d
 
 bool plock__lease_reasonable(const plock_acquire_options *patience, bool brought);
 
-/* Sets the dates of a lease that a request, which left at `asked_at`, has granted or extended. */
+/* Sets the dates of a lease after a request has granted or extended the lease. asked_at: when that
+ * request was sent. */
 void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now);
 
-/* Returns for how long an acquire asks for the lock: its patience, but at least the time of one
+/* Returns how long an acquire asks for the lock: for its `wait`, but at least for the time of one
  * attempt. */
 plock_ns plock__lease_attempt(const plock_store *store, const plock_acquire_options *patience);
 
@@ -116,18 +119,19 @@ void plock__lease_drop_watch(plock_redis_lease *lease);
 
 /* --- redis_lease_release.c --- */
 
-/* Makes the request that takes back an acquire that the server may have executed. For a fresh token
- * that is a release, because no other acquire uses the token. */
+/* Makes the request that takes back an acquire that the server may have executed. If the token is
+ * fresh, this request is a release, because no other acquire uses the token. */
 plock_request plock__lease_undo_request(plock_redis_lease *lease);
 
-/* For a lease that the program continues to use. A copy of the lease tries to release it, until the
- * lease has expired on the server. If a release would also free a newer lease of the same brought
- * owner, the copy gives up after release_timeout. tells: a notice reports a failure. Returns false
- * if there is no memory for the copy. The lock then stays held until the lease expires. */
+/* For a lease that the program continues to use. A copy of the lease tries to release the lock
+ * until the lease has expired on the server. If a release would also free a newer lease of the same
+ * brought owner, the copy gives up after release_timeout. tells: a notice reports a failure.
+ * Returns false if there is no memory for the copy. The lock then stays held until the lease
+ * expires. */
 bool plock__lease_release_in_background(const plock_redis_lease *lease, bool tells);
 
-/* For a lease that the program has freed. The lease itself tries to release, as the copy does
- * above, and is then destroyed. */
+/* For a lease that the program has freed. The lease itself tries to release the lock, as the copy
+ * does above, and is then destroyed. */
 void plock__lease_hand_over(plock_redis_lease *lease);
 
 /* May a release that failed with this status go on in the background? */
@@ -144,13 +148,15 @@ void plock__lease_let_go(plock_lease *base, plock_ns keep);
 PLOCK_MUST_USE plock_status plock__lease_extend(plock_lease *base, plock_ns ttl);
 PLOCK_MUST_USE plock_status plock__lease_extend_step(plock_redis_lease *lease,
                                                      plock_interest *interest);
-/* Ends an extension without success. doubt: the server may have executed it, or may still do so. */
+/* Ends an extension that has failed or was cancelled. doubt: the server may have executed the
+ * extension, or may still execute it. */
 void plock__lease_doubt_extension(plock_redis_lease *lease, bool doubt);
 
 PLOCK_MUST_USE plock_status plock__lease_downgrade(plock_lease *base);
 PLOCK_MUST_USE plock_status plock__lease_downgrade_step(plock_redis_lease *lease,
                                                         plock_interest *interest);
-/* Ends a downgrade. doubt: the server has executed it, or may still do so. Then others may read. */
+/* Ends a downgrade. doubt: the server may have executed the downgrade, or may still execute it.
+ * Then the lease counts as a read lock, because the server may have admitted readers. */
 void plock__lease_doubt_downgrade(plock_redis_lease *lease, bool doubt);
 
 PLOCK_MUST_USE plock_status plock__lease_adopt_step(plock_redis_lease *lease,
@@ -161,7 +167,8 @@ void plock__lease_give_up_adopting(plock_redis_lease *lease);
 
 PLOCK_MUST_USE plock_status plock__acquire_step(plock_redis_lease *lease, plock_interest *interest);
 
-/* Prepares an attempt: makes a watch if the lease needs one, and a fresh token or record. */
+/* Prepares an attempt: makes a watch if the lease needs one, and a fresh token or, for a brought
+ * owner, a signature. */
 PLOCK_MUST_USE plock_status plock__acquire_prepare(plock_redis_lease *lease);
 
 /* Marks the lease as held, because the server has granted it. Returns PLOCK_SILENT if the lease has
@@ -171,8 +178,8 @@ PLOCK_MUST_USE plock_status plock__acquire_granted(plock_redis_lease *lease,
 
 /* Ends the attempt without the lock. If the request has no answer yet, an undo follows on the same
  * connection. doubt: the server may have granted the lock, so a release follows on another
- * connection. again: no release follows, because the same owner asks again at once, and its request
- * says so. */
+ * connection. again: no release follows, because the same owner asks again at once, with a request
+ * that says so ('again' in acquire.lua). */
 void plock__acquire_give_up(plock_redis_lease *lease, bool doubt, bool again);
 
 /* Has the lease itself, and not its waiter's job, sent a request? */

@@ -31,8 +31,8 @@ static plock_status finish_of_held(plock_redis_lease *lease, plock_status status
 
 static bool shortens(const plock_redis_lease *lease) { return lease->new_ttl < lease->base.ttl; }
 
-/* The server may execute a cancelled extension late, and so shorten the lease after a newer
- * extension. So a request with the old TTL follows it on the same connection. */
+/* The server may execute a cancelled extension after a newer extension, and so shorten the lease.
+ * To prevent that, a request with the old TTL follows the cancelled one on the same connection. */
 static bool undo_extension(void *extending, plock_request *undo) {
     plock_redis_lease *lease = extending;
     if (!shortens(lease)) return false;
@@ -40,7 +40,8 @@ static bool undo_extension(void *extending, plock_request *undo) {
     return true;
 }
 
-/* The request leaves now. From now on the lease may be shorter, with or without an answer. */
+/* Called when the request is about to be sent. From now on the lease may be shorter, even if no
+ * answer comes. */
 static void shorten(void *extending, plock_ns at) {
     plock_redis_lease *lease = extending;
     const plock_ns until = plock__expiry(at, lease->new_ttl);
@@ -72,7 +73,7 @@ plock_status plock__lease_extend(plock_lease *base, plock_ns ttl) {
 }
 
 /* Must the extension wait for a renewal under way that has a longer TTL? If the server executed the
- * renewal after the extension, the key would stay for longer than the extension says. */
+ * renewal after the extension, the lease would last longer than the extension says. */
 static bool yields_to_renewal(plock_redis_lease *lease, plock_interest *interest) {
     const plock_ns now = plock_now();
     const bool yields = now < lease->yields_until && lease->watch &&
@@ -122,14 +123,15 @@ plock_status plock__lease_downgrade_step(plock_redis_lease *lease, plock_interes
 
 /* --- adopting --- */
 
-/* An adoption has failed, but the server may have executed it. Only this lease knows a fresh token,
- * so this lease must release it. If the owner was brought, others know its value, and can adopt the
- * lease. */
+/* An adoption has failed, but the server may have executed it. If the token is fresh, only this
+ * process knows it, so this process must release the lock. If the owner was brought, other
+ * processes may know its value and adopt the lease. */
 static void give_adopted_back(plock_redis_lease *lease) {
     if (!lease->subject.owner.brought) (void)plock__lease_release_in_background(lease, false);
 }
 
-/* The undo follows the adoption, because the server may execute the adoption late. */
+/* The undo follows the adoption on the same connection, because the server may execute the adoption
+ * late. */
 static bool undo_adoption(void *adopting, plock_request *undo) {
     plock_redis_lease *lease = adopting;
     if (lease->subject.owner.brought) return false;

@@ -44,8 +44,8 @@ static void settle(plock_debt *debt, plock_status status) {
     plock__lease_destroy(lease);
 }
 
-/* For how long to try in the background. No request extends the lease any more, so it expires
- * within one TTL. */
+/* Returns how long the worker thread tries to release the lease. No request extends the lease any
+ * more, so the lease expires within one TTL. */
 static plock_ns time_to_release(const plock_redis_lease *lease) {
     if (lease->subject.owner.brought && !lease->undoes)
         return lease->store->config->release_timeout;
@@ -60,8 +60,8 @@ void plock__lease_hand_over(plock_redis_lease *lease) {
     plock__debt_submit(lease->node, &lease->debt);
 }
 
-/* Makes a copy of the lease, which releases it while the program continues to use the lease itself.
- * Returns NULL if memory runs out. */
+/* Makes a copy that releases the lock while the program continues to use the lease itself. Returns
+ * NULL if memory runs out. */
 static plock_redis_lease *copy_to_release(const plock_redis_lease *lease, bool tells) {
     plock_redis_lease *copy = plock__lease_make(lease->store, lease->base.key);
     if (!copy) return NULL;
@@ -88,7 +88,7 @@ plock_status plock__lease_release_trailing(plock_lease *base, plock_ns keep) {
     const plock_status status = plock__lease_free_to_begin(base);
     if (status) return status;
     plock_redis_lease *lease = plock__redis_lease(base);
-    /* the caller must learn that the lease is no longer valid */
+    /* an expired lease is released with an answer, which tells the caller if the lease was lost */
     if (!plock_lease_valid(base)) return PLOCK_AGAIN;
     const plock_ns taken_until = lease->taken_until;
     keep_taken(lease, keep);
@@ -152,11 +152,11 @@ void plock__lease_let_go(plock_lease *base, plock_ns keep) {
 plock_status plock__lease_release_step(plock_redis_lease *lease, plock_interest *interest) {
     const plock_status status = plock__retry_step(&lease->retry, interest, &lease->base.error);
     if (status == PLOCK_AGAIN) return PLOCK_AGAIN;
-    /* An earlier attempt has released the lease, but its answer was lost. */
+    /* an earlier attempt, whose answer was lost, may have released the lease */
     const bool unheard = status == PLOCK_NOT_OWNER && lease->retry.doubt;
     if (unheard) return plock__lease_finish(lease, PLOCK_OK);
-    /* If only the pool was too small, the server has not failed. Then the operation succeeds, and a
-     * notice reports it if the release also fails in the background. */
+    /* If the pool had no free connection, the server has not failed. Then the operation succeeds.
+     * If the release also fails in the background, a notice reports that. */
     const bool hides = status == PLOCK_SATURATED;
     bool goes_on = plock__lease_carries_on(lease, status);
     if (goes_on) goes_on = plock__lease_release_in_background(lease, hides);

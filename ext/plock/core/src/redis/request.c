@@ -231,7 +231,7 @@ plock_status plock__not_our_answer(plock_error *error) {
 }
 
 bool plock__read_number(const plock_value *value, int64_t *read) {
-    /* 16 digits until the year 2286 */
+    /* a time in microseconds has 16 digits until the year 2286 */
     if (value->type != PLOCK__STRING || value->length < 16 || value->length > 18) return false;
     int64_t number = 0;
     for (size_t i = 0; i < value->length; i++) {

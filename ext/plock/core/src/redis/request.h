@@ -1,4 +1,4 @@
-/* The requests to the server, one for each script, and the readers of its answers. */
+/* The requests that run the scripts, and the readers of the server's answers. */
 #ifndef PLOCK__REQUEST_H
 #define PLOCK__REQUEST_H
 
@@ -21,7 +21,7 @@ typedef struct plock_request {
     /* If this request is lost, a turn may be lost. So it goes before other requests, and even a
      * connection that was idle only briefly is checked before its use. */
     bool irreplaceable;
-    unsigned replicas; /* how many must confirm a grant; 0: none */
+    unsigned replicas; /* how many replicas must confirm a grant; 0: none */
     unsigned primary;  /* a request without keys on a cluster goes to the first primary with at
                         * least this number */
 } plock_request;
@@ -40,23 +40,26 @@ typedef struct plock_place {
 /* A granted lease. */
 typedef struct plock_grant {
     int64_t fence;
-    plock_ns asked_at; /* when the request left */
-    /* the time until the first lease on this lock expires; PLOCK_NEVER: the server did not say */
+    plock_ns asked_at; /* when the request was sent */
+    /* the time until the earliest lease on this lock expires; PLOCK_NEVER: the server did not
+     * say */
     plock_ns next_in;
 } plock_grant;
 
 /* Asks for the lock. again: an earlier request of the same owner may have acquired it already. */
 plock_request plock__acquire_request(plock_subject *subject, plock_ns ttl, bool again);
-/* Asks for the lock, and joins the queue (ticket 0) or keeps the place with the ticket. window: for
- * how long at the start of each second the lock is left to processes that poll for it. */
+/* Asks for the lock, and joins the queue (ticket 0) or keeps the place that has this ticket.
+ * window: a span at the start of each second that is reserved for processes that poll for the
+ * lock. */
 plock_request plock__queue_request(plock_subject *subject, plock_ns ttl, int64_t ticket,
                                    plock_ns window);
 plock_request plock__extend_request(plock_subject *subject, plock_ns ttl);
 /* Makes the subject's owner the holder of the lease that another owner has left under the value
  * `left`. */
 plock_request plock__adopt_request(plock_subject *subject, plock_text left, plock_ns ttl);
-/* An extension that never shortens the lease, so it does no harm if it is executed late. place: the
- * owner's new "host pid thread channel" for the signature; empty: the record stays. */
+/* Makes an extension that never shortens the lease. So it does no harm if the server executes it
+ * late. place: the owner's new "host pid thread channel" for the signature; empty: the record does
+ * not change. */
 plock_request plock__renew_request(plock_subject *subject, plock_ns ttl, plock_text place);
 plock_request plock__check_request(const plock_subject *subject);
 /* Turns a write lock into a read lock. */
@@ -64,18 +67,21 @@ plock_request plock__downgrade_request(plock_subject *subject);
 /* only: the fences whose holders lose the lock, written as for plock_query_break_only; empty: all
  * holders lose it */
 plock_request plock__break_request(plock_subject *subject, plock_text only);
-/* Changes a request that breaks a lock for all holders. It then succeeds even if a holder cannot be
- * notified, because the holder's note is on another node of the cluster. */
+/* Changes a request that breaks a lock for all holders. The request then succeeds even if a
+ * holder's note is on another node of the cluster. In that case, the script cannot notify the
+ * holder. */
 void plock__break_anyway(plock_request *request);
 /* Lists up to PLOCK_WAITERS_TOLD waiters, beginning with rank `first`. */
 plock_request plock__status_request(plock_subject *subject, int64_t first);
-/* The subject's key is the pattern. */
+/* Lists keys that match a pattern, which is the subject's key. */
 plock_request plock__scan_request(plock_subject *subject, int64_t cursor);
-/* The subject's key is the key of the note. An empty note only reads. */
+/* The subject's key is the key of the note. With an empty note, the request only reads. */
 plock_request plock__note_request(const plock_subject *subject, plock_text note, bool replace);
-/* window: as in plock__queue_request; keep: for how long the key stays taken after the release. */
+/* window: as in plock__queue_request; keep: how long the key stays taken after the release; 0: it
+ * is free at once. */
 plock_request plock__release_request(plock_subject *subject, plock_ns window, plock_ns keep);
-/* Releases a share whose lease is valid, which costs the server less. */
+/* Releases a share whose lease is still valid. This costs the server less than a request of
+ * plock__release_request. */
 plock_request plock__release_valid_request(plock_subject *subject);
 /* Leaves the queue. doubt: the owner may hold the lock, which is then released. */
 plock_request plock__leave_request(plock_subject *subject, bool doubt);
@@ -95,8 +101,7 @@ plock_request plock__undo_request(const plock_subject *subject);
 PLOCK_MUST_USE plock_status plock__read_acquired(const plock_value *answer, plock_grant *grant,
                                                  plock_place *place, plock_error *error);
 
-/* Does the answer to the script grant, extend or renew a lease, so that replicas must confirm it?
- */
+/* Does the answer grant, extend or renew a lease? If so, replicas must confirm it. */
 bool plock__grants(plock_script_id script, const plock_value *answer);
 
 /* Does the answer show that the server is a primary, because the script has written? */
@@ -112,8 +117,9 @@ PLOCK_MUST_USE plock_status plock__read_adopted(const plock_value *answer, int64
 /* Reads a fence or a ticket: a time in microseconds, as text. Returns false if it is neither. */
 bool plock__read_number(const plock_value *value, int64_t *number);
 
-/* The answers of a script that has reached the limit of one call and must be called again.
- * acquire_all gives the second one, all others give the first. */
+/* Two answers of scripts that have reached the limit of one call and must be called again.
+ * PLOCK__ASK_AGAIN comes from acquire_all, PLOCK__UNFINISHED from the scripts that hand a lock
+ * over. */
 enum { PLOCK__UNFINISHED = 3, PLOCK__ASK_AGAIN = -1 };
 
 /* Reads the answer of a script that releases, leaves, extends, checks or downgrades. Returns

@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many tags are tried. A node with 1 % of the slots then lacks a tag in one of 20,000 cases. */
+/* How many tags are tried. With this number, a node with 1 % of the slots finds no tag in one of
+ * 20,000 cases. */
 enum { TAGS = 1000 };
 
-/* The pause after a failure. The only causes are a lack of memory or of a thread. */
+/* The pause after a coordinator could not be made, for lack of memory or of random numbers. */
 static const plock_ns RETRY = 100 * PLOCK_MILLISECOND;
 
 static plock_routes *routes_of(const plock_coordinator *coordinator) {
@@ -27,7 +28,8 @@ static bool is_at(const plock_coordinator *coordinator, plock_node *node, plock_
     return plock__store_node(coordinator->node->store, key) == node;
 }
 
-/* Returns another node to which a key of the coordinator belongs, or NULL. */
+/* Returns another node that now serves one of the coordinator's keys. Returns NULL if there is
+ * none. */
 static plock_node *find_target(const plock_coordinator *coordinator) {
     plock_store *store = coordinator->node->store;
     plock_node *own = coordinator->node;
@@ -45,7 +47,8 @@ static plock_waiter *find(const plock_coordinator *coordinator, const plock_mess
 }
 
 /* Moves a wait queue. The waiters' places have moved to another node, and may have been lost on the
- * way, so the waiters ask again. */
+ * way, so the waiters ask again. If `to` already has a wait queue for the key, moves the waiters
+ * into that one, and adds `queue` to *empty. */
 static void move_queue(plock_wait_queue *queue, plock_coordinator *to, plock_wait_queue **empty) {
     plock_wait_queue *there = plock__wait_queue_find(&to->queues, key_of(queue));
     plock__wait_queues_remove(queue);
@@ -62,7 +65,8 @@ static void move_queue(plock_wait_queue *queue, plock_coordinator *to, plock_wai
     if (to->open) plock__wait_queue_shake(there ? there : queue, NULL);
 }
 
-/* Adds to *empty the wait queues that the caller must free after releasing the lock. */
+/* Moves the wait queues and watches that belong to the other coordinator's node. Adds to *empty the
+ * wait queues that the caller must free after releasing the lock. */
 static void move_all(plock_coordinator *from, plock_coordinator *to, plock_wait_queue **empty) {
     for (plock_wait_queue *queue = from->queues.first, *next; queue; queue = next) {
         next = queue->next;
@@ -106,9 +110,9 @@ static bool has_tag(const plock_coordinator *coordinator) {
            is_at(coordinator, coordinator->node, plock__channel_text(channel));
 }
 
-/* Chooses the least number whose slot the node serves, so that the choice is the same for a replica
- * that takes over. If the slot of the present tag has moved, chooses a greater number. Returns true
- * if there is a new tag. A node that serves very few slots may have no tag. */
+/* Chooses as the tag the least number whose slot the node serves. So a replica that takes over the
+ * node gets the same tag. If the slot of the present tag has moved, chooses a greater number.
+ * Returns true if there is a new tag. A node that serves very few slots may have no tag. */
 static bool choose_tag(plock_coordinator *coordinator) {
     plock_channel *channel = &coordinator->channel;
     if (plock__is_no_server(coordinator->node)) return false;

@@ -11,8 +11,8 @@
  * failure the time to try again. In the worker thread, not with the lock held. */
 plock_ns plock__reroute(plock_coordinator *coordinator, plock_ns now);
 
-/* Chooses a tag for the channel's name, unless the node serves the slot of the present tag. In the
- * worker thread, not with the lock held. */
+/* Chooses a new tag for the channel's name if the node does not serve the slot of the present tag.
+ * In the worker thread, not with the lock held. */
 void plock__reroute_tag(plock_coordinator *coordinator);
 
 /* Finds the waiter that a message on the coordinator's channel is for. Returns NULL if this process

@@ -32,8 +32,8 @@ void plock__retry_heed(plock_retry *retry, plock__retry_reader *read, plock__ret
     be_heard(retry);
 }
 
-/* Returns the final status after a failed attempt. If the last attempt had too little time for an
- * answer, but too few replicas confirmed an earlier one, the earlier failure says more. */
+/* Returns the final status after a failed attempt. The last attempt may have had too little time
+ * for an answer. If too few replicas confirmed the attempt before it, that failure says more. */
 static plock_status final(const plock_retry *retry, plock_status status, plock_error *error) {
     if (status != PLOCK_SILENT || retry->failure != PLOCK_UNREPLICATED) return status;
     return plock__fail_plainly(error, PLOCK_UNREPLICATED);
@@ -52,7 +52,7 @@ static plock_status failed(plock_retry *retry, plock_status status, plock_error 
         plock__retry_cancel(retry);
         return final(retry, status, error);
     }
-    /* no undo, because the next attempt asks for the same */
+    /* no undo, because the next attempt sends the same request */
     plock__call_cancel(&retry->call, NULL);
     if (reconnects) {
         retry->reconnected = true;
@@ -65,8 +65,8 @@ static plock_status failed(plock_retry *retry, plock_status status, plock_error 
     return PLOCK_AGAIN;
 }
 
-/* The server has executed a part of the request, so the retry asks again. Returns false if no time
- * is left. Then the rest expires on the server. */
+/* Asks again, because the server has executed only a part of the request. Returns false if no time
+ * is left. The lock's key then expires on the server within a second. */
 static bool go_on(plock_retry *retry) {
     const plock_ns now = plock_now();
     retry->begun = true;

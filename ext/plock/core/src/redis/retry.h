@@ -18,7 +18,7 @@ typedef struct plock_retry {
     plock_node *node;
     plock__retry_reader *read; /* NULL: plock__read_done */
     plock__retry_undoer *undo; /* NULL: there is nothing to undo */
-    plock__leaver *leaves;     /* for each call; may be NULL */
+    plock__leaver *leaves;     /* called whenever the request is about to be sent; may be NULL */
     void *context;             /* passed to these three callbacks */
     plock_request request;
     plock_call call;
@@ -27,8 +27,8 @@ typedef struct plock_retry {
     plock_status failure; /* how the last attempt failed */
     bool halves; /* An attempt with a connection may use only half of the remaining time. If the
                   * connection is silent, there is still time for another attempt. */
-    bool pausing, reconnected; /* reconnected: A closed connection has been replaced. Each retry
-                                * does that only once. */
+    /* reconnected: A closed connection was replaced. A retry replaces only one. */
+    bool pausing, reconnected;
     bool doubt; /* The server may have executed an earlier attempt whose reply was lost. */
     bool begun; /* The server has executed an earlier attempt in part. */
 } plock_retry;

@@ -6,8 +6,8 @@
  * such slots until their node is known.
  *
  * The map is loaded on a thread of its own. It is loaded before the first call, and again when a
- * node names another node for a request, or cannot be reached. In between, MOVED changes the route
- * of one slot. */
+ * node names another node for a request, or cannot be reached. Between two loads, MOVED changes the
+ * route of one slot. */
 #ifndef PLOCK__ROUTES_H
 #define PLOCK__ROUTES_H
 
@@ -15,8 +15,8 @@
 #include "redis/request.h"
 #include "redis/store.h"
 
-/* How many nodes a store can meet in its life. A node that serves no slot stays, because nothing
- * counts the pointers to it. */
+/* How many nodes a store can meet in its life. A node is kept even if it serves no slot, because
+ * pointers to it are not counted. */
 enum { PLOCK__NODES_MAX = 4096 };
 
 typedef struct plock_load plock_load;
@@ -24,15 +24,15 @@ typedef struct plock_trim plock_trim;
 
 struct plock_routes {
     _Atomic(plock_node *) slots[PLOCK__SLOTS]; /* NULL: not known; changed under the lock */
-    plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last named a node; 0: never; under the lock */
-    plock_ns last_moved_at;          /* the last of these; under the lock */
+    plock_ns moved_at[PLOCK__SLOTS]; /* when MOVED last set the route; 0: never; under the lock */
+    plock_ns last_moved_at;          /* the latest of these times; under the lock */
     /* the nodes, in the order of their numbers; changed under the lock, read without it */
     _Atomic(plock_node *) first;
     plock_node *last;
     unsigned count;
     atomic_uint version; /* grows when the route of a slot changes */
     atomic_bool mapped;  /* a map has been loaded */
-    plock_load *running; /* under the lock */
+    plock_load *running; /* under the lock; NULL: no load is running */
     plock_trim *trim;    /* under the lock; NULL: none */
     plock_ns loaded_at;  /* when the last load began; under the lock */
     unsigned turn;       /* which node the next load asks first; under the lock */
@@ -73,12 +73,13 @@ void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
  * number. Returns NULL if there is none. */
 plock_node *plock__routes_primary(plock_store *store, unsigned number);
 
-/* Loads the map again in the background. The nodes are asked after this call, but at most once
- * every 100 ms. Not with the lock held. */
+/* Loads the map again in the background, because it may be out of date. If a load has already asked
+ * the nodes, another load follows. Loads begin at least 100 ms apart. Not with the lock held. */
 void plock__routes_doubt(plock_store *store);
 
-/* The same for a node that cannot be reached, or does not serve its slots. The next map counts for
- * these slots, even if they have moved lately. Not with the lock held. */
+/* The same for a node that cannot be reached, or does not serve its slots. The next map may change
+ * the routes of these slots even if MOVED has set them within the last second. Not with the lock
+ * held. */
 void plock__routes_distrust(plock_node *node);
 
 /* Begins or joins a load, which the caller awaits with plock__routes_await. Returns NULL if the map

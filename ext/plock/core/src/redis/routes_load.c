@@ -14,15 +14,16 @@
 /* The shortest time between two loads of the map. */
 static const plock_ns LOADS_EVERY = 100 * PLOCK_MILLISECOND;
 
-/* How old a node's map may be. Other nodes notify it of a move, and each of them sends several
- * messages per second. */
+/* How far a node's map may lag behind. The other nodes report a move in their messages, and each of
+ * them sends several messages per second. */
 static const plock_ns MAP_LAGS = PLOCK_SECOND;
 
-/* How many nodes of the URL are asked. They may be reachable even if all other nodes have moved. */
+/* How many nodes of the URL a load asks, in addition to the nodes of the last map. If all of those
+ * have moved, the nodes of the URL may still be reachable. */
 enum { SEEDS_ASKED = 4 };
 
-/* One load. The thread and all callers that wait for it share it. They change it, and count their
- * references, under the lock. */
+/* One load of the map. Its thread and all callers that wait for the load share it, and count their
+ * references under the lock. */
 struct plock_load {
     unsigned references, generation;
     plock_ns pause; /* The load waits this long before it asks. */
@@ -116,7 +117,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* --- beginning one --- */
+/* --- beginning a load --- */
 
 static void add(plock_load *load, const plock_node_name *name) {
     for (unsigned i = 0; i < load->count; i++)
@@ -136,8 +137,8 @@ static void add_seeds(plock_load *load, unsigned turn, unsigned most) {
     }
 }
 
-/* If `serving` is true, adds the nodes that serve a slot, and otherwise those that serve none.
- * Leaves room for `rest` others. */
+/* If `serving` is true, adds the nodes that serve a slot. Otherwise adds the nodes that serve none.
+ * Leaves room for `rest` more nodes. */
 static void add_nodes(plock_load *load, plock_routes *routes, unsigned turn, unsigned count,
                       bool serving, unsigned rest) {
     bool serves[PLOCK__NODES_MAX] = {false};
@@ -154,7 +155,7 @@ static void add_nodes(plock_load *load, plock_routes *routes, unsigned turn, uns
     }
 }
 
-/* Chooses the nodes to ask. Each load begins with another node, because a node may be silent or
+/* Chooses the nodes to ask. Each load begins with a different node, because a node may be silent or
  * unreachable. Nodes that no longer serve a slot come last, because they may belong to another
  * cluster now. */
 static void choose(plock_load *load, plock_routes *routes) {
@@ -188,7 +189,8 @@ static plock_load *new_load(plock_store *store, plock_ns pause, plock_error *err
 }
 
 /* Returns the load that is running. If none is running, publishes `made` and returns it. *joins:
- * true if a load was running. *orphan: a load of the parent, which the caller must release. */
+ * true if a load was running. *orphan: a load of the parent process, which the caller must release;
+ * NULL: none. */
 static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool *joins,
                                    plock_load **orphan) {
     plock__enter();
@@ -206,8 +208,8 @@ static plock_load *join_or_publish(plock_routes *routes, plock_load *made, bool 
     return load;
 }
 
-/* Joins the load that is running, or starts one, which asks after the pause. Returns NULL and the
- * error if that fails. */
+/* Joins the load that is running, or starts one that asks after the pause. Returns NULL and the
+ * error if no load can be made. */
 static plock_load *begin(plock_store *store, plock_ns pause, plock_error *error) {
     bool joins;
     plock_load *orphan;

@@ -35,9 +35,9 @@
     X(SHARED_BREAK, shared_break, ALWAYS)                                                          \
     X(SHARED_STATUS, shared_status, ALWAYS)
 
-/* Redis lets a function without `allow-oom` run only while it has memory. A grant may be refused
- * then, but not a release. The other flag allows SPUBLISH to a channel in another slot of the same
- * node (parts/cluster.lua). A script needs no flag for that. */
+/* When Redis runs out of memory, it refuses functions without `allow-oom`. It may refuse a grant,
+ * but it must not refuse a release. The other flag allows SPUBLISH to a channel in another slot of
+ * the same node (parts/cluster.lua). A script may do that without a flag. */
 #define ALWAYS       ",flags={'allow-oom','allow-cross-slot-keys'}"
 #define NEEDS_MEMORY ",flags={'allow-cross-slot-keys'}"
 
@@ -55,7 +55,7 @@ static plock_script scripts[2][PLOCK__SCRIPTS] = {
 };
 
 /* A library of functions: its first line, and each script as the body of a function. The scripts
- * for a cluster are longer, so their sizes count. */
+ * for a cluster are longer, so their sizes give the room. */
 enum { FRAME = 200 }; /* bytes around each script */
 typedef struct library_room {
     char first_line[FRAME];

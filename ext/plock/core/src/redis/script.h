@@ -1,5 +1,6 @@
 /* The Lua scripts, which the build embeds from core/scripts. A call names its script by SHA-1. If
- * the user may only call functions (Redis 7), it names a function whose body is the script. */
+ * the Redis user may only call functions (Redis 7), the call names a function whose body is the
+ * script. */
 #ifndef PLOCK__SCRIPT_H
 #define PLOCK__SCRIPT_H
 
@@ -21,9 +22,9 @@ typedef enum plock_script_id {
     PLOCK__STATUS,
     PLOCK__SCAN,
     PLOCK__NOTE,
-    PLOCK__ACQUIRE_ALL, /* for several locks */
+    PLOCK__ACQUIRE_ALL, /* these two are for several locks at once */
     PLOCK__RELEASE_ALL,
-    PLOCK__SHARED_ACQUIRE, /* these are for locks with several holders */
+    PLOCK__SHARED_ACQUIRE, /* from here on: for locks that can have several holders */
     PLOCK__SHARED_RELEASE,
     PLOCK__SHARED_EXTEND,
     PLOCK__SHARED_ADOPT,

@@ -46,8 +46,8 @@ plock_status plock_store_open(plock_store **out, plock_config *config, plock_err
 
 const plock_config *plock_store_config(const plock_store *store) { return store->config; }
 
-/* How long plock_store_disconnect waits for the answers to trailing releases, which may report a
- * loss. */
+/* How long plock_store_disconnect waits for the answers to trailing releases. Such an answer may
+ * say that a lease was lost. */
 static const plock_ns LAST_LOOK = 20 * PLOCK_MILLISECOND;
 
 void plock_store_disconnect(plock_store *store) {

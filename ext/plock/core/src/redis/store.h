@@ -14,8 +14,9 @@ struct plock_store {
     plock_config *config;
     plock_node node;
     plock_routes *routes; /* The routes of a cluster. NULL: the store has only its own node. */
-    /* On a cluster, all channels of the store share this id, because one node's message arrives on
-     * the channels of all nodes. Each process has its own id. Under the lock. */
+    /* On a cluster, all channels of the store share this id, because a message that one node
+     * publishes arrives on the channels of all nodes. Each process has its own id. Under the
+     * lock. */
     char id[PLOCK__CHANNEL_LENGTH];
     bool named;
     unsigned named_in; /* the generation of the process that has the id */
@@ -23,7 +24,7 @@ struct plock_store {
     _Atomic uint64_t looking[PLOCK__LOOKING_SLOTS];
 };
 
-/* Returns the node that has the key. On a cluster, the next call may return another node. */
+/* Returns the node that has the key. On a cluster, a later call may return a different node. */
 plock_node *plock__store_node(plock_store *store, plock_text key);
 /* The same for a key in this slot. Without a cluster, ignores the slot. */
 plock_node *plock__slot_node(plock_store *store, unsigned slot);
@@ -38,7 +39,7 @@ void plock__store_use(plock_store *store);
  * lock held. */
 void plock__store_review(plock_store *store);
 
-/* Take a reference for a coordinator or its failover, and give it back. */
+/* Take a reference for a coordinator or a failover job, and give one back. */
 plock_node *plock__store_attend(plock_node *node);
 void plock__store_unattend(plock_node *node);
 

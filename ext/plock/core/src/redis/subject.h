@@ -6,11 +6,11 @@
 #include "redis/owner.h"
 
 typedef struct plock_subject {
-    plock_text key; /* its bytes are in `room`, below */
+    plock_text key; /* its bytes are in the room passed to plock__subject_name */
     plock_owner owner;
-    /* for a lock with several holders: "s3", "r", "w"; "": the lock has one holder */
+    /* for a lock that can have several holders: "s3", "r" or "w"; "": the lock has one holder */
     char share[PLOCK_SHARE_MAX + 1];
-    unsigned replicas;  /* how many must confirm a grant or an extension */
+    unsigned replicas;  /* how many replicas must confirm a grant or an extension */
     plock_ns fence_ttl; /* for how long the fence outlasts the lease */
     char ttl[24], ticket[24], window[8], noted_for[24]; /* room for a request's numbers as text */
 } plock_subject;

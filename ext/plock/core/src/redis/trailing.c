@@ -6,7 +6,7 @@
 #include "runtime/later.h"
 #include "runtime/notice.h"
 
-/* If no request follows for this long, the worker thread looks for the answer. */
+/* If no other request uses the connection for this long, the worker thread looks for the answer. */
 static const plock_ns LOOKS_EVERY = 20 * PLOCK_MILLISECOND;
 
 typedef struct trailing {
@@ -17,7 +17,7 @@ typedef struct trailing {
     unsigned references;              /* under the lock: one for the trail, and one for each look */
     unsigned generation;
     plock_script_id script;
-    plock_ns silent_at; /* the server must have answered by then */
+    plock_ns silent_at; /* the server must have answered by this time */
     plock_node *node;
     plock_redis_lease *lease;
 } trailing;
@@ -42,7 +42,7 @@ static void take_out(trailing *t) {
     plock__later_leave(&t->later);
 }
 
-/* --- its end --- */
+/* --- the end of a trail --- */
 
 static void let_go(trailing *t) {
     plock__enter();
@@ -74,7 +74,7 @@ static void ends(plock_trail *trail, const plock_value *reply) {
     let_go(t);
 }
 
-/* --- reading the answer, if no request follows --- */
+/* --- reading the answer, if no other request uses the connection --- */
 
 /* Takes the connection, unless a caller is using it. That caller then reads the answer. */
 static plock_connection *claim(trailing *t) {
@@ -93,8 +93,8 @@ static plock_status look(const trailing *t, plock_connection *connection, plock_
 
 static void keep(plock_later *later) { of(later)->references++; }
 
-/* Lists the trail for the next look, if it has not ended. If no thread can look, the next user of
- * the connection still reads the answer. */
+/* Lists the trail for the next look, unless the trail has ended. If no thread can look, the next
+ * user of the connection still reads the answer. */
 static void look_later(trailing *t) {
     plock_error ignored;
     if (plock__later_enter(&t->later, &ignored)) return;
@@ -144,7 +144,7 @@ void plock__trailing_settle(const plock_store *store, plock_ns deadline) {
     }
 }
 
-/* --- its beginning --- */
+/* --- the beginning of a trail --- */
 
 static trailing *make(plock_redis_lease *lease, const plock_request *request) {
     trailing *t = plock__allocate(sizeof *t);

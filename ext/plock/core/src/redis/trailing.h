@@ -1,5 +1,5 @@
-/* A trailing release: its request has left on a connection, and no caller waits for the answer. The
- * next user of the connection reads that answer first. If no request follows soon, the worker
+/* A trailing release: its request was sent, and no caller waits for the answer. The next user of
+ * the connection reads that answer first. If the connection has no other user soon, the worker
  * thread reads the answer. If the connection fails first, the release becomes a debt. */
 #ifndef PLOCK__TRAILING_H
 #define PLOCK__TRAILING_H

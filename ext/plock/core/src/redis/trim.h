@@ -1,6 +1,6 @@
 /* Closes unused connections to the nodes of a cluster. A job of the worker thread does this while a
  * store has several connections. The connection that was used last stays, because the next call may
- * go there. */
+ * use it. */
 #ifndef PLOCK__TRIM_H
 #define PLOCK__TRIM_H
 

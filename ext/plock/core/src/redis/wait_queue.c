@@ -74,8 +74,9 @@ plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text
     return NULL;
 }
 
-/* Returns the position of a waiter among those that are due. Waiters with a ticket come first, by
- * ticket. The others come in the order in which they joined, those with `follows` last. */
+/* Returns the key by which the due waiters are sorted. Waiters with a ticket come first, in the
+ * order of their tickets. The other waiters come in the order in which they joined, those with
+ * `follows` last. */
 static plock_ns order(const plock_waiter *waiter) {
     static const plock_ns NO_TICKET = (plock_ns)1 << 61, FOLLOWS = (plock_ns)1 << 62;
     if (waiter->place.ticket) return waiter->place.ticket;
@@ -156,13 +157,13 @@ void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *err
 }
 
 /* For each key, one waiter of each process looks at least this often, whatever the server has said.
- * The queue may have been lost, so that no holder notifies the waiter. Or the waiters before it may
- * be frozen. */
+ * The server may have lost the queue, so that no holder notifies the waiter. Or the waiters before
+ * this one may be frozen. */
 static const plock_ns LOOK_EVERY = PLOCK_SECOND;
 
 /* A waiter with more waiters before it looks a little later, so that the first waiter looks first.
- * If the holder does not notify waiters, they look at jittered, growing intervals: the first one
- * often, the ones behind it more rarely. */
+ * If the holder does not notify waiters, they look at jittered, growing intervals. The first waiter
+ * looks often, and the waiters behind it look less often. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now) {
     const plock_ns rank = place->rank * PLOCK_MILLISECOND;
     plock_ns span = LOOK_EVERY;

@@ -22,9 +22,9 @@ struct plock_wait_queue {
     plock__index_entry by_key;
     plock__heap_entry look;
     plock_waiter *first, *last;
-    plock_ns look_at; /* when a waiter must look; PLOCK_NEVER: a waiter is looking now */
-    /* The same time, but from a server's message, which may be newer than the last answer.
-     * PLOCK_NEVER: no message has come. */
+    plock_ns look_at; /* when a waiter must next look; PLOCK_NEVER: a waiter is looking now */
+    /* When a waiter must next look according to a message from the server. The message may be newer
+     * than the last answer. PLOCK_NEVER: no message has come. */
     plock_ns told_at;
     unsigned looks;     /* How many looks in a row found a holder that does not notify waiters. */
     unsigned failures;  /* How many attempts in a row have not reached the server. */
@@ -41,7 +41,7 @@ struct plock_wait_queue {
 /* Returns NULL if memory runs out. Does not require the lock. */
 plock_wait_queue *plock__wait_queue_new(plock_text key);
 
-/* Add a queue to the queues of a coordinator, and remove it. */
+/* Add a queue to a coordinator's queues, and remove a queue from them. */
 void plock__wait_queues_add(plock_wait_queues *queues, plock_wait_queue *queue);
 void plock__wait_queues_remove(plock_wait_queue *queue);
 
@@ -50,7 +50,8 @@ void plock__wait_queues_remove(plock_wait_queue *queue);
 plock_wait_queue *plock__wait_queues_due(const plock_wait_queues *queues, plock_ns now);
 void plock__wait_queue_come_at(plock_wait_queue *queue, plock_ns at);
 
-/* Find the wait queue for the key, and the waiter with the value. Return NULL if there is none. */
+/* Find the wait queue for the key, and the waiter whose owner has the value. Return NULL if there
+ * is none. */
 plock_wait_queue *plock__wait_queue_find(const plock_wait_queues *queues, plock_text key);
 plock_waiter *plock__wait_queue_waiter(const plock_wait_queue *queue, plock_text value);
 
@@ -63,7 +64,7 @@ void plock__wait_queue_remove(plock_waiter *waiter);
  * that no function must visit all waiters. Does nothing if the waiter is in no wait queue. */
 void plock__wait_queue_note(plock_waiter *waiter);
 
-/* Must a waiter still ask for its place in the queue? Then no other waiter may overtake it. */
+/* Must a waiter still ask for its place in the queue? If so, no other waiter may overtake it. */
 bool plock__wait_queue_unplaced(const plock_wait_queue *queue);
 
 /* Makes all waiters except `seen` ask for their places again, because the queue on the server may
@@ -79,13 +80,13 @@ void plock__wait_queue_unreached(plock_wait_queue *queue, const plock_error *err
 void plock__wait_queue_failed(plock_wait_queue *queue, const plock_error *error, plock_ns since,
                               plock_ns now);
 
-/* Sets when the next look is due after a refusal: within a second. */
+/* Sets when the next look is due after a refusal. That is within a second. */
 void plock__wait_queue_schedule(plock_wait_queue *queue, const plock_place *place, plock_ns now);
 
 /* Sets when a waiter looks next. Replaces the time from an earlier answer. */
 void plock__wait_queue_look_at(plock_wait_queue *queue, plock_ns at);
 
-/* Notes that a message from the server says to look at this time. */
+/* Notes the time at which a waiter must look, according to a message from the server. */
 void plock__wait_queue_told(plock_wait_queue *queue, plock_ns at);
 
 /* Notes that a waiter looks now. If a look was due, no other waiter looks before the answer. */
@@ -93,8 +94,9 @@ void plock__wait_queue_looks(plock_wait_queue *queue, plock_ns now);
 
 /* Returns the next waiter whose job must ask. If the channel is `open` and no job of this queue is
  * asking, that is the first waiter that must ask for its place. Otherwise, if a look is due, it is
- * the first resting waiter, unless that waiter must ask for its place. If no waiter must ask now
- * (for example, during a pause), returns NULL, and lowers *at to the time of the next look. */
+ * the first resting waiter, unless the channel is open and that waiter must ask for its place. If
+ * no waiter must ask now (for example, during a pause), returns NULL, and lowers *at to the time of
+ * the next look. */
 plock_waiter *plock__wait_queue_next(plock_wait_queue *queue, bool open, plock_ns now,
                                      plock_ns *at);
 

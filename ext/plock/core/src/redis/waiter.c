@@ -102,24 +102,24 @@ static bool is_shared(const plock_waiter *waiter) { return *waiter->subject.shar
 
 /* Sets the date of the next look after an answer. If the lock can have several holders, earlier
  * answers are still true, so the earliest date counts. The earliest date also counts if the answer
- * is not for the first waiter, so that the first waiter checks its place in time. */
+ * is for a waiter behind the first, so that the first waiter checks its place in time. */
 static void schedule(plock_wait_queue *queue, const plock_waiter *waiter,
                      const plock_place *place) {
-    /* while the waiters look often, an earlier date need not be kept */
+    /* while the waiters poll, the next look comes soon, so an earlier date is dropped */
     const plock_ns before = queue->looks ? PLOCK_NEVER : queue->look_at;
     plock__wait_queue_schedule(queue, place, plock_now());
     if ((is_shared(waiter) || waiter != queue->first) && before < queue->look_at)
         plock__wait_queue_look_at(queue, before);
 }
 
-/* The waiter holds the lock. The other waiters need not look until its lease, or the lease of
- * another holder, expires. But if the waiter got the lock without its turn, the queue may have been
- * lost with the lock. Then the next waiter looks at once. */
+/* The waiter holds the lock. The other waiters need not look until a lease on the lock expires. But
+ * if the waiter got the lock before its turn was announced, the server may have lost the queue with
+ * the lock. Then the next waiter looks at once. */
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant) {
     const plock_place place = {
         .free_in = grant->next_in < waiter->ttl ? grant->next_in : waiter->ttl, .notified = true};
     if (waiter->queue) {
-        /* the server sent this date for the turn of this waiter, or of an earlier one */
+        /* told_at was sent for the turn of this waiter or an earlier one, so it is outdated */
         if (!is_shared(waiter)) waiter->queue->told_at = PLOCK_NEVER;
         schedule(waiter->queue, waiter, &place);
         if (!waiter->turn) plock__wait_queue_look_at(waiter->queue, PLOCK_NEVER);
@@ -130,7 +130,8 @@ plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place) {
     const bool was_lost = waiter->queues && place->lost && waiter->known && !waiter->checks;
     waiter->place = *place;
-    waiter->due = !waiter->queues || waiter->shaken; /* the answer may be older than the loss */
+    /* a shaken waiter may have lost its place after the server sent this answer */
+    waiter->due = !waiter->queues || waiter->shaken;
     waiter->known = waiter->known || waiter->queues;
     waiter->turn =
         waiter->state == PLOCK__WAITER_ASKS_CALLED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
@@ -201,7 +202,8 @@ static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
     return !coordinator->open && !plock__wait_queue_find(&coordinator->queues, key);
 }
 
-/* With the lock held. `spare` becomes the wait queue if there is none yet. */
+/* Puts the waiter into the wait queue for its key. If there is none yet, *spare becomes that wait
+ * queue, and *spare is set to NULL. With the lock held. */
 static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
                          plock_coordinator *coordinator, const plock_wait_request *wait_request,
                          const plock_place *place) {

@@ -1,7 +1,7 @@
 /* A waiter stands in its process's wait queue for a lock, and has a place in the queue on the
  * server. Its own thread asks first, unless another waiter of this process must ask before it.
- * After that, a job in the worker thread asks on the waiter's behalf, when its turn has come or it
- * is time to look again. */
+ * After that, a job in the worker thread asks on the waiter's behalf when the waiter's turn has
+ * come or it is time to look again. */
 #ifndef PLOCK__WAITER_H
 #define PLOCK__WAITER_H
 
@@ -17,7 +17,7 @@ struct plock_wait_queue;
 typedef struct plock_wait_request {
     const plock_subject *subject;
     plock_ns ttl;
-    int64_t ticket; /* from an earlier place in the queue; 0: none */
+    int64_t ticket; /* the ticket of an earlier place in the queue; 0: none */
     bool shares;    /* The lock is shared with processes of the older implementation. */
     /* Another lease of this process has just asked for the key. So the waiter goes behind that
      * lease, and does not ask at once. */
@@ -78,8 +78,8 @@ enum plock_waiter_state {
     PLOCK__WAITER_ANSWERED_CALLED,
     PLOCK__WAITER_HOLDS,
     PLOCK__WAITER_FAILED,
-    PLOCK__WAITER_GOING, /* the waiter has given up, as in the states below, but its job has not
-                          * ended */
+    /* in the last three states, the waiter has given up; GOING: its job has not ended */
+    PLOCK__WAITER_GOING,
     PLOCK__WAITER_LEAVING,
     PLOCK__WAITER_PARTED
 };
@@ -100,7 +100,7 @@ struct plock_waiter {
     enum plock_waiter_state state; /* only plock__waiter_become changes it */
 
     /* These are facts and not states: each can be true in several states, and a transition does not
-     * change it. They are about the server, a request or another waiter. */
+     * change it. */
     bool follows; /* It joined before it asked, so it goes behind the waiters that were refused. */
     bool placed;  /* The server may have it in the queue. Never becomes false again. */
     bool known;   /* The server has answered that it is in the queue. Never becomes false again. */
@@ -108,11 +108,11 @@ struct plock_waiter {
     bool due;     /* It must ask for its place, because it has none, or may have lost it. */
     bool turn; /* Its turn has come since its last request. Any call during that request counts as a
                 * turn. */
-    bool shaken; /* Another waiter was lost from the queue, so this one may also be lost. */
+    bool shaken; /* The server has lost another waiter, so it may also have lost this one. */
     bool checks; /* It asks now because it was shaken. If it was lost, it shakes no others. */
     plock_place place;
     plock_grant grant;
-    plock_error error;  /* Why it failed, or why the server cannot be reached. OK: neither. */
+    plock_error error;  /* Why it failed, or why the server cannot be reached. PLOCK_OK: neither. */
     plock_waker *waker; /* Woken when the waiter holds the lock, has failed, or has parted. Also
                          * woken when the server cannot be reached: at the first failure, or at each
                          * failure if the caller wants reports. */
@@ -148,16 +148,16 @@ static inline bool plock__waiter_asked(const plock_waiter *waiter) {
     return waiter->state == PLOCK__WAITER_ASKED || waiter->state == PLOCK__WAITER_ASKED_CALLED;
 }
 
-/* Joins the wait queue. place: from a refusal, or NULL if nothing has been asked yet. Sets *out to
- * NULL if the first request need not queue. Sets *asks to true if the caller must ask at once, with
- * plock__waiter_request if there is a waiter. Otherwise the waiter rests. Returns PLOCK_OK,
- * PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
+/* Joins the wait queue. place: the place from a refusal; NULL: the caller has not asked yet. Sets
+ * *out to NULL if the first request need not queue. Sets *asks to true if the caller must ask at
+ * once, with plock__waiter_request if there is a waiter. Otherwise the waiter rests. Returns
+ * PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock__waiter_join(plock_waiter **out, plock_node *node,
                                                const plock_wait_request *wait_request,
                                                const plock_place *place, bool *asks,
                                                plock_error *error);
 
-/* The request that asks for the lock. The waiter's own thread sends it, or its job does. */
+/* Makes the request that asks for the lock, for the waiter's own thread or for its job. */
 plock_request plock__waiter_request(plock_waiter *waiter);
 
 /* Handles a refusal that the waiter's own thread received. Returns false if the waiter was called
@@ -181,14 +181,14 @@ PLOCK_MUST_USE plock_status plock__waiter_look(plock_waiter *waiter, plock_grant
 
 plock_owing plock__waiter_owing(const plock_waiter *waiter);
 
-/* Has the server answered that the waiter is in the queue? Then the server owes an answer only to
- * the waiter's last request. */
+/* Has the server answered that the waiter is in the queue? Then earlier requests have been
+ * answered, so the server owes an answer only to the waiter's last request. */
 bool plock__waiter_known(const plock_waiter *waiter);
 
 /* Does the waiter wait for replicas to confirm a grant? */
 bool plock__waiter_confirms(const plock_waiter *waiter);
 
-/* Frees the waiter, because its own thread knows now that it holds the lock. */
+/* Frees a waiter that holds the lock, after its own thread has read the grant. */
 void plock__waiter_finish(plock_waiter *waiter, const plock_grant *grant);
 
 /* Ends the wait, but does not free the waiter, so the caller must still call plock__waiter_give_up.
@@ -201,8 +201,9 @@ bool plock__waiter_part(plock_waiter *waiter, bool asked);
 PLOCK_MUST_USE plock_status plock__waiter_parting(plock_waiter *waiter, plock_interest *interest);
 
 /* Ends the wait, and frees the waiter. The waiter leaves the wait queue and, in the background, the
- * queue on the server. asked: a request of the waiter's own thread has left. doubt: the server may
- * have executed this request without an answer. Returns its ticket; 0: it has none. */
+ * queue on the server. asked: the waiter's own thread has sent a request. doubt: the server may
+ * have executed this request, although no answer came. Returns the waiter's ticket; 0: it has
+ * none. */
 int64_t plock__waiter_give_up(plock_waiter *waiter, bool asked, bool doubt);
 
 /* --- for the coordinator and the wait queue --- */
@@ -214,18 +215,18 @@ bool plock__waiter_call(plock_waiter *waiter, bool turn);
 /* Makes a waiter that does not rest ask again after the request under way. With the lock held. */
 void plock__waiter_call_later(plock_waiter *waiter);
 
-/* Notes that the server cannot be reached. The server has received no request of the waiter that it
- * may execute late, so the waiter keeps waiting. since: when the server began to owe an answer.
- * With the lock held. */
+/* Notes that the server cannot be reached. The server has received no request of the waiter that
+ * may still be executed, so the waiter keeps waiting. since: when the server began to owe an
+ * answer. With the lock held. */
 void plock__waiter_unreached(plock_waiter *waiter, const plock_error *error, plock_ns since);
 
 /* Notes that the server has not answered this waiter since the time `since`. The server may not
- * answer the other waiters in the queue either, so they also ask, and may give up. With the lock
- * held. */
+ * answer the other waiters in the queue either. So their wait for the server also begins at
+ * `since`, and they must ask again. With the lock held. */
 void plock__waiter_met_silence(const plock_waiter *waiter, const plock_error *error,
                                plock_ns since);
 
-/* The failure of a waiter that can no longer be called. */
+/* The error of a waiter that fails because no coordinator can call it any more. */
 extern const plock_error PLOCK__WAITING_ENDED;
 
 /* Ends the wait with a failure. With the lock held. */

@@ -23,7 +23,7 @@ static void begin_asking(plock_waiter *waiter) {
 }
 
 /* Can the waiter keep its token and its place after this failure? It can if the server has received
- * no request that it may execute late. */
+ * nothing that may still be executed. */
 static bool stays(const plock_waiter *waiter, plock_status status) {
     return waiter->queue && plock_status_unreachable(status) && !plock__call_left(&waiter->call);
 }
@@ -32,11 +32,11 @@ static void fail(plock_waiter *waiter, const plock_error *error) {
     plock__waiter_met_silence(waiter, error, waiter->unanswered_since);
     plock__waiter_fail(waiter, error);
     const plock_place unknown = {.free_in = PLOCK_NEVER};
-    /* another waiter must look instead of this one */
+    /* the look of this waiter has failed, so another waiter must look soon */
     if (waiter->queue) plock__wait_queue_schedule(waiter->queue, &unknown, plock_now());
 }
 
-/* Handles the end of a request of the job. Returns true if the job must ask again. */
+/* Handles the end of a request that the job sent. Returns true if the job must ask again. */
 static bool conclude(plock_waiter *waiter, plock_status status, const plock_grant *grant,
                      const plock_place *place, const plock_error *error) {
     plock_wait_queue *empty = NULL;
@@ -113,7 +113,8 @@ static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
             plock__call_finish(&waiter->call);
         else
             give_up_asking(waiter);
-        /* the job starts the watch, because the waiter's own thread may be late */
+        /* the job starts the watch, because the waiter's own thread may be too late to renew the
+         * lease */
         if (status == PLOCK_OK && waiter->watch && !has_gone(waiter))
             plock__watch_start(waiter->watch, &waiter->subject, waiter->ttl,
                                plock__expiry(grant.asked_at, waiter->ttl),
@@ -122,7 +123,7 @@ static plock_status ask(plock_waiter *waiter, plock_interest *interest) {
     }
 }
 
-/* If the waiter gave up before a request of its job began, lets it leave, and returns true. */
+/* If the waiter gave up before its job began a request, lets the waiter leave, and returns true. */
 static bool departs_unasked(plock_waiter *waiter) {
     plock__enter();
     const bool gone = waiter->state == PLOCK__WAITER_GOING;

@@ -18,7 +18,8 @@ static plock_request owed_request(plock_debt *debt, plock_ns now) {
     return plock__leave_request(&waiter->subject, waiter->doubt);
 }
 
-/* Must something be taken back on the server when the waiter goes? */
+/* Must the server be told that the waiter has given up? It must if the waiter may be in the queue,
+ * or may hold the lock. */
 static bool owes(const plock_waiter *waiter) { return waiter->placed || waiter->doubt; }
 
 void plock__waiter_say_parted(plock_waiter *waiter) {
@@ -54,8 +55,9 @@ void plock__waiter_leave(plock_waiter *waiter) {
     plock__debt_submit(waiter->node, &waiter->leaving);
 }
 
-/* Leaves the wait queue, then does and returns the same as plock__waiter_depart. Sets *empty to the
- * wait queue if it is empty now, and the caller must free it. */
+/* Leaves the wait queue. Then does and returns the same as plock__waiter_depart. But if the
+ * waiter's job is asking, leaves that to the job, and returns false. If the wait queue is now
+ * empty, sets *empty to the wait queue, which the caller must free. */
 static bool part(plock_waiter *waiter, bool asked, bool doubt, plock_wait_queue **empty) {
     *empty = plock__waiter_leave_queue(waiter);
     waiter->placed = waiter->placed || asked;

@@ -8,36 +8,38 @@
 
 plock_waiter *plock__waiter_new(plock_node *node, size_t key_length);
 
-/* Gives a reference back. Not with the lock held. */
+/* Drops one reference to the waiter. Must not be called with the lock held. */
 void plock__waiter_release(plock_waiter *waiter);
 
-/* Does the waiter belong to the parent of this process? */
+/* Does the waiter belong to the process from which this one was forked? */
 bool plock__waiter_inherited(const plock_waiter *waiter);
 
-/* Changes the waiter's state; no other code does. With the lock held. In the tests of the core, a
- * transition that is not in the table (waiter.h) fails an assertion. */
+/* Changes the waiter's state. No other function may change it. With the lock held. In the tests of
+ * the core, a transition that is not in the table in waiter.h fails an assertion. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
-/* These require the lock. The first two return the wait queue if it is empty now, and the caller
- * must free it. */
+/* These require the lock. If the first two leave the wait queue without a waiter, they return it,
+ * and the caller must free it. Otherwise they return NULL. */
 plock_wait_queue *plock__waiter_leave_queue(plock_waiter *waiter);
 plock_wait_queue *plock__waiter_served(plock_waiter *waiter, const plock_grant *grant);
 void plock__waiter_refused(plock_waiter *waiter, const plock_place *place);
 
-/* Called before the waiter asks again. Notes whether it asks because another waiter was lost from
- * the queue. */
+/* Called before the waiter asks again. Notes whether the reason is that another waiter was lost
+ * from the queue. */
 void plock__waiter_checks_if_shaken(plock_waiter *waiter);
 
 /* --- waiter_leave.c --- */
 
-/* For a waiter that has given up and has no request under way. With the lock held. Returns true if
- * something must be taken back on the server. Then the caller must release the lock and pass the
- * waiter to plock__waiter_leave. */
+/* Ends the wait of a waiter that has given up and has no request under way. With the lock held.
+ * Returns true if the server may still have a place in the queue, or the lock itself, for the
+ * waiter. In that case the caller must release the engine's lock, and then call
+ * plock__waiter_leave. */
 bool plock__waiter_depart(plock_waiter *waiter);
 void plock__waiter_leave(plock_waiter *waiter);
 
-/* Reports that the waiter has left, or that nothing more is done to leave. With the lock held,
- * because the thread that waits for this gives the waker back as soon as it sees the new state. */
+/* Marks the waiter as parted, and wakes its thread. The waiter is out of the queue, or the attempt
+ * to leave has failed. With the lock held, because the woken thread gives the waker back as soon as
+ * it sees the new state. */
 void plock__waiter_say_parted(plock_waiter *waiter);
 
 /* --- waiter_job.c --- */

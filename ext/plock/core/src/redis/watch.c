@@ -23,7 +23,7 @@ static plock_status step(plock_job *job, plock_interest *interest);
 static void put_down(plock_job *job);
 static plock_status listen_for(plock_watch *watch, plock_error *error);
 
-/* Returns when the first renewal of a lease with this TTL and this end is due. */
+/* Returns the time of the first renewal of a lease that has this TTL and ends at valid_until. */
 static plock_ns first_renewal(plock_ns valid_until, plock_ns ttl) {
     return valid_until - plock__expiry(0, ttl) + ttl / RENEWALS_PER_TTL;
 }
@@ -40,11 +40,11 @@ static plock_watch *watch_of(plock_later *later) {
 
 static void keep(plock_later *later) { watch_of(later)->references++; }
 
-/* Begins the work of an automatic watch, because its lease is held for longer than most. */
+/* Begins the work of an automatic watch. Its lease has already been held for longer than most. */
 static void begin_watching(plock_later *later) {
     plock_watch *watch = watch_of(later);
     plock_error ignored;
-    /* if this fails, the lease is still renewed, and the next renewal notices a break */
+    /* even if this fails, the lease is renewed, and the next renewal notices a break */
     watch->unnoted = listen_for(watch, &ignored) == PLOCK_OK;
     if (watch->unnoted) {
         char *end = watch->place + watch->place_length;
@@ -54,14 +54,15 @@ static void begin_watching(plock_later *later) {
     }
     plock__enter();
     const plock_coordinator *coordinator = plock__coordinator_of(current_node(watch));
-    /* An earlier break was not reported to this watch, so it checks the lease. If the channel opens
-     * later, its opening starts a check. */
+    /* No message has told this watch of an earlier break, so the watch checks the lease. If the
+     * channel is not open yet, its opening will start the check. */
     if (coordinator && coordinator->open) watch->doubtful = true;
     plock__leave();
     plock__worker_submit(&watch->job);
 }
 
-/* Sets when an automatic watch begins, in time for the next renewal. Requires the lock. */
+/* Sets the time at which an automatic watch begins its work, before the next renewal is due.
+ * Requires the lock. */
 static void set_date(plock_watch *watch, plock_ns now) {
     plock__later_by(&watch->later, plock__later_than(now, watch->renew_at));
 }
@@ -125,7 +126,7 @@ static void unlink_watch(plock_watch *watch) {
 
 static plock_status listen_for(plock_watch *watch, plock_error *error) {
     plock_coordinator *coordinator, *start;
-    /* plock__coordinator_find leaves the lock held */
+    /* on success, this returns with the lock held */
     const plock_status status =
         plock__coordinator_find(current_node(watch), &coordinator, &start, error);
     if (status) return status;
@@ -139,7 +140,7 @@ static plock_status listen_for(plock_watch *watch, plock_error *error) {
     if (!start) return PLOCK_OK;
     plock__coordinator_start(start);
     plock__enter();
-    /* if the worker thread could not start, the coordinator has been destroyed */
+    /* if the worker thread could not start, the coordinator no longer exists */
     const bool begun = watch->link;
     plock__leave();
     return begun ? PLOCK_OK
@@ -158,7 +159,7 @@ void plock__watch_start(plock_watch *watch, const plock_subject *subject, plock_
                         plock_ns valid_until, plock_ns renewed_until) {
     plock_owner owner = {0};
     const bool fresh = !watch->subject.owner.brought;
-    /* the copy cannot fail, because a token needs no memory */
+    /* this copy cannot fail, because a fresh token needs no allocation */
     if (fresh && plock__owner_copy(&owner, &subject->owner)) return;
     plock__enter();
     const bool starts = !watch->ended && !watch->started;
@@ -218,7 +219,7 @@ void plock__watch_resume_as_it_was(plock_watch *watch, plock_ns doubtful_ttl) {
     const plock_ns now = plock_now();
     plock__enter();
     if (doubtful_ttl < watch->ttl) watch->ttl = doubtful_ttl;
-    /* the answer is missing, but the lease may have become shorter */
+    /* no answer has come, but the server may have shortened the lease */
     const plock_ns soon = now + (watch->valid_until - now) / RENEWALS_PER_TTL;
     if (soon < watch->renew_at) watch->renew_at = soon;
     go_on(watch);
@@ -251,8 +252,8 @@ static void look_at_once(plock_watch *watch) {
     if (watch->started && !watch->ended) plock__worker_schedule(&watch->job);
 }
 
-/* If a watch has not started, its lease may be granted by now, with a value that the watch does not
- * know yet. Such a watch checks the lease when it starts. */
+/* A watch that has not started does not know its owner's value yet. The broken lease may be its
+ * own, so it checks the lease when it starts. */
 void plock__watch_broken(const plock__index *watches, plock_text key, plock_text value) {
     for (plock__index_entry *entry = plock__index_first(watches, key); entry;
          entry = plock__index_next(entry)) {
@@ -284,7 +285,8 @@ void plock__watch_doubt(plock_watch *watches) {
 
 /* --- in the worker thread --- */
 
-/* The next task. It depends on fields that other threads change, so it is chosen under the lock. */
+/* The watch's next task. `decide` chooses it under the lock, because other threads change the
+ * fields on which it depends. */
 enum task { REST, STOP, LOSE, RENEW, CHECK };
 
 static enum task decide(plock_watch *watch, plock_ns now, plock_interest *interest) {
@@ -338,13 +340,13 @@ static void understand(plock_watch *watch, plock_status status) {
     const bool current = watch->epoch == watch->asked_in;
     if (status == PLOCK_NOT_OWNER) watch->lost = true;
     if (status == PLOCK_OK && renewal) watch->unnoted = false;
-    /* If the program has changed the dates since this request began, the program's dates stay. */
+    /* if the program has changed the dates since this request began, its dates stay */
     if (status == PLOCK_OK && renewal && current)
         watch->valid_until = plock__expiry(asked_at, asked_ttl);
     if (renewal && current)
         watch->renew_at =
             status ? now + before_another_try(watch) : asked_at + watch->ttl / RENEWALS_PER_TTL;
-    /* a check also follows, because renewals may stop before one succeeds */
+    /* a check must also follow, because max_hold may stop the renewals before one succeeds */
     if (status && status != PLOCK_NOT_OWNER) {
         watch->doubtful = true;
         watch->check_at = now + before_another_try(watch);

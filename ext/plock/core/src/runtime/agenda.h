@@ -41,11 +41,11 @@ plock_job *plock__agenda_next(plock__agenda *agenda, unsigned *due, plock_ns now
  * job is due in the next round. */
 void plock__agenda_rest(plock__agenda *agenda, plock_job *job, plock_ns moment, plock_ns now);
 
-/* Removes a job that has just ended in its step. */
+/* Removes a job whose step has just reported that the job is done. */
 void plock__agenda_drop(plock__agenda *agenda, plock_job *job);
 
-/* Removes any job, and returns it. Returns NULL if there is none. After the first call, the caller
- * must call this until it returns NULL, and step no job until then. */
+/* Removes one of the jobs and returns it, or returns NULL if none is left. Once the caller has
+ * called this, it must repeat the call until it gets NULL. It must step no job before that. */
 plock_job *plock__agenda_empty(plock__agenda *agenda);
 
 /* Moves all jobs of `from` to `to` in a few instructions. Afterwards, only plock__agenda_empty may

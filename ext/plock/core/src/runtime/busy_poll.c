@@ -14,11 +14,11 @@
  * machine. */
 static const plock_ns SPAN = PLOCK_MILLISECOND / 10;
 
-/* Ends the polling if the clock stands still. With a running clock, the span ends before this many
- * looks. */
+/* Ends the polling even if the clock stands still. With a running clock, SPAN is over before this
+ * many looks. */
 enum { LOOKS_MOST = 10000 };
 
-/* The most waits in a row that do not poll, however late the answers come. */
+/* At most this many waits in a row skip the polling, however late the answers come. */
 enum { SKIPPED_MOST = 1023 };
 
 /* --- the other threads --- */
@@ -67,8 +67,8 @@ static bool have_room(void) {
 
 /* --- the answer --- */
 
-/* Returns true if the answer came within the span. A late answer does not count, because another
- * thread had the processor in between. */
+/* Sets *found if the answer came. Returns true only if it came within SPAN. If it came later,
+ * another thread had the processor in between, so polling did not help. */
 static bool comes_soon(bool (*look)(void *), void *context, bool *found) {
     const plock_ns end = plock_now() + SPAN;
     plock_ns looked_at = 0;

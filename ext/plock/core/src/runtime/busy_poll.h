@@ -2,18 +2,18 @@
  * host answers in less time than a thread needs to fall asleep and wake. The price is processor
  * time. So no wait polls for longer than the sleep would cost on a virtual machine. This limit is
  * from Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
- * shared-memory multiprocessor", 1991. If the answers come later, fewer and fewer waits poll. No
- * wait polls while more threads want to run than there are processors. */
+ * shared-memory multiprocessor", 1991. While the answers come later than that, fewer and fewer
+ * waits poll. No wait polls while more threads want to run than there are processors. */
 #ifndef PLOCK__BUSY_POLL_H
 #define PLOCK__BUSY_POLL_H
 
 #include <stdbool.h>
 
-/* Remembers how soon the answers have come so far. Begins with zeros. */
+/* Tells which waits must not poll, because earlier answers came late. All fields start at 0. */
 typedef struct plock__answers {
     unsigned skipping; /* how many more waits will not poll */
-    unsigned skipped;  /* how many waits the last poll causes not to poll; 0 if it found the answer
-                        * in time */
+    unsigned skipped;  /* how many waits must not poll after the last poll; 0 if that poll found the
+                        * answer in time */
 } plock__answers;
 
 /* Keeps calling `look` until it returns true, or until it is better to sleep. Returns true if

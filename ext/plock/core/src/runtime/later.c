@@ -10,18 +10,18 @@
  * within half a second. */
 static const plock_ns LEFT_ALONE = 250 * PLOCK_MILLISECOND;
 
-/* The job ends after the list has been empty for this long. New leases may come soon, and a job
- * that waits costs no more than a sleeping thread. */
+/* The job ends after the list has been empty for this long. It does not end sooner, because new
+ * leases may come soon. A waiting job costs no more than a sleeping thread. */
 static const plock_ns IDLE = 5 * PLOCK_SECOND;
 
 /* The lock protects these variables. */
 static plock_job *at_work;
 static plock__heap dates;   /* the entries that have a date */
 static unsigned entries;    /* the number of entries, with and without a date */
-static plock_ns looks_at;   /* when the job looks next; the look may turn out to be unnecessary */
-static plock_ns last_span;  /* how far ahead the last date was when it was set */
+static plock_ns looks_at;   /* when the job next looks at the list; the look may be for nothing */
+static plock_ns last_span;  /* how far in the future the last date was when it was set */
 static bool used;           /* has a date been set since the last look? */
-static plock_ns idle_since; /* when the list became empty; PLOCK_NEVER if it is not */
+static plock_ns idle_since; /* when the list became empty; PLOCK_NEVER: it is not empty */
 
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at) {
     const plock_ns halfway = now + (renew_at - now) / 2, latest = plock_after(now, LEFT_ALONE);
@@ -42,7 +42,7 @@ void plock__later_leave(plock_later *later) {
     later->listed = false;
     entries--;
     plock__heap_remove(&dates, &later->date);
-    /* no entry had a date, so the job was resting; its idle time begins now */
+    /* no entry had a date, so the job may not look for seconds; its idle time begins now */
     if (!entries && looks_at == PLOCK_NEVER) idle_since = plock_now();
 }
 
@@ -74,9 +74,9 @@ static plock_ns next_look(plock_ns now) {
 
 /* --- the job of the worker thread --- */
 
-/* Returns true if the list has been empty for a while. Otherwise lowers *at to the next moment at
- * which that may be true. The job must look then, because it is not woken when an entry without a
- * date leaves. */
+/* Returns true if the list has been empty for so long that the job must end. Otherwise lowers *at
+ * to the next moment at which that may be the case. The job must look at that moment, because the
+ * removal of an entry does not wake it. */
 static bool retires(plock_ns now, plock_ns *at) {
     if (entries > 0 || used)
         idle_since = PLOCK_NEVER;
@@ -138,7 +138,7 @@ static plock_status appoint(void) {
     if (first_one)
         plock__worker_submit(made);
     else
-        plock__free(made); /* another thread was quicker */
+        plock__free(made); /* another thread has made the job */
     return PLOCK_OK;
 }
 

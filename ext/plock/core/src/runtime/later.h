@@ -1,5 +1,6 @@
-/* Work that begins later unless it is cancelled: the automatic renewal of leases. Most leases are
- * released before their renewal begins, so an entry and its removal usually wake no thread. */
+/* Work that begins later unless it is cancelled, such as the automatic renewal of leases. Most
+ * leases are released before their renewal begins, so an entry and its removal usually wake no
+ * thread. */
 #ifndef PLOCK__LATER_H
 #define PLOCK__LATER_H
 
@@ -10,12 +11,12 @@
 
 typedef struct plock_later plock_later;
 
-/* An entry in the list of later work, embedded in the struct of its lease or watch. */
+/* An entry in the list of later work, embedded in the struct of its lease, watch or trail. */
 struct plock_later {
     bool listed;
     plock__heap_entry date; /* in the heap if the entry has a date */
-    /* called with the lock held, right before `begin`, to keep the entry alive until `begin`
-     * returns */
+    /* called with the lock held, right before `begin`; takes a reference, so that the entry stays
+     * alive during `begin` */
     void (*keep)(plock_later *);
     void (*begin)(plock_later *); /* called in the worker thread or a follower, without the lock */
 };
@@ -27,12 +28,12 @@ PLOCK_MUST_USE plock_status plock__later_enter(plock_later *later, plock_error *
 /* Sets the date of a listed entry, unless the entry has an earlier date. With the lock held. */
 void plock__later_by(plock_later *later, plock_ns due);
 
-/* Removes the entry, so that its work does not begin. With the lock held, in the process that added
- * it. */
+/* Removes the entry, so that its work does not begin. Must be called with the lock held, in the
+ * process that added the entry. */
 void plock__later_leave(plock_later *later);
 
-/* Returns when to begin watching a lease that is renewed automatically: as late as possible, so
- * that most leases have been released by then. */
+/* Returns the time at which to begin watching a lease that is renewed automatically. It is as late
+ * as possible, so that most leases are released before it. */
 plock_ns plock__later_than(plock_ns now, plock_ns renew_at);
 
 void plock__later_in_child(void);

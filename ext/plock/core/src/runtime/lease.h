@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "plock/lease.h"
 
-/* Each kind of store fills this in for its leases. Each function keeps the contract of the
+/* Each kind of store fills this in for its leases. Each function has the contract of the
  * plock_lease_… function with the same name. */
 typedef struct plock_lease_kind {
     plock_status (*release)(plock_lease *lease, plock_ns keep);
@@ -16,8 +16,8 @@ typedef struct plock_lease_kind {
     void (*hurry)(plock_lease *lease, plock_ns deadline);
     void (*cancel)(plock_lease *lease);
     void (*let_go)(plock_lease *lease, plock_ns keep);
-    plock_status (*release_trailing)(plock_lease *lease, plock_ns keep); /* NULL if the kind has
-                                                                          * none */
+    plock_status (*release_trailing)(plock_lease *lease, plock_ns keep); /* NULL: the kind has no
+                                                                          * such release */
     plock_ns (*budget)(const plock_lease *lease, bool releases);
     void (*free)(plock_lease *lease);
     bool (*busy)(const plock_lease *lease); /* is an operation on the held lease under way? */

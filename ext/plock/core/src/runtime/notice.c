@@ -10,7 +10,7 @@
 /* The lock protects these variables. */
 static plock_notice *first, **last = &first;
 static plock_waker *listener_waker;
-/* One bit for each kind of notice. */
+/* One bit for each kind of notice. Kinds whose bit is set are not posted. */
 static atomic_uint unwanted = 1u << PLOCK_RENEWED | 1u << PLOCK_EXPIRED;
 
 void plock__notice_post(plock_notice_kind kind, uint64_t id, plock_text key, int64_t fence,
@@ -49,7 +49,7 @@ int plock_notice_descriptor(void) {
     if (!listener_waker) {
         listener_waker = made;
         made = NULL;
-        /* notices or a plock_notice_wake may have come before there was a waker */
+        /* a notice or a plock_notice_wake may have come before the waker existed */
         plock_waker_wake(listener_waker);
     }
     const int descriptor = plock_waker_descriptor(listener_waker);

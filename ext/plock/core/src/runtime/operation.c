@@ -14,7 +14,7 @@ plock_status plock_carry_on(const plock_operation *operation, plock_wait wait, v
 
 plock_status plock_wait_poll(void *context, const plock_interest *interest) {
     (void)context;
-    /* a signal may end the wait early; then the next step finds nothing new */
+    /* a signal may end the wait early, and the next step then finds nothing new */
     (void)plock_await(interest, NULL);
     return PLOCK_OK;
 }

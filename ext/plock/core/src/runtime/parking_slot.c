@@ -20,7 +20,7 @@
 
 enum { WORD, NAP, WORDS };
 
-static atomic_bool missing; /* the kernel lacks the call, or forbids it */
+static atomic_bool missing; /* the kernel lacks futex_waitv, or forbids it */
 
 static _Atomic uint32_t *lower_half(_Atomic uint64_t *word) {
     const uint32_t one = 1;
@@ -40,8 +40,7 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
                                plock_status *status) {
     const plock__parking_slot *parking_slot = interest->parking_slot;
     if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
-    plock_have_led(); /* this thread watches only the word, so the worker thread must watch the
-                       * rest */
+    plock_have_led(); /* this thread will only sleep, so the worker thread must listen for it */
     plock__nap nap;
     struct futex_waitv words[WORDS];
     plock__nap_begin(&nap, parking_slot->waker, interrupt);
@@ -57,7 +56,8 @@ bool plock__parking_slot_await(const plock_interest *interest, plock_waker *inte
     const int code = woken < 0 ? errno : 0;
     /* If the word has changed, its writer has just written to the page, so the page exists. After
      * any other sleep the file may have been truncated, so this thread writes to `asleep` only if
-     * is_there returns true. EFAULT: the file was truncated before this thread slept. */
+     * is_there returns true. EFAULT means that the file was truncated before this thread
+     * could sleep. */
     const bool changed = woken == WORD || code == EAGAIN;
     if (changed || is_there(parking_slot)) atomic_store(parking_slot->asleep, 0);
     *status = plock__nap_end(&nap);

@@ -11,13 +11,13 @@ struct plock__parking_slot {
     _Atomic uint64_t *word; /* only its lower half is compared */
     uint64_t value;         /* the process sleeps while the word has this value */
     _Atomic uint8_t *asleep;
-    plock_waker *waker; /* the interest's waker, for all other events that end the sleep */
+    plock_waker *waker;               /* the interest's waker: a wake of it also ends the sleep */
     bool (*is_there)(const void *of); /* does the shared memory still exist? NULL: it always does */
     const void *of;
 };
 
-/* Sleeps at the interest's parking slot. Returns false if the system lacks the call. Otherwise
- * *status is the result that plock_await returns. */
+/* Sleeps at the interest's parking slot. Returns false if the system has no futex_waitv. Otherwise
+ * *status is the result that plock_await must return. */
 PLOCK_MUST_USE bool plock__parking_slot_await(const plock_interest *interest,
                                               plock_waker *interrupt, plock_status *status);
 
@@ -25,8 +25,8 @@ PLOCK_MUST_USE bool plock__parking_slot_await(const plock_interest *interest,
 void plock__parking_slot_wake(_Atomic uint64_t *word);
 
 #ifdef PLOCK_TESTING
-/* Makes plock__parking_slot_await behave as on a system without the call, or as usual again.
- * Returns true if this system has the call. */
+/* Makes plock__parking_slot_await behave as on a system without futex_waitv, or as usual again.
+ * Returns true if this system has futex_waitv. */
 bool plock__parking_slot_forbid(bool forbidden);
 #endif
 

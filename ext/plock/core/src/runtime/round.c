@@ -7,12 +7,12 @@
 #include <poll.h>
 
 /* Indexes in `polled`. If no place is left for a job's descriptor, the job is stepped at short
- * intervals. A job that only waits for a moment needs no place, so the jobs of leases and waiters
- * seldom need one. */
+ * intervals. A job that only waits for a moment needs no place, so few jobs of leases and waiters
+ * need a place. */
 enum { LEADER_WAKER, JOBS, PLACES = 257 };
 
-/* If no descriptor is left for a job or an interrupt, the thread looks at the job or interrupt
- * again after this time. */
+/* If there is no descriptor to poll for a job or an interrupt, the thread looks at that job or
+ * interrupt again after this time. */
 static const plock_ns SOON = 2 * PLOCK_MILLISECOND;
 
 /* The descriptors that the jobs wait for, each with its job. Only the leader uses these lists, and
@@ -29,9 +29,9 @@ plock_job *plock__worker_stepping(void) { return stepping; }
 
 /* --- the polled descriptors --- */
 
-/* The other jobs keep their order: if the descriptors of two jobs are ready at once, the job that
- * has waited for longer is stepped first. The loop costs little, because poll(2) looks at all
- * places anyway. */
+/* Stops polling the job's descriptor. The other jobs keep their order, so that if two descriptors
+ * are ready at once, the job that has waited for longer is stepped first. The loop costs little,
+ * because poll(2) looks at all places anyway. */
 static void leave_place(plock_job *job) {
     const unsigned left = job->place;
     job->place = 0;
@@ -66,7 +66,7 @@ void plock__round_reset(void) { places.count = JOBS; }
 
 /* --- steps --- */
 
-/* Returns true if the job is done. Otherwise *moment is when the job must be stepped again. */
+/* Returns true if the job is done. Otherwise sets *moment to the time of the job's next step. */
 static bool step(plock_job *job, plock_ns *moment) {
     plock_interest interest = {.fd = -1, .deadline = PLOCK_NEVER};
     job->ready = job->ready || job->place == PLACES;
@@ -126,7 +126,7 @@ int plock__round_wait(plock__agenda *agenda, plock_waker *leader_waker, plock_ns
     places.polled[LEADER_WAKER] =
         (struct pollfd){.fd = plock_waker_descriptor(leader_waker), .events = POLLIN};
     const int ready = poll(places.polled, places.count, plock_poll_timeout(deadline));
-    /* after a signal, the next round steps the jobs whose moments have come */
+    /* a signal came; the next round steps the jobs whose moments have come */
     if (ready < 0) return ready;
     if (places.polled[LEADER_WAKER].revents) (void)plock_waker_clear(leader_waker);
     if (ready > (places.polled[LEADER_WAKER].revents ? 1 : 0)) heed_ready(agenda);

@@ -1,10 +1,10 @@
-/* A wake sets a mark (`woken`) and pokes the thread that waits. The thread sleeps at the waker's
- * word, or polls its descriptor; or it waits for another waker, to which the poke is forwarded.
+/* A wake sets a mark (`woken`) and pokes the thread that waits. That thread sleeps at the waker's
+ * word, polls the waker's descriptor, or waits for another waker, to which the poke is forwarded.
  *
- * No wake is lost. The waiting thread first says where it sleeps, and then looks at the mark. The
- * waking thread first sets the mark, and then looks where the waiting thread sleeps. A poke may
- * come late, after the waiting thread has gone. It then wakes another thread for nothing, which
- * does no harm. */
+ * No wake is lost. The waiting thread first records where it sleeps, and then checks the mark. The
+ * waking thread first sets the mark, and then looks up where the waiting thread sleeps. A poke may
+ * come late, after the waiting thread has gone. Such a poke may wake another thread for nothing,
+ * which does no harm. */
 #include "runtime/waker.h"
 
 #include "base/memory.h"
@@ -38,8 +38,8 @@ struct plock_waker {
     pthread_mutex_t mutex;
     pthread_cond_t poked;
 #endif
-    /* Every waker stays in the list `all`: a forked child must reset it, and a late wake may still
-     * use it. */
+    /* Every waker stays in the list `all` for ever, because a late wake may still use it, and a
+     * forked child must reset it. */
     plock_waker *next_unused, *next;
 };
 
@@ -51,7 +51,8 @@ static void wake_sleepers(plock_waker *waker) {
 #ifdef PLOCK__FUTEX
     (void)syscall(SYS_futex, &waker->pokes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 #else
-    /* without the mutex, this wake could come between the thread's look and its sleep */
+    /* without the mutex, this wake could come after the thread has read `pokes`, but before it
+     * sleeps */
     (void)pthread_mutex_lock(&waker->mutex);
     (void)pthread_cond_broadcast(&waker->poked);
     (void)pthread_mutex_unlock(&waker->mutex);
@@ -88,7 +89,7 @@ int plock_waker_descriptor(plock_waker *waker) {
     if (open != PLOCK__NO_ENDS) return plock__ends_descriptor(open);
     const plock__ends made = plock__ends_take();
     if (made == PLOCK__NO_ENDS) return -1;
-    /* Another thread was quicker. */
+    /* another thread has opened a descriptor first */
     if (!atomic_compare_exchange_strong(&waker->open, &open, made)) {
         plock__ends_give(made);
         return plock__ends_descriptor(open);
@@ -114,8 +115,8 @@ void plock__waker_detach(plock_waker *waker) {
         plock__ends_give(open);
 }
 
-/* The mark is cleared last. If a wake comes in between, this call reports it. Its poke may then end
- * a later wait for nothing, but the next wake pokes again. */
+/* The mark is cleared last. If a wake comes after the drain, this call reports that wake. The poke
+ * of that wake may end a later wait for nothing. The next wake pokes again, so no wake is lost. */
 bool plock_waker_clear(plock_waker *waker) {
     plock__waker_drain(waker);
     return atomic_exchange(&waker->woken, 0);
@@ -190,7 +191,7 @@ static plock_status sleep_at_descriptor(plock_waker *waker, int fd, plock_ns spa
 }
 
 static plock_status sleep_at(const plock__nap *nap, plock_ns deadline) {
-    /* short enough not to overflow on any system */
+    /* so short that no system's timeout type overflows */
     static const plock_ns ROUND = 10 * PLOCK_SECOND;
     plock_waker *waker = nap->sleeper;
     const plock_ns left = deadline - plock_now(), round = left > ROUND ? ROUND

@@ -17,24 +17,26 @@ plock_waker *plock__waker_take_open(void);
  * waker opens a new one when it needs one. */
 void plock__wakers_in_child(void);
 
-/* Does the same as plock_waker_give, for the handlers of other modules in a forked child. With the
+/* Keeps the waker for the next plock_waker_take, but does not clear it or close its descriptor.
+ * Fork handlers call this in the child, where plock__wakers_in_child has done the rest. With the
  * lock held. */
 void plock__waker_put_back(plock_waker *waker);
 
-/* Does the same as plock_waker_clear, but costs only a load if the waker is silent. */
+/* Does the same as plock_waker_clear, but costs only one atomic load if the waker is silent. */
 void plock__waker_clear_if_woken(plock_waker *waker);
 
 bool plock__waker_woken(const plock_waker *waker);
 
-/* From now on, a wake of `waker` wakes the thread that waits for `to`. NULL ends this. The caller
- * must then check whether `waker` has already been woken, before it waits for `to`. Only the thread
- * that waits for `waker` calls this. */
+/* From now on, a wake of `waker` wakes the thread that waits for `to`. If `to` is NULL, ends this.
+ * After this call, the caller must check whether `waker` has already been woken, and only then wait
+ * for `to`. Only the thread that waits for `waker` calls this. */
 void plock__waker_forward(plock_waker *waker, plock_waker *to);
 
 /* Empties the descriptor that poll(2) reported. A woken waker stays woken. */
 void plock__waker_drain(plock_waker *waker);
 
-/* Closes the descriptor, if it has one. */
+/* Closes the waker's descriptor, if it has one. Leaves it open if another thread may be about to
+ * write to it. */
 void plock__waker_detach(plock_waker *waker);
 
 /* Closes the descriptor, unless a signal handler may wake the waker. A thread calls this before it
@@ -46,10 +48,10 @@ void plock__waker_rest(plock_waker *waker);
  * came, otherwise PLOCK_OK. Opens no descriptor. */
 plock_status plock__waker_sleep(plock_waker *waker, plock_waker *interrupt, plock_ns deadline);
 
-/* A nap lets a thread wait in the same way, but sleep in a system call of its own choice. During
- * the nap, a wake of either waker changes the word at plock__nap_word, and wakes the futex there.
- * `seen` is the word's value at the beginning. The thread checks plock__nap_over before it falls
- * asleep. */
+/* A nap lets a thread wait as in plock__waker_sleep, but sleep in a system call of its own choice.
+ * During the nap, a wake of either waker changes the word at plock__nap_word, and wakes the futex
+ * there. `seen` is the word's value at the beginning. The thread checks plock__nap_over before it
+ * falls asleep. */
 typedef struct plock__nap {
     plock_waker *waker, *interrupt, *sleeper;
     uint32_t seen;
@@ -66,7 +68,7 @@ struct timespec plock__monotonic_after(plock_ns span);
 
 #ifdef PLOCK_TESTING
 long plock__unused_wakers(void);
-void plock__forget_wakers(void); /* frees them all; none may be in use */
+void plock__forget_wakers(void); /* frees all wakers, none of which may be in use */
 #endif
 
 #endif

@@ -67,7 +67,7 @@ void plock__ends_write(plock__ends of) {
     const uint64_t one = 1;
     ssize_t written;
     do written = write(in_of(of), &one, sizeof one);
-    while (written < 0 && errno == EINTR); /* EAGAIN: the pipe is full of pokes */
+    while (written < 0 && errno == EINTR); /* EAGAIN: the pipe is full, so it is readable anyway */
 }
 
 void plock__ends_drain(plock__ends of) {

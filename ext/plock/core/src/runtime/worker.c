@@ -19,7 +19,7 @@ static unsigned owed; /* how many jobs a drain must wait for */
 static bool running, joinable, stopping;
 static enum { NOBODY, NATIVE, FOLLOWER } leader;
 static unsigned followers; /* How many followers there have been since the worker thread parked. */
-static plock_ns parked_until; /* When the parked worker thread looks for work. */
+static plock_ns parked_until; /* When the parked worker thread will look for work. */
 /* The leader waits for leader_waker, the parked worker thread for `parking`, and a drain for
  * `ended`. */
 static plock_waker *leader_waker, *parking, *ended;
@@ -105,7 +105,7 @@ static void end_all(void) {
 
 /* --- the worker thread --- */
 
-/* Lets followers drive while all jobs are idle. Returns false at once if there is something to do.
+/* Lets followers lead while all jobs are idle. Returns false at once if there is something to do.
  * Sets *visited_at to the time at which a follower was last seen. */
 static bool park(plock_ns deadline, plock_ns *visited_at) {
     plock__enter();
@@ -293,7 +293,7 @@ void plock__worker_submit(plock_job *job) {
     take_inherited(&dead);
     equip(&leader_waker, &made[0]);
     equip(&parking, &made[1]);
-    /* a drain is ending the job that submits this one, so no thread will step this one */
+    /* this thread is ending its jobs for a drain, so no thread would step a new job */
     const bool given_up = stopping && leads;
     if (!given_up && (running || (stopping && leader_waker && parking) || start())) {
         job->progress = PLOCK__JOB_OUT;
@@ -317,8 +317,8 @@ void plock__worker_schedule(plock_job *job) {
     wake();
 }
 
-/* Waits until no owed job is left. Called with the lock held, which it releases while this thread
- * sleeps. */
+/* Waits until no owed job is left. Called with the lock held, and releases the lock while this
+ * thread sleeps. */
 static void await_owed(plock_waker *waker, plock_ns deadline) {
     ended = waker;
     while (running && owed && waker && plock_now() < deadline) {
@@ -341,14 +341,14 @@ void plock__worker_await(plock_ns deadline) {
 void plock__worker_drain(plock_ns deadline) {
     plock_waker *waker = plock_waker_take();
     plock__enter();
-    if (stopping || ended) { /* another thread drains */
+    if (stopping || ended) { /* another thread is draining */
         plock__leave();
         plock_waker_give(waker);
         return;
     }
     await_owed(waker, deadline);
     stopping = true;
-    /* these jobs come too late; jobs that are submitted from now on are for the next thread */
+    /* these jobs came too late; jobs that are submitted from now on are for the next thread */
     plock__job_list dropped = submitted;
     submitted = (plock__job_list){0};
     forgive(&dropped);

@@ -33,18 +33,19 @@ struct plock_job {
     /* Returns how long the job may wait without a step. 0, or no function, means that it may not
      * wait. Called with the lock held. */
     plock_ns (*idle)(const plock_job *);
-    bool lingers; /* The job ends once no other job needs it, so a drain does not wait for it. */
+    bool lingers; /* A drain does not wait for the job, which ends only when nothing needs it any
+                     more. */
     bool ready;   /* poll(2) has just reported the descriptor that the job waits for. */
 
-    /* The lock protects these fields. Only the worker uses them. */
+    /* The lock protects these fields. Only worker.c and agenda.c use them. */
     enum plock__job_progress progress;
     unsigned generation;
     plock_job *next, *previous;                 /* links of the list that the job is in */
     plock_job *next_checked, *previous_checked; /* links of the jobs with an `idle` function */
     plock__heap_entry moment;                   /* used while the job rests */
 
-    /* Only for the leader: the index of the job's descriptor among the polled ones; 0 if it has
-     * none. */
+    /* Only for the leader: the index of the job's descriptor among the polled ones (round.c). 0:
+     * the job has no descriptor. PLACES: no place or descriptor was left for the job. */
     unsigned place;
 };
 
