@@ -16,8 +16,8 @@ require_relative "plock/store"
 #   describes: see {Plock::Locking}.
 # * {Plock::Store} is a place for locks, such as a Redis server, with its pool of connections.
 # * {Plock::Lease} is a hold on one key, with a fence that grows from lease to lease.
-# * {Plock::Semaphore} and {Plock::ReadWriteLock} are keys that several callers can hold.
-#   {Plock::Monitor} is a key that its holder can enter again.
+# * {Plock::Semaphore} and {Plock::ReadWriteLock} are keys that several callers can hold at
+#   the same time. {Plock::Monitor} is a key that its holder can enter again.
 # * {Plock::Testing} has a store in memory, with a clock that tests can move.
 # * {Parse::Lock} (`require "parse/lock"`) is an API for applications that use Parse.
 #
@@ -34,8 +34,8 @@ require_relative "plock/store"
 #   @param key [String]
 #   @param secret [String, nil]
 #   @return [String] the prefix followed by {digest} of the key, in one allocation. If the prefix
-#     ends with an opening brace, a closing one comes after the first 8 digits: a hash tag for Redis
-#     Cluster.
+#     ends with an opening brace, a closing brace follows the first 8 digits of the digest. The
+#     part in braces is a hash tag for Redis Cluster.
 #
 # @!method self.token
 #   @return [String] a new owner token: a version 4 UUID from the system's random source, lower

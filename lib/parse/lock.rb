@@ -136,8 +136,8 @@ module Parse
 
       private
 
-      # A pool that has no client to lend may have one before the wait is over. So this method
-      # does not raise, and the attempt counts as failed.
+      # A pool that has no client to lend now may have one before the wait is over. So this method
+      # returns the pool itself instead of raising. An attempt without a client counts as failed.
       def reachable(source)
         StoreResolver.resolve(source)
       rescue ::Plock::UnavailableError

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# An application may autoload both constants, and two threads may then load them at once. So that
-# they do not deadlock, each file loads the other only through its constant. This file first loads
-# lock.rb, and lock.rb never waits for this file.
+# An application may autoload both Parse::Lock and Parse::LockBackend, and two threads may then load
+# the two files at once. To avoid a deadlock, each file loads the other only by naming its constant.
+# This file first loads lock.rb, and lock.rb never waits for this file.
 module Parse
   autoload :Lock, ::File.expand_path("lock", __dir__) unless const_defined?(:Lock, false)
   Lock

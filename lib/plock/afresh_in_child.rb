@@ -3,9 +3,9 @@
 require_relative "uninterrupted"
 
 module Plock
-  # For an object whose state belongs to one process, and is guarded by the mutex `@lock`.
-  # `start_afresh` makes the state at the object's first use, and again at its first use in a
-  # forked child.
+  # For a class whose objects keep state of one process, guarded by the mutex `@lock`. The class's
+  # `start_afresh` makes that state at an object's first use, and again at its first use in a forked
+  # child.
   #
   # @api private
   module AfreshInChild

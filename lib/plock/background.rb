@@ -8,18 +8,18 @@ module Plock
   # @api private
   module Background
     class << self
-      # Starts a thread without the interrupt masks that it would inherit from the caller. Under
-      # some of them it could not be killed, nor end with the process.
+      # Starts a thread without the interrupt masks that it would inherit from the caller. With some
+      # masks, the thread could not be killed, and would not end with the process.
       #
       # @param name [String, nil] the thread's name, as debuggers show it
-      # @yield on the thread
+      # @yield on the new thread
       # @return [Thread, nil] nil if the process is ending, because Ruby then starts no more
       #   threads
       # @raise [ThreadError] the system cannot create another thread
       def launch(name = nil, &block)
         Thread.new do
           Thread.current.name = name
-          # SystemExit reaches the main thread, and `value` raises any other exception
+          # Ruby passes SystemExit to the main thread, and `value` raises any other exception
           Thread.current.report_on_exception = false
           Thread.handle_interrupt(Object => :immediate, &block)
         end
@@ -27,8 +27,8 @@ module Plock
         raise unless over?
       end
 
-      # @return [Boolean] has the main thread ended, so that the process ends as soon as the other
-      #   threads have?
+      # @return [Boolean] has the main thread ended? The process then ends as soon as the other
+      #   threads have ended.
       def over? = !Thread.main.alive?
 
       # How many seconds one call may take while the process ends.
@@ -38,15 +38,15 @@ module Plock
       # @return [Float]
       def at_most(seconds) = over? ? [seconds, LAST_S].min : seconds
 
-      # Runs the block on a thread that others depend on. Whatever the block raises is logged, and
-      # the thread continues. Only SystemExit and signals, which end the process, end the thread.
+      # Runs the block in a thread on which other threads depend. Logs whatever the block raises, so
+      # that the thread can continue. Only SystemExit, signals and Thread#kill can end the thread.
       #
       # @param what [String] the source of the error, for the log
       def guard(what)
         yield
       rescue SystemExit, SignalException
         raise
-      rescue Exception => e # rubocop:disable Lint/RescueException -- of the application's code
+      rescue Exception => e # rubocop:disable Lint/RescueException -- the application may raise any
         raise if killed?
 
         complain(what, e)

@@ -100,8 +100,8 @@ module Plock
         ExitStatus::OK
       end
 
-      # Arguments are UTF-8 if they are valid UTF-8. Under cron, Ruby assumes ASCII, so a label
-      # could not contain an umlaut.
+      # Treats an argument as UTF-8 if it is valid UTF-8. Under cron, Ruby would take it for ASCII,
+      # and a label could not contain an umlaut.
       def utf8(text)
         copy = text.dup.force_encoding(Encoding::UTF_8)
         copy.valid_encoding? ? copy : text

@@ -18,11 +18,11 @@ module Plock
   #   address.url     # => "redis://db1:6380"
   #   address.options # => {password: "secret", database: 2}
   class ClientAddress
-    # loaded only when it is needed, because loading Ruby's OpenSSL takes long
+    # loaded only when it is needed, because loading Ruby's OpenSSL is slow
     autoload :TLSParameters, File.expand_path("client_address/tls_parameters", __dir__)
 
-    # The method that reads an object whose class has this ancestor. The nearest listed ancestor
-    # decides.
+    # Names of classes and modules, each with the method that reads such an object. The class of the
+    # object is looked up first, and then its ancestors, nearest first.
     READERS = {
       "Redis" => :of_redis,
       "RedisClient::Common" => :of_configured,
@@ -53,8 +53,8 @@ module Plock
     # @param client [Object]
     # @return [ClientAddress, nil] nil if the object is not a Redis client, or is a client that
     #   changes keys or values before it sends them
-    # @raise [UnsupportedError] plock cannot replace the client: it uses several servers without a
-    #   cluster, or replicas, or its certificates exist only in memory
+    # @raise [UnsupportedError] plock cannot replace the client. For example, the client reads from
+    #   replicas, uses several servers without a cluster, or has certificates only in memory.
     # @raise [UnavailableError] the pool has no client to lend at the moment
     def self.of(client)
       class_of(client).ancestors.each do |ancestor|
@@ -67,10 +67,10 @@ module Plock
     class << self
       private
 
-      # Also works for a BasicObject, such as a pool's wrapper.
+      # Returns the class of any object, even of a BasicObject such as a pool's wrapper.
       def class_of(client) = Kernel.instance_method(:class).bind_call(client)
 
-      # A client of redis 4 has options of its own. From redis 5 on, it wraps a redis-client.
+      # In redis 4, a client has options of its own. From redis 5 on, a client wraps a redis-client.
       def of_redis(redis)
         # redis 3 would send `_client` to the server as a command
         refuse_old_redis(redis) unless redis.respond_to?(:_client)
@@ -123,10 +123,10 @@ module Plock
         )
       end
 
-      # Returns sentinels that all have the same TLS settings. A client that has connected also
-      # lists the sentinels that other sentinels named to it. Those have the client's common
-      # settings, which may differ from the settings given with each sentinel. If settings differ,
-      # the sentinels with the common settings are left out.
+      # Returns sentinels that all have the same TLS settings. After a client has connected, it also
+      # lists the sentinels that other sentinels named to it. These have the client's common
+      # settings, which may differ from the settings that the application gave for its sentinels. If
+      # so, the sentinels with the common settings are left out.
       def given_sentinels(config)
         groups = config.sentinels.group_by { |one| one.ssl? && (one.ssl_params || {}) }
         if groups.size > 1
@@ -188,8 +188,9 @@ module Plock
         of(chain.adapter.backend)&.with_encoding(chain.encoding) if chain.redis? && chain.encoding
       end
 
-      # The cache's options may say more than its URL, so this reads the client of a store in its
-      # pool. The cache's locks bypass Moneta, so it does not matter how Moneta writes values.
+      # The cache may have options that are not in its URL. So this borrows a store from the cache's
+      # pool, and reads that store's client. The cache's locks bypass Moneta, so it does not matter
+      # how Moneta writes values.
       def of_parse_cache(cache)
         pool = cache.instance_variable_get(:@pool)
         return new(cache.url, {}) unless pool.respond_to?(:pool)
@@ -197,11 +198,11 @@ module Plock
         borrow(pool.pool) { |store| of(MonetaChain.new(store).adapter.backend) }
       end
 
-      # A view gives one application its part of a shared cache. The shared cache keeps the locks.
+      # A view is one application's part of a shared cache. The locks are those of the whole cache.
       def of_parse_view(view) = of(view.backend)
 
       def borrow(pool, &block)
-        pool.with(timeout: 0, &block) # does not wait, because no `wait:` would limit it
+        pool.with(timeout: 0, &block) # does not wait, because no `wait:` would limit the wait
       rescue Plock::Error
         raise
       rescue StandardError => e # the pool calls the application's code
@@ -211,7 +212,7 @@ module Plock
         )
       end
 
-      # The address of a server, of a cluster, or of the primary that sentinels name.
+      # Builds the address of a server, of a cluster, or of the primary that sentinels name.
       def build(
         username:, password:, database:, tls:, host: nil, port: nil, path: nil, cluster: nil,
         sentinels: nil, name: nil, sentinel_username: nil, sentinel_password: nil,

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
 module Plock
-  # The clock by which leases are timed. If the system has such a clock, it keeps running while
-  # the machine is suspended.
+  # The clock by which leases are timed. On systems with CLOCK_BOOTTIME, it keeps running while the
+  # machine is suspended.
   #
   # @api private
   module Clock
     ID =
       Process.const_defined?(:CLOCK_BOOTTIME) ? Process::CLOCK_BOOTTIME : Process::CLOCK_MONOTONIC
 
-    # A lease ends earlier here than in its store. DRIFT is a fraction of the TTL, for the drift
-    # between two machines' clocks. SLACK_S is in seconds, for rounding.
+    # A lease ends earlier in this process than in its store. The margin is DRIFT, a fraction of the
+    # TTL, for the drift between two machines' clocks, plus SLACK_S, in seconds, for rounding.
     DRIFT = 0.01
     SLACK_S = 0.002
 
@@ -22,7 +22,7 @@ module Plock
     def self.now = Process.clock_gettime(ID)
 
     # @return [Float] seconds since 1970 on this host's wall clock, for times that other processes
-    #   read. The clock may be set while a lease is held
+    #   read. No lease is timed by this clock, because it may be set while a lease is held.
     def self.wall = Process.clock_gettime(Process::CLOCK_REALTIME)
   end
 end

@@ -17,31 +17,31 @@ module Plock
   #     c.options = { pool_size: 4, ca_file: "/etc/ssl/internal.pem" }
   #   end
   class Configuration
-    # The environment variable with the default of {#url}.
+    # The environment variable that contains the default of {#url}.
     URL_VARIABLE = "PLOCK_URL"
 
     # @api private
-    # The environment variable that turns the structured log on. {Logs}, which reads it, is not
-    # loaded without it.
+    # The environment variable that turns the structured log on. It is named here, because {Logs}
+    # is loaded only if the log is turned on.
     LOG_VARIABLE = "PLOCK_LOG"
 
-    # The environment variable with the default of {#namespace}.
+    # The environment variable that contains the default of {#namespace}.
     NAMESPACE_VARIABLE = "PLOCK_NAMESPACE"
 
     # @api private
     # The variables in which Rails, Rack and others name an application's environment.
     ENVIRONMENT_VARIABLES = %w[RAILS_ENV RACK_ENV APP_ENV].freeze
 
-    # Settings that do not depend on the place of the store.
+    # Settings that do not depend on which store is used.
     NAMING = %i[secret namespace ttl wait].freeze
     private_constant :NAMING
 
-    # @return [String, Object, nil] what {Store.open} takes: a URL or a client of Redis; by default
-    #   `ENV["PLOCK_URL"]`. Without either, plock opens a {LocalStore} in its default place and
-    #   logs a warning; in production it raises.
+    # @return [String, Object, nil] a URL or a Redis client, for {Store.open}; by default
+    #   `ENV["PLOCK_URL"]`. If neither is set, plock opens a {LocalStore} in its default place and
+    #   logs a warning. In production, it raises instead.
     attr_accessor :url
 
-    # @return [Locking, #call, String, nil] an opened store instead of {#url}: a
+    # @return [Locking, #call, String, nil] the store, instead of {#url}. An opened store may be a
     #   {Store::Database}, {Store::Advisory} or {Store::Memcached}, or any other store. A callable
     #   is called when the store is first used, and must return a store. `"database"` and
     #   `"advisory"` are the stores in the database of `ActiveRecord::Base`, or of the class that
@@ -56,9 +56,9 @@ module Plock
     #   a reader of the store can guess them.
     attr_writer :secret
 
-    # @return [String, nil] 1 to 32 of the characters A-Z a-z 0-9 _ . - that keep this
-    #   application's keys apart from other applications' keys in the same store; by default
-    #   `ENV["PLOCK_NAMESPACE"]`
+    # @return [String, nil] keeps this application's keys apart from the keys of other
+    #   applications in the same store; by default `ENV["PLOCK_NAMESPACE"]`. It has 1 to 32 of the
+    #   characters A-Z a-z 0-9 _ . -
     attr_accessor :namespace
 
     # @return [Numeric, nil] the TTL of a call that does not pass `ttl:`, in seconds; by default
@@ -69,11 +69,12 @@ module Plock
     #   default 5
     attr_accessor :wait
 
-    # @return [#warn, nil] receives warnings that cannot be raised; by default the standard error
-    #   stream
+    # @return [#warn, nil] receives warnings of problems that plock cannot raise as errors; nil:
+    #   they go to the standard error stream
     attr_accessor :logger
 
-    # @return [Hash{Symbol => Object}, nil] what is logged, see {Logs}
+    # @return [Hash{Symbol => Object}, nil] the settings of the structured log, see {Logs}; nil:
+    #   none were given
     attr_reader :log
 
     # Turns the structured log on, as `PLOCK_LOG` does. The setting is read when
@@ -126,7 +127,7 @@ module Plock
     end
 
     # @api private
-    # @param value [Object] if it is omitted, any value counts
+    # @param value [Object] if it is omitted, any value except nil and "" counts
     # @return [Boolean] does the setting have this value?
     def set?(name, value = (any = true))
       present = instance_variable_get(:"@#{name}")
@@ -160,17 +161,17 @@ module Plock
     def open_at(url) = Store.open(url, **store_options)
 
     # @api private
-    # How the default store names its keys, and the defaults of its calls. A callable {#store} is
-    # not called.
+    # If {#store} is a callable, this does not call it.
     #
-    # @return [Locking::StoreConfig]
+    # @return [Locking::StoreConfig] how the default store names its keys, and the defaults of its
+    #   calls
     # @raise [ConfigurationError]
     def store_config
       Locking === @store ? @store.config : Locking::StoreConfig.new(**store_options.compact)
     end
 
     # @api private
-    # @return [String, nil] nil: it is not set
+    # @return [String, nil] the variable's value; nil: the variable is not set
     # @raise [ConfigurationError] the variable is empty, so its meaning is unclear
     def self.from_environment(variable)
       value = ENV[variable]
@@ -186,7 +187,7 @@ module Plock
     end
 
     # @api private
-    # Forgets that the warning was given, for the end of a test.
+    # Called at the end of a test, so that {warns?} returns true again.
     #
     # @return [void]
     def self.reset
@@ -194,7 +195,8 @@ module Plock
     end
 
     # @api private
-    # @return [Boolean] true the first time in this process
+    # @return [Boolean] must plock warn that no store is configured? True only at the first call in
+    #   this process.
     def self.warns?
       return false if @warned == Process.pid
 
@@ -209,7 +211,7 @@ module Plock
 
     protected
 
-    # Forgets these settings.
+    # Resets these settings.
     def without(names)
       names.each { |name| instance_variable_set(:"@#{name}", name == :options ? {} : nil) }
       @unread = names
@@ -218,7 +220,7 @@ module Plock
 
     def check_naming = Store.check_settings("memory:", **store_options.compact)
 
-    # Checks nothing if no place is configured, because the first lock reports that.
+    # Checks nothing if no store is configured, because the first lock reports that.
     def check_place
       return given_store if @store
 
@@ -265,7 +267,7 @@ module Plock
     end
 
     # The given store was opened with its own settings. If the configured settings differ from
-    # them, either choice could lock keys that the user did not mean.
+    # them, this raises, because either choice could lock keys that the user did not mean.
     def refuse_contradictions(config)
       of_no_use = { url: url, options: (options unless options.empty?) }.compact.keys.first
       if of_no_use

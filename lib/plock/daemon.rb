@@ -5,13 +5,13 @@ require_relative "locking/acquisition"
 
 module Plock
   # Process.daemon forks, and the parent ends at once, without running its blocks to their end. So
-  # plock hands over to the daemon the leases of those blocks, and of the monitors that the caller
-  # has entered. As with {Lease#dump} and {Locking#adopt}, each lease then has a new token and a
-  # greater fence. A lease that was lost is also lost in the daemon. If the parent was not
-  # notified of the loss, the daemon is.
+  # plock hands the leases of those blocks over to the daemon. It also hands over the leases of
+  # the monitors that the caller has entered. As with {Lease#dump} and {Locking#adopt}, each lease
+  # then has a new token and a greater fence. A lease that was lost is also lost in the daemon. If
+  # the parent was not notified of the loss, the daemon is.
   #
   # Background releases stay with the parent. Before the fork, the parent waits for them as long
-  # as a process waits at its end.
+  # as a process waits for them when it exits.
   #
   # @api private
   #
@@ -35,13 +35,13 @@ module Plock
           Daemon.settle
           super.tap { forked = true }
         ensure
-          failure = Daemon.go_on(handed) # runs in the parent if there is no daemon
+          failure = Daemon.go_on(handed) # runs in the parent if no daemon was forked
           raise failure if failure && forked
         end
       end
     end
 
-    # A lease that another thread is releasing is left to that thread.
+    # Hands one lease over. If another thread is releasing the lease, this does nothing.
     #
     # @param handed [Array] see {go_on}
     # @raise [UnsupportedError] the lease cannot be handed over

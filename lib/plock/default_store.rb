@@ -6,8 +6,8 @@ require_relative "configuration"
 require_relative "events"
 
 module Plock
-  # The default store, and the methods of {Locking} on the module itself. It belongs to the main
-  # Ractor; other Ractors must open their own stores.
+  # The default store, and the methods of {Locking} as methods of the module Plock. The default
+  # store belongs to the main Ractor. Other Ractors must open their own stores.
   module DefaultStore
     # Configures the default store. It may be called more than once, but only before the first
     # lock.
@@ -44,7 +44,7 @@ module Plock
     def open_store = @store
 
     # Forgets the configuration, the default store and the subscriptions, for the end of a test. It
-    # does not close the store, which other code may use.
+    # does not close the store, because other code may use it.
     #
     # @return [nil]
     def reset!
@@ -69,8 +69,8 @@ module Plock
     def log_settings = @configuration&.log
 
     # Calls the block for the events of leases in this process. The block runs on the thread that
-    # causes the event; for notices from native threads, it runs on one of plock's threads. The
-    # block must be quick. If it raises, the exception is logged.
+    # causes the event. If a native thread causes the event, the block runs on one of plock's Ruby
+    # threads. The block must be quick. If it raises, the exception is logged.
     #
     # If ActiveSupport::Notifications is loaded when a store is opened, it receives the events as
     # well: `acquire.plock`, `lost.plock` …
@@ -195,7 +195,7 @@ module Plock
         @store ||= configuration.open.tap { configuration.freeze }
       end
     rescue ThreadError # in a signal handler, which cannot lock a mutex
-      # The handler has interrupted a change, and cannot wait for it to end.
+      # If this thread owns CHANGES, the handler interrupted a change and cannot wait for its end.
       raise if inside || CHANGES.owned?
 
       (Background.launch { store } || raise).value

@@ -7,9 +7,9 @@ require_relative "events"
 require_relative "log"
 
 module Plock
-  # The thread on which Ruby receives the notices of native threads: that a lease was lost, was
-  # renewed, or was collected without a release. It is started before the first notice can arrive,
-  # and again after a fork.
+  # The thread on which Ruby receives the notices of native threads. A notice says that a lease
+  # was lost, was renewed, or was garbage-collected without a release. The thread is started
+  # before the first notice can arrive, and again after a fork.
   #
   # The dispatcher finds a lease by the ID of its hold. It refers to leases weakly, so that an
   # unused lease can be collected.
@@ -23,9 +23,9 @@ module Plock
     @thread = @surroundings = nil
 
     class << self
-      # A wrapper around every notice: it is called with a block, and must call that block. An
-      # application that reloads code, or keeps state for each thread, needs to know when its code
-      # runs. nil: no wrapper.
+      # A wrapper that is called around every notice. It receives a block, and must call that
+      # block. An application that reloads code, or keeps state for each thread, needs to know
+      # when its code runs. nil: no wrapper.
       #
       # @return [#call, nil]
       attr_accessor :surroundings
@@ -44,9 +44,9 @@ module Plock
         launch { start }
       end
 
-      # Passes notices about a hold on to its lease.
+      # From now on, passes the notices about a hold to its lease.
       #
-      # @param id [Integer]
+      # @param id [Integer] the ID of the hold
       # @param lease [Lease]
       def watch(id, lease)
         return unless Events.here?
@@ -55,8 +55,8 @@ module Plock
         @leases[id] = lease
       end
 
-      # Adds a notice that does not come from native code: one that {handle} knows, or a callable.
-      # Finalizers call this as well, so it takes no lock.
+      # Adds a notice that does not come from native code. It is an Array that {handle} knows, or a
+      # callable. Finalizers also call this method, so it takes no lock.
       #
       # @param notice [Array, #call]
       def post(notice)
@@ -64,12 +64,12 @@ module Plock
         Plock.wake_notices
       end
 
-      # Calls a block on the dispatcher's thread: at once if that is the current thread, so that
-      # {#flush} waits for this block as well.
+      # Calls a block on the dispatcher's thread. If that is the current thread, the block is
+      # called at once, so that {#flush} also waits for it.
       def hear(&block) = Thread.current.equal?(@thread) ? block.call : post(block)
 
-      # Waits until all notices so far have been delivered. While the process is ending, no notice
-      # is delivered.
+      # Waits until all notices posted so far have been delivered. Returns at once while the
+      # process is ending, because notices are no longer delivered.
       def flush
         return if Thread.current.equal?(@thread) || Background.over?
 
@@ -80,7 +80,7 @@ module Plock
       end
 
       # Warns of a lease that was collected without a release. This runs on the dispatcher's
-      # thread, so that {#flush} waits for it as well.
+      # thread, so that {#flush} also waits for the warning.
       #
       # @param key [String] the key in the store
       # @param fence [Integer]
@@ -111,8 +111,8 @@ module Plock
         Events.tell(:release_failed, 0.0, key, nil, fence: fence)
       end
 
-      # Warns of a lost lease whose release did not wait for the answer. The answer said that the
-      # lease was lost. This runs on the dispatcher's thread.
+      # Warns that a lease was lost before its block ended. Its release did not wait for the
+      # answer, and that answer reported the loss. This runs on the dispatcher's thread.
       #
       # @param key [String] the key in the store
       # @param fence [Integer]
@@ -160,14 +160,15 @@ module Plock
       # @return [Lease, nil]
       def lease_of(id) = known(id) || find(id)
 
-      # A WeakMap can return another object in place of a collected one: see {Locking::OwnShares}.
+      # Checks the object, because a WeakMap can return a different object in place of one that was
+      # collected. See {Locking::OwnShares}.
       def known(id)
         lease = @leases[id]
         lease if Lease === lease && lease.hold&.id == id
       end
 
-      # Searches for a lease whose lock was acquired in C. Such a lease does not call {watch},
-      # because most of these blocks end before there is a notice. A registry of these leases
+      # Searches for a lease that was acquired in C for a block. Such a lease does not call
+      # {watch}, because most blocks end before there is a notice. A registry of these leases
       # would have to be weak, and a WeakMap with objects as keys crashes Ruby 3.1 after
       # GC.compact.
       def find(id)

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 module Plock
-  # The root of everything that plock raises about locks and stores. Wrong arguments to a method are
-  # an ArgumentError or a TypeError as everywhere in Ruby.
+  # The superclass of all errors that plock raises about locks and stores. For wrong arguments,
+  # plock raises an ArgumentError or a TypeError, as Ruby does.
   #
-  # No message, and no other part of an error, ever holds a password or a secret.
+  # Neither the message nor any other part of an error ever contains a password or a secret.
   #
   # @example
   #   begin
@@ -14,7 +14,7 @@ module Plock
   #     e.message # => what happened, and where
   #   end
   class Error < StandardError
-    # The engine's name for the failure: more exact than the class, and as stable.
+    # The engine's name for the failure. It is more specific than the class, and as stable.
     #
     # @return [Symbol, nil] `:refused`, `:readonly`, `:wrongpass` …; nil when nothing more is known
     attr_reader :code
@@ -39,8 +39,8 @@ module Plock
   # Raised when a lease could not be acquired within `wait:`. Either another holder has the key,
   # or the store did not answer in that time. Try again later, or wait longer.
   class TimeoutError < Error
-    # @return [Error, nil] how the last attempt failed in the store; nil if the store said that the
-    #   key is held
+    # @return [Error, nil] the error with which the last attempt failed; nil if the store answered
+    #   that the key was held
     attr_reader :last_error
 
     # @return [Status, nil] the holders and waiters when `wait:` ended; nil if the store did not
@@ -57,16 +57,17 @@ module Plock
   end
 
   # Raised when the store cannot be reached or cannot serve at the moment. For example, it refuses
-  # connections, is silent, is loading, is a read-only replica, or is out of memory. The condition
-  # may be temporary; try again.
+  # connections, does not answer, is loading its data, is a read-only replica, or is out of memory.
+  # The condition may be temporary; try again.
   class UnavailableError < Error; end
 
   # Raised when a local store has no room for another key. It already has as many held or awaited
-  # keys as it was made for. Released keys make room. A store in another file can be made larger.
+  # keys as it was created for. A key that is released makes room. A new store in another file can
+  # be larger.
   class StoreFullError < UnavailableError; end
 
-  # Raised when a lease was lost: it expired, or the lock was broken. Work done since then may have
-  # been done twice; stop, and check.
+  # Raised when a lease was lost, because it expired or the lock was broken. Another holder may
+  # have done the same work since the loss. Stop, and check.
   class LeaseLost < Error
     # @return [Lease, nil] the lease that was lost
     attr_reader :lease
@@ -92,8 +93,8 @@ module Plock
     def default_code = :permission
   end
 
-  # Raised when an answer violates the protocol. Most often another kind of server listens at that
-  # address.
+  # Raised when an answer violates the protocol. Usually, a different kind of server is listening
+  # at that address.
   class ProtocolError < Error; end
 
   # Raised when the configuration of a store is invalid: a bad URL, an option out of its range, a
@@ -104,8 +105,8 @@ module Plock
     def default_code = :bad_config
   end
 
-  # Raised when plock cannot use the store, or its configuration, correctly. The message names the
-  # reason. plock never falls back to a weaker guarantee.
+  # Raised when plock cannot work correctly with the store, or with the store's configuration. The
+  # message names the reason. plock never falls back to a weaker guarantee.
   class UnsupportedError < Error
     private
 

@@ -11,7 +11,7 @@ module Plock
   #
   # Belongs to the main Ractor; leases of other Ractors emit no events.
   module Events
-    # The names of all events, see {Event}.
+    # The names of all events except those in {CALLS}. See {Event}.
     NAMES = %i[acquire contended timeout release lost renew release_failed abandoned adopt hand_over
                job_rescheduled job_discarded job_refused job_handled job_unguarded].freeze
 
@@ -19,7 +19,7 @@ module Plock
     # that names them receives them. See {Event}.
     CALLS = %i[wait_begin wait_end].freeze
 
-    # One subscription; {DefaultStore#unsubscribe} takes it.
+    # One subscription, which {DefaultStore#unsubscribe} can end.
     class Subscription
       # @api private
       # @param pattern [#===, nil]
@@ -41,7 +41,7 @@ module Plock
 
       # @api private
       # @return [Boolean] does it pass events on to another library, whose listeners may change
-      #   without notice?
+      #   without plock's knowledge?
       def bridge?
         false
       end
@@ -57,7 +57,7 @@ module Plock
       attr_reader :listening
 
       # @api private
-      # @return [Boolean, nil] is there a subscriber to renewals?
+      # @return [Boolean, nil] is there a subscriber to renewals, or a bridge?
       attr_reader :renewals
 
       # @api private
@@ -82,7 +82,7 @@ module Plock
 
       # @api private
       # @return [Boolean] is this the main Ractor? Only its leases emit events, and only it
-      #   receives notices. Other Ractors cannot read this state.
+      #   receives notices. Other Ractors cannot read the variables of this module.
       def here? = Ractor.current.equal?(MAIN)
 
       # @api private
@@ -95,9 +95,9 @@ module Plock
       # @return [Boolean] does a subscriber want events of this name?
       def wanted?(name) = @subscriptions.any? { |subscription| subscription.wants?(name) }
 
-      # Calls the subscribers. An exception of a subscriber is logged, and does not affect the
-      # lock. A timeout around the call, or an error of a {LossAlarm}, is raised after all
-      # subscribers have been called. All of them are called even if one ends the thread.
+      # Calls the subscribers. If a subscriber raises an exception, it is logged, and does not
+      # affect the lock. A timeout around the call, or an error of a {LossAlarm}, is raised after
+      # all subscribers have been called. All are called even if one of them ends the thread.
       #
       # @api private
       # @param name [Symbol]
@@ -129,9 +129,11 @@ module Plock
 
       private
 
-      # @param beginning [#call, nil] is called first; once it has begun, all subscribers are
-      #   called
-      # @param called [Integer] how many subscribers have been called
+      # Calls all subscribers, even if an exception interrupts the calls. After an exception, this
+      # method calls `beginning` again and continues with the next subscriber.
+      #
+      # @param beginning [#call, nil] called before the subscribers
+      # @param called [Integer] number of subscribers that have been called
       def each_of(subscriptions, beginning, called = 0, &block)
         beginning&.call
         block.call(subscriptions[(called += 1) - 1]) while called < subscriptions.size
@@ -140,8 +142,8 @@ module Plock
       end
 
       # Was the error raised by a timeout around this call? Timeout and the tasks of Async raise
-      # their errors in whatever code is running. If the subscriber itself set the timeout, a
-      # frame of the timeout comes above the frames of this call.
+      # their errors in whatever code is running. If the subscriber itself set the timeout, the
+      # backtrace has a frame of the timeout above the frames of this call.
       #
       # @param depth [Integer] the number of frames of this call
       def timeout_around?(error, depth)

@@ -7,9 +7,10 @@ module Plock
   #
   # @api private
   class Hold
-    # Leaves the lease to the process that adopts the result.
+    # Hands the lease over to the process that adopts the result.
     #
-    # @return [String, false, nil] ASCII; false: the lease was lost; nil: it is no longer held
+    # @return [String, false, nil] the dump, in ASCII; false: the lease was lost; nil: it had
+    #   already been released or handed over
     def dump
       left = leave or return left
 
@@ -19,7 +20,7 @@ module Plock
     # @param dump [String]
     # @return [Array(String, String, Integer, Float, String)] key, value, fence, ttl in seconds,
     #   and the {Locking::Share} as a String, or nil
-    # @raise [ArgumentError] not what {#dump} wrote
+    # @raise [ArgumentError] `dump` is not a result of {#dump}
     def self.read(dump)
       key, value, fence, ttl_ms, share = String.try_convert(dump)&.split(":", 5)
       unless ttl_ms && (share.nil? || Locking::Share::FORMAT.match?(share))

@@ -28,14 +28,15 @@ module Plock
   #
   # @!method self.complete
   #   Runs the block, which is a cleanup, to its end. Call it first in an `ensure`.
-  #   @yield must take only a moment
+  #   @yield the cleanup, which must take only a moment
   #   @return [Object] the block's value
   #   @api private
   #
   # @!method self.finally(cleanup)
   #   Runs the block and then the cleanup, on every way out of the block. No interrupt comes
   #   between the two. The block runs under the caller's own masks.
-  #   @param cleanup [#call] as the block of {complete}; may run before the block has done anything
+  #   @param cleanup [#call] a cleanup as for {complete}; it may run before the block has done
+  #     anything
   #   @yield
   #   @return [Object] the block's value
   #   @api private

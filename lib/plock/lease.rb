@@ -35,7 +35,7 @@ module Plock
     FORMAT = "plock1"
 
     # A lease is renewed when two thirds of its TTL are left. A renewal is late if less than this
-    # part of the TTL is left.
+    # part of the TTL is left when the store answers.
     LATE = 1 / 3.0
 
     private_constant :FORMAT, :LATE
@@ -51,7 +51,7 @@ module Plock
     # @param options [Locking::AcquireOptions]
     # @param alarm [LossAlarm, nil] for `on_lost: :raise`
     def initialize(key, options, alarm = nil)
-      @key = key.frozen? ? key : key.dup.freeze # binding_direct.c also does these three lines
+      @key = key.frozen? ? key : key.dup.freeze # binding_direct.c repeats these three lines
       @options = options
       @hold = nil
       @alarm = alarm if alarm
@@ -80,15 +80,15 @@ module Plock
     end
 
     # @api private
-    # @return [String, nil] the token with which the caller waited until the timeout, if the store
-    #   reports it
+    # @return [String, nil] after a timeout, the token with which the caller had waited, if the
+    #   store reports it
     attr_accessor :waited_with
 
     # @return [String, nil] as given to {Locking#acquire}
     def label = @options.label
 
-    # @return [String] the owner's random ID, as stored. A process that knows the token can
-    #   release the lock.
+    # @return [String] the random ID that the store has for the holder. A process that knows the
+    #   token can release the lock.
     def token = @hold.token
 
     # @return [Integer] greater than the fence of every earlier lease of the same key
@@ -196,7 +196,7 @@ module Plock
     # adopted lease has a new token and a greater fence. A lease that no process adopts expires.
     # If this call is interrupted, plock releases the lease.
     #
-    # @return [String] ASCII; it contains the owner's token, so treat it as a password
+    # @return [String] the dump, in ASCII; it contains the token, so treat it as a password
     # @raise [LeaseLost] the lease is not valid
     # @raise [UnsupportedError] the store cannot hand leases over
     # @raise [UnavailableError] another call on the lease took too long
@@ -243,8 +243,8 @@ module Plock
     end
 
     # Marks the lease as part of a group of leases that is not complete yet. The caller receives
-    # the leases when all are acquired. A loss before that is not reported, because the key is
-    # then acquired again.
+    # the leases when all are acquired. If the lease is lost before the group is complete, its key
+    # is acquired again, and the loss is not reported.
     #
     # @api private
     # @return [self]
@@ -269,8 +269,8 @@ module Plock
       lose unless @early
     end
 
-    # Reports the loss once. `on_lost:` always runs on the dispatcher's thread. It runs before the
-    # subscribers, because a subscriber may hang.
+    # Reports the loss once. An `on_lost:` callable always runs on the dispatcher's thread. It is
+    # called or queued before the subscribers are called, because a subscriber may hang.
     #
     # @api private
     def lose
@@ -298,7 +298,7 @@ module Plock
     def holds?(store_key) = !@hold.nil? && @hold.key == store_key && valid?
 
     # @api private
-    # @yieldparam lease [Lease] as {Locking::LeaseGroup#each_lease} does
+    # @yieldparam lease [Lease] this lease; {Locking::LeaseGroup#each_lease} yields several
     def each_lease
       yield self
     end
@@ -335,8 +335,8 @@ module Plock
       warn_of_loss unless @alarm.raise_inside(error)
     end
 
-    # Evaluates the store's answer: `ours` is true if the lease was still held, and false if it
-    # was lost. nil: another thread released it or handed it over first.
+    # Evaluates the store's answer. `ours` is true if the lease was still held, and false if it was
+    # lost. It is nil if another thread had already released the lease or handed it over.
     def learn(ours)
       return self if ours
 

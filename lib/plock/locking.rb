@@ -23,7 +23,8 @@ module Plock
   # The methods of every store. {Plock} has the same methods, which call the default store.
   #
   # A key is a String or Symbol of 1 to 1024 bytes. The store receives only its digest, made with
-  # the secret. Waiters are admitted in FIFO order, across threads, fibers, processes and machines.
+  # the secret. Waiters are admitted in FIFO order: across all processes if the store has the
+  # ability `:order` ({#can?}), otherwise only within each process.
   #
   # @example
   #   store = Plock::Store.open("redis://localhost:6379/1")
@@ -35,9 +36,8 @@ module Plock
     include GroupAcquisition
     include Listing
 
-    # Waits for the key, holds it while the block runs, and releases it on every way out of the
-    # block. Without a block it returns the lease, which the caller must release with
-    # {Lease#release}.
+    # Waits for the key, holds it while the block runs, and releases it however the block ends.
+    # Without a block it returns the lease, which the caller must release with {Lease#release}.
     #
     # If the release at the end of the block fails, plock logs a warning and returns the block's
     # value. It does the same if the lease was lost during the block and there is no `on_lost:`.
@@ -54,15 +54,15 @@ module Plock
     # @param at_least [Numeric] seconds, 0 to 31_622_400, for which the key stays taken after the
     #   acquire, even if the lease is released earlier
     # @param on_lost [#call, :raise, nil] called with the lease, on one of plock's own threads,
-    #   when the lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block,
-    #   until the block ends
+    #   when the lease is lost; `:raise` raises {LeaseLost} in the thread that runs the block, but
+    #   not after the block has ended
     # @param label [String, Symbol, nil] 1 to 100 bytes that {#status} shows to all readers of the
     #   store
     # @param release [Symbol, nil] `:background` sends the release at the end of the block without
     #   waiting for the answer; `:wait` waits for the answer; nil: the store's `release:` option
     #   decides. A lease without a block is released by {Lease#release}, which waits
     # @param replicas [Integer, nil] 0 to 100: how many replicas must confirm the lease, and each
-    #   of its extensions and renewals, before it counts; nil: the store's option decides
+    #   of its extensions and renewals, before it counts; nil: the store's `replicas:` decides
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] another holder kept the key until `wait:` ended; the block did not run
@@ -71,8 +71,8 @@ module Plock
     #   `on_lost:` outside of the main Ractor; this fiber already holds the key for a block, and
     #   would wait for itself: use a {Monitor}, which is reentrant
     # @raise [ConfigurationError] other processes use a different secret in this namespace
-    # @raise [UnavailableError] too few `replicas:` confirmed the lease (code `:unreplicated`), so
-    #   plock takes the lease back
+    # @raise [UnavailableError] too few replicas confirmed the lease (code `:unreplicated`), so
+    #   plock releases it in the background
     # @raise [UnavailableError, AuthenticationError, PermissionError, ProtocolError,
     #   UnsupportedError] the store failed
     #
@@ -202,9 +202,9 @@ module Plock
       ReadWriteLock.new(self, key, config.store_key(key, Kind::READ_WRITE))
     end
 
-    # Runs the block at most once in `within:` seconds, across all processes. If the block has run
-    # or is running, this call returns at once. The window begins with the block, and lasts at
-    # least as long as the block. The window is independent of other locks on the same key.
+    # Runs the block at most once in a window of `within:` seconds, across all processes. The window
+    # begins when the block begins, and does not end before the block ends. Other calls in the
+    # window return without waiting. The window is independent of other locks on the same key.
     #
     # If the process dies in the block, the window ends `within:` seconds after the last renewal.
     #
@@ -271,7 +271,7 @@ module Plock
           block, ttl: span || USUAL, renew: renew, max_hold: max_hold, at_least: keep,
           on_lost: on_lost, label: label, replicas: replicas
         )
-      options.used = true # the process that handed it over has used it
+      options.used = true # the process that handed the lease over has already used it
       alarm = LossAlarm.for_leases if options.raises?
       lease = Lease.new(key, options, alarm)
       started = Clock.now if Events.listening

@@ -29,10 +29,10 @@ module Plock
     end
     private_class_method :complain
 
-    # Logs an error of the application's code that has no caller to raise it to.
+    # Logs an error that the application's code raised, and that plock cannot pass on to a caller.
     #
     # @param logger [#warn, nil] as for {warn}
-    # @param where [String]
+    # @param where [String] what raised the error, in words for the message
     # @param error [Exception]
     # @return [void]
     def self.failure(logger, where, error)

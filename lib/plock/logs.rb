@@ -9,9 +9,9 @@ module Plock
   #     event=acquired label="nightly import" kind=lock digest=d9f1… waited=0.0004 fence=17 ttl=10
   #
   # The environment variable `PLOCK_LOG` turns the log on, and so does `log` in {Configuration}.
-  # If neither is set, plock does not load this file.
+  # If neither is set, only the log of a Rails application uses this file.
   #
-  # | event | level | about |
+  # | event | level | fields |
   # | --- | --- | --- |
   # | `acquired` | `debug`; `warn` and `slow=true` after `slow_wait:` | `waited`, `fence`, `ttl` |
   # | `released` | `debug`; `warn` and `long=true` after `long_hold:` | `held`, `fence` |
@@ -20,7 +20,7 @@ module Plock
   # | `failed` | `warn` | `waited`, `error`: a class, or `interrupted` |
   # | `renewal_late` | `warn` | `left`, `fence` |
   # | `release_failed` | `warn` | `held`, `error`, `fence` |
-  # | `abandoned` | `warn` | `fence` |
+  # | `abandoned` | `warn`; `info` if the lease had ended | `fence` |
   # | `lost` | `error` | `held`, `fence` |
   #
   # All times are in seconds.
@@ -103,7 +103,8 @@ module Plock
 
       private
 
-      # @return [Recorder, nil] the new recorder; if there is none, the previous one
+      # @param recorder [Recorder, nil] nil: only remove the current recorder
+      # @return [Recorder, nil] the new recorder; if there is no new one, the removed one or nil
       def replace(recorder)
         before = @lock.synchronize { [@recorder, @recorder = recorder].first }
         Events.remove(before) if before

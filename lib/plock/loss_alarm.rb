@@ -4,20 +4,20 @@ require_relative "errors"
 require_relative "uninterrupted"
 
 module Plock
-  # Raises an error in a thread that is inside a block, but only while the thread is inside.
+  # Raises an error in a thread, but only while the thread is inside a certain block.
   #
-  # The thread masks errors of that kind while it acquires and releases the lock; inside the block
+  # The thread masks errors of that kind while it acquires and releases the lock. Inside the block
   # it receives them. A mutex protects the record of whether the thread is inside, so no error is
-  # sent to a thread that has left. An error that was sent while the thread was leaving is caught
-  # before the mask ends.
+  # sent to a thread that has left the block. An error that was sent while the thread was leaving
+  # is caught before the mask ends.
   #
-  # Ruby raises the error in the fiber that the thread is running. The fiber of an Enumerator is
-  # suspended after each element that `next` returns, and no error is sent to it meanwhile.
+  # Thread#raise interrupts the fiber that the thread is running. If the block's own fiber is
+  # suspended, as that of an Enumerator is between two calls of `next`, no error is sent.
   #
   # @api private
   class LossAlarm
-    # @return [LossAlarm] an alarm for {LeaseLost}; it warns of a loss that came too late for the
-    #   block
+    # @return [LossAlarm] an alarm for {LeaseLost}; it warns of a loss that came too late to be
+    #   raised in the block
     def self.for_leases = new(LeaseLost) { |error| error.lease.warn_of_loss }
 
     # @param kind [Class] the class of the error
@@ -62,7 +62,7 @@ module Plock
     # @return [Exception, nil] the first error that {#raise_inside} received
     attr_reader :error
 
-    # Must enclose the acquire, the block and the release.
+    # Runs a block, which must contain the acquire, the call of {#hearing} and the release.
     #
     # @return [Object] the block's value
     def around
@@ -73,8 +73,8 @@ module Plock
       end
     end
 
-    # Runs the block, in which the error can arrive. If the lock was lost while subscribers were
-    # notified of the acquire, this raises the error at once, and does not run the block.
+    # Runs the block, in which the error can arrive. If the error came before the block could begin,
+    # this method raises it at once, and does not run the block.
     #
     # @return [Object] the block's value
     def hearing(&block)
@@ -90,8 +90,8 @@ module Plock
 
     # Called from another thread. Only the first error counts.
     #
-    # @return [Boolean] does the error reach the block? It does not if the thread has left the
-    #   block, or if its fiber is suspended
+    # @return [Boolean] will the error be raised? Not if this alarm has already received an error,
+    #   if the thread has left the block, or if the block's fiber is suspended
     def raise_inside(error)
       @lock.synchronize do
         return false if @error

@@ -8,9 +8,9 @@ module Plock
   # Metrics of leases and of the pools of stores: {INSTRUMENTS} lists them. plock itself does not
   # load this file; `require "plock/metrics"` does.
   #
-  # Each metric of leases has two labels: `label` and `kind`. `label` is the `label:` of the call.
-  # `kind` is `lock`, `semaphore`, `read_write` or `once`. Keys and their digests are never
-  # labels.
+  # Each metric of leases has the labels `label` and `kind`, and `failures` also has `error`.
+  # `label` is the `label:` of the call. `kind` is `lock`, `semaphore`, `read_write` or `once`. Keys
+  # and their digests are never labels.
   #
   # While metrics are recorded, calls with a block run in Ruby instead of C. Metrics count only
   # the leases of the main Ractor.
@@ -31,9 +31,9 @@ module Plock
     @recorders = {}.compare_by_identity
 
     class << self
-      # Records in a registry of the gem prometheus-client. Set the client's data store first, as
-      # for all its metrics. A DirectFileStore sums up all processes of a host, and it counts
-      # forked children without further setup.
+      # Records in a registry of the gem prometheus-client. Set the client's data store before this
+      # call, as before you make any other metric. A DirectFileStore sums up the values of all
+      # processes on a host, including forked children.
       #
       # A second call for the same registry replaces the first one.
       #
@@ -88,7 +88,7 @@ module Plock
       end
 
       # Records through any adapter. An adapter has three methods, which receive a name from
-      # {INSTRUMENTS}, labels and a number. plock calls them one at a time.
+      # {INSTRUMENTS}, labels and a number. plock never makes two of these calls at once.
       #
       # * `count(name, labels, by)` increments a counter.
       # * `observe(name, labels, seconds)` adds a value to a histogram.

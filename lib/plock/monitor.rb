@@ -5,15 +5,15 @@ require_relative "lease"
 require_relative "locking"
 
 module Plock
-  # Ruby's Monitor, but among processes and machines. It uses the plain lock of a key
-  # ({Locking#acquire}), and its holder can enter the monitor again.
+  # Like Ruby's Monitor, but shared by processes and machines. It uses the plain lock of a key
+  # ({Locking#acquire}). The fiber that holds the lock can enter the monitor again.
   #
   # The owner is the fiber that entered, not its thread. Entering again costs no request. A forked
-  # child owns none of its parent's monitors. If a fiber ends inside, its lease is released when
-  # the lease is garbage collected.
+  # child owns none of its parent's monitors. If a fiber ends inside a monitor, its lease is
+  # released when the lease is garbage collected.
   #
-  # If an interrupt arrives just as {#enter} returns, the caller cannot know that it is inside.
-  # Use {#synchronize}, which handles that.
+  # If an interrupt arrives just as {#enter} returns, the caller cannot know that it has entered.
+  # {#synchronize} does not have this problem.
   #
   # @example
   #   LEDGER = Plock::Monitor.new("ledger", ttl: 10, wait: 30)
@@ -38,9 +38,9 @@ module Plock
     attr_reader :key
 
     # @param key [String, Symbol]
-    # @param store [Locking, nil] nil: the default store at the time of the call
+    # @param store [Locking, nil] nil: the default store at the time of each call
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`
-    #   (true by default), `max_hold:`, `at_least:`, `on_lost:` a callable, `label:`
+    #   (true by default), `max_hold:`, `at_least:`, `on_lost:` (only a callable), `label:`
     # @raise [ArgumentError] the key or an option is invalid, or `on_lost:` is `:raise`
     # @raise [UnsupportedError] `on_lost:` outside of the main Ractor
     def initialize(key, store: nil, **options)
@@ -54,14 +54,14 @@ module Plock
       freeze
     end
 
-    # Waits for other holders, enters, runs the block, and leaves.
+    # Waits until the lock is free, enters the monitor, runs the block, and leaves the monitor.
     #
     # @return [Object] the block's value
-    # @raise [TimeoutError] another holder was inside until `wait:` ended. The block has not run.
+    # @raise [TimeoutError] another holder had the lock until `wait:` ended. The block has not run.
     # @raise [UnsupportedError] the store cannot do what an option demands, such as `replicas:`;
     #   or this fiber holds the key through {Locking#acquire}, or through another monitor, and
     #   would wait for itself
-    # @raise [LeaseLost] this fiber is inside, but its lease was lost
+    # @raise [LeaseLost] this fiber is already inside, but its lease was lost
     # @raise [Error] the store failed
     def synchronize(&block)
       if own.nil? && @direct
@@ -83,7 +83,8 @@ module Plock
     end
     alias mon_synchronize synchronize
 
-    # Waits for other holders, and enters. The caller must call {#exit} once for each {#enter}.
+    # Waits until the lock is free, and enters the monitor. The caller must call {#exit} once for
+    # each {#enter}.
     #
     # @return [nil]
     # @raise (see #synchronize)
@@ -93,17 +94,17 @@ module Plock
     end
     alias mon_enter enter
 
-    # Enters if there is no other holder.
+    # Enters the monitor if there is no other holder.
     #
     # @return [Boolean] is this fiber inside now?
-    # @raise [LeaseLost] this fiber is inside, but its lease was lost
+    # @raise [LeaseLost] this fiber is already inside, but its lease was lost
     # @raise [Error] the store failed
     def try_enter = again || begin_tenure(:trying, wait: 0)
     alias mon_try_enter try_enter
     alias try_mon_enter try_enter
 
-    # Leaves. The last {#exit} releases the lock. If the release fails, plock logs a warning, as at
-    # the end of a block.
+    # Undoes one {#enter}. The last {#exit} of the fiber releases the lock. If the release fails,
+    # plock logs a warning, as it does at the end of a block.
     #
     # @return [nil]
     # @raise [ThreadError] this fiber is not inside
@@ -120,7 +121,7 @@ module Plock
     def mon_locked? = mon_owned? || store.status(@key).held?
 
     # @return [Boolean] is this fiber inside? This is true even if its lease was lost. In that
-    #   case {#enter} raises, and {#exit} leaves.
+    #   case {#enter} raises {LeaseLost}, and {#exit} works as usual.
     def mon_owned? = !own.nil?
 
     # Raises, because a monitor among processes has no condition variables.
@@ -152,7 +153,7 @@ module Plock
       tenure unless tenure.nil? || tenure.lease.hold.inherited?
     end
 
-    # The store releases the lease at the end of the block.
+    # Enters the monitor for one block. The store releases the lease at the end of the block.
     def with_lease
       store = self.store
       store.with_lease(
@@ -189,10 +190,10 @@ module Plock
       true
     end
 
-    # Makes the Lease before the store grants it, so that an interrupt in between cannot lose the
+    # Makes the Lease object before the store grants the hold, so that an interrupt cannot lose the
     # hold.
     #
-    # @return [Boolean]
+    # @return [Boolean] has this fiber entered?
     def begin_tenure(way, **options)
       store = self.store
       acquire_options = store.new_options(nil).with(**@options, **options)
@@ -215,7 +216,7 @@ module Plock
     end
 
     # @param tenure [Tenure, nil] nil: there is nothing to leave
-    # @param depth [Integer] at most this many entries of the fiber remain
+    # @param depth [Integer] the fiber's new depth, unless its depth is lower already
     def leave(tenure, depth)
       return unless tenure
 
@@ -223,8 +224,8 @@ module Plock
       give_back(tenure.lease) if tenure.depth.zero?
     end
 
-    # Finds out what the fiber must leave at the end of a block. A forked child that reaches the
-    # end of its parent's block has nothing to leave.
+    # Finds the fiber's tenure, and the depth that remains after the end of a block. A forked child
+    # that reaches the end of its parent's block has nothing to leave.
     #
     # @return [Array(Tenure, Integer)] for {leave}
     def below(inside)

@@ -3,19 +3,19 @@
 require_relative "../plock"
 
 module Plock
-  # Parse Stack's locks on plock's engine. Require `plock/parse_stack` after `parse-stack-next`.
+  # Makes the locks of Parse Stack use plock. Require `plock/parse_stack` after `parse-stack-next`.
   #
-  # From then on {Parse::Lock} and {Parse::LockBackend} are plock's. The gem's own
-  # `first_or_create!` and `create_or_update!` also use them. Stores and secrets are those that the
-  # application has configured for the gem. From a `Parse::Cache::Redis`, plock takes the address,
-  # TLS settings and database. A process that still runs the gem's own implementation and a process
-  # that runs plock's exclude each other.
+  # This file replaces {Parse::Lock} and {Parse::LockBackend} with plock's. The gem's own
+  # `first_or_create!` and `create_or_update!` also use the replacements. plock uses the stores and
+  # secrets that the application has configured for the gem. From a `Parse::Cache::Redis`, plock
+  # takes the address, TLS settings and database. Processes with the gem's own implementation and
+  # processes with plock's exclude each other.
   #
   # @example Gemfile
   #   gem "parse-stack-next"
   #   gem "plock", git: "https://git.example/plock.git", require: "plock/parse_stack"
   module ParseStack
-    # The first version whose find-or-create lock uses LockBackend.
+    # The first version of the gem whose find-or-create lock uses LockBackend.
     OLDEST = "5.1"
     OURS = File.expand_path("../parse", __dir__)
     ERRORS = %i[TimeoutError UnavailableError].freeze

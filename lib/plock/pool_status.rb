@@ -5,8 +5,8 @@ module Plock
   # on a Redis Cluster counts its connections to all nodes that it has used.
   #
   # * `size` [Integer]: how many connections the store may have
-  # * `used` [Integer]: connections that a call uses or opens; a release or a renewal can take one
-  #   beyond `size`
+  # * `used` [Integer]: connections that calls are using or opening; releases and renewals can
+  #   open connections beyond `size`
   # * `idle` [Integer]: connections that are open, and not in use
   # * `waiting` [Integer]: calls now waiting for a connection
   # * `waits` [Integer]: how many calls have waited for a connection since the process began

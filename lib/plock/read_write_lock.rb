@@ -6,7 +6,7 @@ require_relative "locking/shared_lock"
 
 module Plock
   # A key that many readers share, or one writer holds; {Locking#read_write_lock} makes one. Each
-  # holder has its own lease, with a fence, a TTL and `on_lost:`, as with a lock.
+  # holder has its own lease, with a fence, a TTL and `on_lost:`, as the holder of a lock does.
   #
   # Callers are admitted in FIFO order. A writer waits for the readers before it, and later callers
   # wait behind it, so neither readers nor writers starve.
@@ -41,8 +41,8 @@ module Plock
     #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] another writer held the key, or waited for it, until `wait:` ended.
-    #   The block has not run.
+    # @raise [TimeoutError] a writer held the key, or was waiting for it, when `wait:` ended. The
+    #   block has not run.
     # @raise [UnsupportedError] this fiber already writes, or it already reads and passes no block
     # @raise [ArgumentError, Error] as {Locking#acquire} does
     def read(**options, &block) = share(:acquiring, Locking::Share::READ, options, &block)
@@ -62,8 +62,8 @@ module Plock
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#read}
     # @yieldparam lease [Lease]
-    # @return [Object, Lease, nil] nil if a writer holds the key or waits for it. With a block,
-    #   the block's value, or nil if the block has not run.
+    # @return [Object, Lease, nil] nil if a writer holds the key or is waiting for it. With a
+    #   block, the block's value, or nil if the block has not run.
     # @raise [ArgumentError, Error] as {#read}, except {TimeoutError}
     def try_read(wait: 0, **options, &block)
       share(:trying, Locking::Share::READ, { wait: wait, **options }, &block)

@@ -8,21 +8,22 @@ module Plock
   module Record
     NONE = "-"
 
-    # Bytes that are percent-encoded: those that cannot be in a word of a record, and all that a
-    # database could not keep in its own encoding.
+    # The bytes that are percent-encoded: blanks, control characters and the percent sign. So are
+    # all bytes outside of ASCII, because a database may use another encoding. A text that is only
+    # "-" is encoded because "-" stands for a missing word.
     UNFIT = /[^!-~]|%|\A-\z/n.freeze
 
-    # If the caller chose the owner's value, the engine adds a number to the thread:
-    # "thread.number".
+    # The format of a record. If the caller chose the owner's value, the engine writes
+    # "thread.number" instead of the thread.
     FORM = /\A(\S+) (\d+) (\d+)\S* \S+ (\S+) (.+)\z/m.freeze
 
     private_constant :NONE, :UNFIT, :FORM
 
     class << self
-      # @param record [String] may contain any bytes, because a value may, and because other
-      #   programs may write anything into a store
-      # @return [Array(String, Integer, Integer, String, String), nil] host, pid, thread and label,
-      #   as text, and the value's bytes; nil: it is not a record
+      # @param record [String] may contain any bytes: an owner's value may be binary, and
+      #   other programs may write anything into a store
+      # @return [Array(String, Integer, Integer, String, String), nil] host, pid, thread, label and
+      #   value; the value is binary. Returns nil if the bytes are not a record.
       def parse(record)
         host, pid, thread, label, value = FORM.match(record.b)&.captures
         [text(host), Integer(pid, 10), Integer(thread, 10), decode(label), value] if value
@@ -31,7 +32,8 @@ module Plock
       # The owner of a record.
       #
       # @param record [String, nil]
-      # @return [Hash{Symbol => Object}] as {Status} reports it; all nil: it is not a record
+      # @return [Hash{Symbol => Object}] the owner as {Status} reports it; all values are nil if
+      #   the bytes are not a record
       def who(record)
         host, pid, thread, label, = parse(record.to_s)
         { host: host, pid: pid, thread: thread, label: label }
@@ -68,7 +70,7 @@ module Plock
 
       private
 
-      # The name of a host does not change. Only the main Ractor can remember it.
+      # Remembers the name, because it does not change. Only the main Ractor can set this variable.
       def host
         @host || Etc.uname[:nodename].freeze.tap { |name| @host = name if Events.here? }
       end

@@ -3,11 +3,11 @@
 require_relative "locking/shared_lock"
 
 module Plock
-  # A key that up to `permits:` holders share; {Locking#semaphore} makes one. Each holder has its
-  # own lease, with a fence, a TTL and `on_lost:`, as with a lock. When all permits are taken,
-  # callers wait in FIFO order.
+  # A key that up to `permits:` holders share. {Locking#semaphore} returns a semaphore. Each
+  # holder has its own lease, with a fence, a TTL and `on_lost:`, as with a lock. When all permits
+  # are taken, callers wait in FIFO order.
   #
-  # There is no counter to set up or repair: a permit is free when its lease ends, for any reason.
+  # There is no counter to set up or repair, because a permit is free as soon as its lease ends.
   # Each caller passes its own `permits:`, and is admitted while fewer holders than that are
   # inside. Callers with different numbers share one FIFO queue.
   #
@@ -43,7 +43,7 @@ module Plock
     #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
-    # @raise [TimeoutError] all permits were taken until `wait:` ended. The block has not run.
+    # @raise [TimeoutError] the caller got no permit within `wait:`. The block has not run.
     # @raise [ArgumentError, UnsupportedError, Error] as {Locking#acquire} does
     #
     # @example
@@ -56,8 +56,8 @@ module Plock
     # @param wait [Numeric] seconds; the default of 0 makes one attempt
     # @param options [Hash{Symbol => Object}] as for {#acquire}
     # @yieldparam lease [Lease]
-    # @return [Object, Lease, nil] nil if all permits are taken. With a block, the block's value,
-    #   or nil if the block has not run.
+    # @return [Object, Lease, nil] nil if all permits are taken; otherwise the block's value, or
+    #   the lease if there is no block
     # @raise [ArgumentError, Error] as {#acquire}, except {TimeoutError}
     #
     # @example

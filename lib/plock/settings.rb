@@ -3,8 +3,8 @@
 require_relative "errors"
 
 module Plock
-  # The settings that config/plock.yml and `config.plock` may contain, in Rails and for the
-  # command.
+  # The settings that config/plock.yml and `config.plock` may contain. Rails applications and
+  # the command `plock` read them.
   #
   # @api private
   module Settings
@@ -45,7 +45,7 @@ module Plock
 
       private
 
-      # An object of another class is checked when it is used.
+      # Checks a store that is named by a word. Any other object is checked when it is used.
       def check_store(store, place)
         return unless (store.is_a?(String) || store.is_a?(Symbol)) && !STORES.include?(store.to_s)
 

@@ -39,8 +39,8 @@ module Plock
       def to_s = Status.describe(self)
 
       # @api private
-      # @return [Array] identifies the lease: it differs between two leases if the store can tell
-      #   them apart
+      # @return [Array] identifies the lease. Two leases that the store cannot tell apart have the
+      #   same value.
       def who = [fence, host, pid, thread]
     end
 
@@ -66,8 +66,8 @@ module Plock
     DEEDS = { read: "held for reading", write: "held for writing" }.freeze
     private_constant :DEEDS
 
-    # @return [String, Symbol, nil] as the caller named it; nil from {Locking#each_lock}, which
-    #   sees only digests
+    # @return [String, Symbol, nil] the key as the caller named it; nil from {Locking#each_lock},
+    #   which sees only the digests of keys
     attr_reader :key
 
     # @return [String] the name of the key in the store
@@ -102,7 +102,7 @@ module Plock
 
     # @api private
     # @param people [Array(Array<Holder>, Array<Waiter>), nil] as a store's `examine` returns
-    #   them; nil: the store knows nothing about the key, so it is free
+    #   them; nil: the store knows nothing about the key, so the key is free
     # @param node [Array(String, String), nil] host and port
     def initialize(key, store_key, people, node = nil)
       @key = key
@@ -118,8 +118,8 @@ module Plock
     # @return [Symbol] the kind of lock: `:lock`, `:once`, `:semaphore` or `:read_write`
     def kind = Locking::Kind.of(@store_key).name
 
-    # @return [Boolean] true if there is a holder, or the key is kept by `at_least:` after its
-    #   lease was released
+    # @return [Boolean] true if the key has a holder, or if `at_least:` keeps the key taken after a
+    #   release
     def held? = @holders.any?
 
     # @return [String] a sentence without a full stop
@@ -139,7 +139,7 @@ module Plock
     class << self
       # @api private
       # @param since [Numeric, nil] seconds since 1970
-      # @param mode [String, nil] one of the letters in {Locking::Share::NAMES}
+      # @param mode [String, nil] as {Locking::Share#mode}; nil for a plain lock
       # @param facts [Hash{Symbol => Object}] the other attributes of {Holder}
       # @return [Holder]
       def holder(since: nil, mode: nil, **facts) = person(Holder, since, mode, facts)

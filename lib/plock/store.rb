@@ -22,10 +22,10 @@ module Plock
   # @!method hold(key, ttl_ms, wait, report)
   #   Acquires the lock, runs the block, and releases the lock on every way out of the block.
   #
-  #   The method calls `report.call(event, …)` for these events: `:acquire` and the {Error}, for
-  #   each attempt that failed in the store; `:release` and the {Error}, if the release failed;
-  #   `:overrun`, key, seconds held and ttl in seconds, if the block took longer than the lease
-  #   lasted.
+  #   The method calls `report.call(:acquire, error)` for each attempt that failed in the store, and
+  #   `report.call(:release, error)` if the release failed. If the block took longer than the lease
+  #   lasted, the method calls `report.call(:overrun, key, seconds_held, ttl)`, with the ttl in
+  #   seconds.
   #   @param key [String] the raw key in the store
   #   @param ttl_ms [Integer] milliseconds, 5 to 31_622_400_000 (366 days), after which the lock
   #     expires if it is not released
@@ -33,14 +33,14 @@ module Plock
   #   @param report [#call, nil]
   #   @yieldparam lease [Hold] has `token`, `fence`, `key`, `ttl`, `held_for` and `valid?`
   #   @return [Object] the block's value
-  #   @raise [TimeoutError] not acquired within `wait`; the block has not run
-  #   @raise [Error] without a report: the store failed
+  #   @raise [TimeoutError] the lock was not acquired within `wait`; the block has not run
+  #   @raise [Error] the store failed, and there is no report
   #
   # @!method hold_digest(prefix, key, secret, ttl_ms, wait, report)
   #   Like {#hold}, for APIs that hash their keys. The key in the store is {Plock.store_key} of the
   #   first three arguments. The block receives the owner token. If the lock was not acquired, the
-  #   method returns the object `Plock::Store::UNACQUIRED`. With a report, the method tries until
-  #   `wait` is over, even if the store fails. The method allocates few objects.
+  #   method returns the object `Plock::Store::UNACQUIRED`. The method tries until `wait` is over,
+  #   even if the store fails. It allocates few objects.
   #   @param prefix [String] at most 64 bytes
   #   @param key [String]
   #   @param secret [String, nil]
@@ -51,23 +51,23 @@ module Plock
   #   @return [Object] the block's value, or `Plock::Store::UNACQUIRED`
   #
   # @!method lock_acquire(key, owner, ttl)
-  #   One attempt to take the lock for `owner`.
+  #   Makes one attempt to take the lock for `owner`.
   #   @param key [String]
   #   @param owner [String]
   #   @param ttl [Integer] seconds
   #   @return [Boolean] false: the key is held
-  #   @raise [Error] the store failed, or did not answer; if the lock was granted nevertheless, it
-  #     is taken back
+  #   @raise [Error] the store failed, or did not answer; if the server has granted the lock
+  #     nevertheless, plock releases it
   #
   # @!method lock_release(key, owner)
   #   Releases the lock if, and only if, `owner` holds it.
   #   @param key [String]
   #   @param owner [String]
-  #   @return [Boolean] was it held by `owner`?
+  #   @return [Boolean] did `owner` hold the lock?
   #   @raise [Error] the store failed
   #
   # @!method url
-  #   @return [String] without user and password
+  #   @return [String] the URL, without user and password
   #
   # @!method sentinels
   #   @return [Array<Array(String, String)>] the host and port of each sentinel in the URL; empty if
@@ -141,17 +141,17 @@ module Plock
     class << self
       include Source
 
-      # Makes a store without connecting to it. The first call notices an absent server.
+      # Makes a store without connecting to the server. If there is no server, the first call fails.
       #
       # `source` is a URL or an existing client. A URL is
       # `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS, or
       # `unix:///path/to/socket[?db=N]`, all with percent-encoding. The address, credentials, TLS
       # settings and database of a client are copied (see {ClientAddress}).
       # `redis+sentinel://host:26379,host:26379/NAME[/database]`, or `rediss+sentinel://`, uses the
-      # primary that the sentinels know by this name. User and password in the URL are for the
+      # primary that the sentinels know as NAME. User and password in the URL are for the
       # servers, not for the sentinels. `redis+cluster://host:port,host:port`, or
       # `rediss+cluster://`, uses a Redis Cluster to which these nodes belong. Options take
-      # precedence over the URL or the client; nil means that the option is absent.
+      # precedence over the URL or the client. An option whose value is nil counts as absent.
       #
       # @param source [String, Object]
       # @param options [Hash{Symbol => Object}]
@@ -165,10 +165,10 @@ module Plock
       # @option options [Numeric] :unavailable_timeout (1.0) seconds, 0.001 to 3600, after which an
       #   acquire that cannot reach the server gives up, even if its `wait:` is longer
       # @option options [Numeric] :fence_ttl (3600) seconds, 0 to 31_622_400, for which Redis
-      #   remembers a key's fence after the lease has ended. Fences keep growing if the clock is
-      #   set back by no more than this, or a failover goes to a clock that is no further behind
+      #   remembers a key's fence after the lease has ended. If the server's clock goes back by
+      #   less than this, because it was set or because of a failover, fences keep growing
       # @option options [Integer] :pool_size (16) the largest number of connections, 1 to 1024
-      # @option options [Integer] :replicas (0) 0 to 100: how many replicas must confirm a lease
+      # @option options [Integer] :replicas (0) how many replicas, 0 to 100, must confirm a lease
       #   before it counts; a call of {Locking#acquire} can specify another number
       # @option options [String] :username
       # @option options [String] :password
@@ -182,28 +182,28 @@ module Plock
       #   block, and does not wait for the answer
       # @option options [Symbol] :verify (:peer) `:none` trusts any server, and warns once for
       #   each address
-      # @option options [String] :server_name the name to request and to verify instead of the
-      #   host's name
+      # @option options [String] :server_name the name for SNI, and to verify in the server's
+      #   certificate, instead of the host's name
       # @option options [String] :sentinel_username
       # @option options [String] :sentinel_password
       # @option options [Boolean] :sentinel_tls TLS to the sentinels; by default, the scheme of the
       #   URL decides
       # @option options [String, Pathname] :sentinel_ca_file, and `:sentinel_ca_path`,
       #   `:sentinel_cert`, `:sentinel_key`, `:sentinel_verify`, `:sentinel_server_name`: the same
-      #   for the sentinels. The default of each is the option for the servers. If one of the two CA
-      #   options is given, neither CA option of the servers applies. The certificate and its key go
-      #   together in the same way. An empty name stands for the sentinel's host
+      #   for the sentinels. The default of each is the option for the servers. But if one of the
+      #   two CA options is given, the other has no default. The same is true of the certificate
+      #   and its key. An empty server name stands for the sentinel's host
       # @option options [Symbol] :encoding (:plain) `:marshal` writes a lock's value as Ruby's
       #   Marshal would, to share locks with a Moneta store
       # @option options [String] :secret the secret that hashes the keys, at least 16 bytes; by
       #   default `ENV["PLOCK_SECRET"]`
-      # @option options [String, Symbol] :namespace 1 to 32 of A-Z a-z 0-9 _ . - that keep this
-      #   application's keys apart
+      # @option options [String, Symbol] :namespace keeps the keys of this application apart from
+      #   those of others; 1 to 32 characters of A-Z a-z 0-9 _ . -
       # @option options [Numeric] :ttl (10) seconds, for calls of {Locking#acquire} without `ttl:`
-      # @option options [Numeric] :wait (5) seconds, for an {Locking#acquire} without `wait:`
+      # @option options [Numeric] :wait (5) seconds, for calls of {Locking#acquire} without `wait:`
       # @option options [#warn] :logger receives the warnings that cannot be raised as errors. The
-      #   default is the logger of {DefaultStore#configure}, or else the standard error stream. That
-      #   default also receives all warnings about leases that were garbage-collected
+      #   default is the logger of {DefaultStore#configure}, or else the standard error stream.
+      #   Warnings about leases that were garbage-collected always go to that default
       # @option options [Integer] :keys (65_536) number of keys that a local store has room for at a
       #   time, 16 to 1_048_576; it takes effect when the store's file is created
       # @return [Store, LocalStore, Testing::MemoryStore, Memcached] a {LocalStore} for `local:` and
@@ -214,8 +214,8 @@ module Plock
       # @raise [ArgumentError] an unknown option
       # @raise [ConfigurationError] an invalid URL or value, or an option that this kind of store
       #   does not take
-      # @raise [UnsupportedError] plock cannot replace this client, or the gem `dalli` is missing
-      # @raise [UnavailableError] the pool has no client to lend at the moment
+      # @raise [UnsupportedError] plock does not support this client, or the gem `dalli` is missing
+      # @raise [UnavailableError] `source` is a pool that has no client to lend at the moment
       #
       # @example
       #   Plock::Store.open("rediss://locks.example:6380", username: "locks", password: secret,
@@ -379,14 +379,14 @@ module Plock
       end
     end
 
-    # @return [PoolStatus] the connections of this process for calls; the connection that listens
-    #   for turns does not count
+    # @return [PoolStatus] counts the connections that this process uses for calls, without the
+    #   connection that listens for turns
     def pool_status = PoolStatus.new(*pool_counts)
 
     # @api private
     # @param dump [String] from {Hold#dump}
     # @param ttl [Float, nil] seconds from now on; nil: as many as the lease was granted for
-    # @param heir [String, nil] the dump of a lease whose token is used again; nil: a fresh token
+    # @param heir [String, nil] the dump of another lease, whose token this one gets; nil: a new one
     # @param replicas [Integer, nil]
     # @yieldparam hold [Hold] as soon as the lease is ours
     # @return [Hold, nil] nil: the lease was already lost or adopted

@@ -7,17 +7,18 @@ require_relative "survey/snapshot"
 
 module Plock
   # Examines all keys of a store, in steps. Each request of a viewer runs one step, and nothing
-  # runs between requests. After a survey there is a pause of many times its cost. So viewers cost
-  # the store and this process little, however many locks and viewers there are.
+  # runs between requests. After each survey comes a pause, which is many times as long as the work
+  # of that survey. So viewers cost the store and this process little, however many locks and
+  # viewers there are.
   #
   # A survey writes nothing to the store. It does not compare the secret first, because that would
   # write a fingerprint.
   #
   # @api private
   class Survey
-    STEP_S = 0.1      # seconds for the step of one request
+    STEP_S = 0.1      # seconds that one request of a viewer spends on the survey
     SLICE = 256       # keys that are examined together
-    REST_S = 3.0      # seconds, the shortest pause
+    REST_S = 3.0      # seconds of the shortest pause
     # A pause is at least this many times as long as the work of the survey before it. So surveys
     # take about 3 % of the time at most.
     REST_RATIO = 30
@@ -27,7 +28,8 @@ module Plock
     LIST_S = 30.0     # seconds after which a survey lists no more keys
     private_constant :SLICE, :REST_S, :REST_RATIO, :MOST_KEYS, :THREADS, :FEW, :LIST_S
 
-    # A key that the store cannot read: another program may have written another type of value.
+    # A key that the store cannot read. Another program may have written a value of a different
+    # type.
     Unreadable = Struct.new(:store_key, :error) do
       # @return [String]
       def message = "#{store_key}: #{error.message}"
@@ -38,7 +40,7 @@ module Plock
     def self.occupied?(status) = status.held? || status.waiters.any?
 
     # @param status [Status]
-    # @return [String] differs if the holders have changed, even in a store without fences
+    # @return [String] a digest that changes with the holders, even in a store without fences
     def self.holders_digest(status) = Plock.digest(status.holders.map(&:who).to_s)
 
     # Breaks a lock if its holders are still those that the user saw before the confirmation.
@@ -47,8 +49,8 @@ module Plock
     # @param store_key [String]
     # @param seen [String] the digest of those holders
     # @param name [String, nil] as callers name the key
-    # @return [Array(Symbol, Status)] `:broken`, and the status before; `:changed` or `:free`,
-    #   and the status now
+    # @return [Array(Symbol, Status)] `:broken`, and the status before the break; `:changed` or
+    #   `:free`, and the status now
     # @raise [Error] the request to the store failed
     def self.break_seen(store, store_key, seen, name = nil)
       status = store.look_at(name, store_key)
@@ -108,8 +110,8 @@ module Plock
     # @param store_keys [Array<String>]
     # @param budget [Float, nil] seconds after which no other key is examined
     # @param names [Hash{String => String}] the names of store keys, as far as they are known
-    # @return [Array<Status, Unreadable>] of as many of the first keys as the budget allowed, but
-    #   of at least one
+    # @return [Array<Status, Unreadable>] the results for the first keys: as many as the budget
+    #   allowed, but at least one
     # @raise [Error] the request to the store failed
     def examine_all(store_keys, budget = nil, names = {})
       ends = budget && (Clock.now + budget)
@@ -127,11 +129,11 @@ module Plock
       found.compact
     end
 
-    # Examines the keys of these statuses again, for the time of one step at most. If the store is
-    # slow, the last statuses are returned unchanged.
+    # Examines the keys of these statuses again, for about STEP_S at most. If the store is slow, the
+    # remaining statuses are returned unchanged.
     #
     # @param statuses [Array<Status>]
-    # @return [Array<Status>] without the keys that are free by now
+    # @return [Array<Status>] without the statuses of keys that are now free
     # @raise [Error] the request to the store failed
     def refresh(statuses)
       names = statuses.to_h { |status| [status.store_key, status.key] }

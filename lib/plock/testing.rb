@@ -30,7 +30,7 @@ module Plock
       # empties nothing.
       #
       # @yieldparam store [MemoryStore]
-      # @return [Object, MemoryStore] the block's value; without a block the store
+      # @return [Object, MemoryStore] the block's value; without a block, the store
       # @raise [ConfigurationError] one of these settings is invalid
       def install
         store = MemoryStore.new("", Plock.store_config)

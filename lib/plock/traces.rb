@@ -10,14 +10,15 @@ module Plock
   #   an exception gives the span the status error. If the key was held by another caller of this
   #   process, the span has a link to the `plock.hold` span of that caller.
   # * `plock.hold` lasts from the acquire, or an adoption, until the lease ends. A loss or a
-  #   failed release gives the span the status error. It is not the current span of the block,
-  #   because a lease can end on another thread. So the block's own spans are its siblings, not
-  #   its children.
+  #   failed release gives the span the status error. This span is not the current span of the
+  #   block, because a lease can end on another thread. So the block's own spans are siblings of
+  #   `plock.hold`, not its children.
   #
   # Both are children of the caller's current span. While traces are on, calls with a block run in
   # Ruby instead of C.
   #
-  # `opentelemetry/instrumentation/plock` starts the traces with the SDK's other instrumentations.
+  # `opentelemetry/instrumentation/plock` starts the traces together with the SDK's other
+  # instrumentations.
   #
   # @example
   #   require "plock/traces"
@@ -29,9 +30,10 @@ module Plock
     @lock = Mutex.new
 
     class << self
-      # Starts making spans. A second call replaces the first one.
+      # Starts making spans. A second call stops the recorder of the first call.
       #
-      # @param tracer_provider [OpenTelemetry::Trace::TracerProvider, nil] nil: the global one
+      # @param tracer_provider [OpenTelemetry::Trace::TracerProvider, nil] nil:
+      #   the global provider
       # @param root_spans [Boolean] are spans made if the caller has no current span? Such spans
       #   begin traces of their own
       # @param labels [Boolean] do spans show the labels of calls?

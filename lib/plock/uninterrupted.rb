@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Plock
-  # For `Thread.handle_interrupt`: every interrupt waits until the end of its block. This is one
-  # frozen Hash, because a literal would make a new Hash at each call.
+  # The argument that makes `Thread.handle_interrupt` defer every interrupt to the end of its block.
+  # This is one frozen Hash, because a literal would make a new Hash at each call.
   #
   # @api private
   UNINTERRUPTED = { Object => :never }.freeze

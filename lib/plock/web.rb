@@ -12,7 +12,7 @@ module Plock
   # a lock. `require "plock/web"` loads it. It needs the gems rack and erubi.
   #
   # The application decides who may see the pages. Its `authorize:` is called for each request.
-  # Without it, the pages refuse to be mounted in production.
+  # Without it, the pages cannot be mounted in production.
   #
   # @example In config/routes.rb
   #   require "plock/web"
@@ -25,8 +25,8 @@ module Plock
   #   require "plock/web"
   #   map("/locks") { run Plock::Web.new(read_only: true, authorize: ->(_, _) { true }) }
   class Web
-    # Admits every request: in development, and if Sidekiq::Web or `plock web` has already checked
-    # it.
+    # Admits every request. Used in development, and behind Sidekiq::Web and `plock web`, which
+    # check requests themselves.
     #
     # @api private
     ALL = ->(_request, _action) { true }
@@ -34,8 +34,8 @@ module Plock
     # @param stores [Locking, Hash{String => Locking}, nil] a store, or several by name; nil: the
     #   default store
     # @param authorize [#call, nil] called with the Rack::Request and an action, `:view` or
-    #   `:break`. nil or false refuses the request. A String names the user for the log. Another
-    #   value admits the request, and the log has `REMOTE_USER` or the IP address
+    #   `:break`. nil or false refuses the request. Any other value admits it. A String names the
+    #   user for the log. Otherwise the log names the user by `REMOTE_USER` or the IP address
     # @param read_only [Boolean] do the pages refuse to break locks?
     # @param all_namespaces [Boolean] are the keys of all namespaces shown, and not only those of
     #   each store's own namespace?
@@ -89,7 +89,7 @@ module Plock
       unless user.is_a?(String)
         user = request.get_header("REMOTE_USER") || request.ip || "an unknown user"
       end
-      PlainText.utf8(user) # servers pass headers on as bytes
+      PlainText.utf8(user) # servers pass headers as bytes
     end
 
     # @api private

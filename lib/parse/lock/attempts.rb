@@ -19,7 +19,8 @@ module Parse
     #
     # @api private
     module Attempts
-      # Seconds between two tries, plus or minus {JITTER}, so that waiters do not try together.
+      # Seconds between two tries, plus or minus {JITTER}. The jitter keeps waiters from trying at
+      # the same time.
       INTERVAL = 0.05
       JITTER = 0.015
 
@@ -84,12 +85,12 @@ module Parse
           pid = ::Process.pid
           doubt = true # true from the start of a request until the store refuses it
           failed = false
-          # A child that was forked in the block leaves the lock to its parent.
+          # A child that is forked in the block does not release the lock of its parent.
           leave = -> { release(store, key, owner) if doubt && pid == ::Process.pid }
           ::Plock::Interrupts.finally(leave) do
             until (answer = acquire(store, key, owner, ttl))
-              # The previous request failed, but the store may have carried it out. In that case,
-              # our own lock refuses this try, so it is released.
+              # The previous request failed, but the store may have granted the lock. Then our own
+              # lock is the reason for this refusal, so this releases the lock.
               release(store, key, owner) if failed && answer == false
               doubt = failed = answer.nil?
               left = deadline - now
@@ -110,8 +111,8 @@ module Parse
 
         def reach(action, store) = guarded(action) { [StoreResolver.resolve(store) || store] }
 
-        # Rescues every StandardError, because an application's store may raise any error. No such
-        # error must reach the caller.
+        # Rescues every StandardError, because an application's store may raise any error, and none
+        # may reach the caller.
         def guarded(action)
           yield
         rescue ::StandardError => e

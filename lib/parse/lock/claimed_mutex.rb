@@ -3,15 +3,15 @@
 module Parse
   module Lock
     # A mutex with a timeout. Its holder is a claim: an object that the caller creates before it
-    # takes the mutex. So the caller can always release the mutex, even if an interrupt hides
-    # whether it was taken.
+    # takes the mutex. So the caller can always release the mutex, even if an interrupt leaves the
+    # caller unsure whether it has taken the mutex.
     #
     # If the holder's thread has ended, the mutex is free.
     #
     # @api private
     class ClaimedMutex
-      # Seconds after which a waiter checks that the holder's thread is alive. Only a holder that
-      # locked without a block can end without a release.
+      # Seconds after which a waiter checks that the holder's thread is alive. Waiters do this only
+      # if the holder locked without a block, because only then may it end without a release.
       LOOK_S = 0.1
 
       private_constant :LOOK_S
@@ -42,7 +42,8 @@ module Parse
 
             @freed.wait(@guard, @blockless ? [left, LOOK_S].compact.min : left)
           end
-          @claim = nil # drops a dead thread's claim first, as an interrupt may come at any line
+          # drops a dead thread's claim first, because an interrupt may come at any line
+          @claim = nil
           @blockless = blockless
           @fiber = ::Fiber.current
           @thread = ::Thread.current
@@ -51,8 +52,9 @@ module Parse
         true
       end
 
-      # Frees the mutex if it belongs to the claim. In any case, this call wakes a waiter if the
-      # mutex is free. So a waiter that was woken and then interrupted wakes the next waiter.
+      # Frees the mutex if the claim holds it. Then wakes a waiter if the mutex is free, whether or
+      # not this call has freed it. So a waiter that was woken and then interrupted passes the wake
+      # on.
       #
       # @param claim [Object]
       def give_back(claim)

@@ -6,14 +6,14 @@ require_relative "reports"
 
 module Parse
   module Lock
-    # The behaviour if no other process sees the store: a warning or an error, as the caller
-    # chooses, and exclusion within this process.
+    # Handles a store that no other process sees. Warns or raises, as the caller chooses, and
+    # excludes callers within this process.
     #
     # @api private
     module Degraded
       # The fewest seconds between two warnings in `:warn_throttled` mode.
       THROTTLE = 60
-      # How many characters from the end of a key the unthrottled warning shows.
+      # The unthrottled warning shows this many characters from the end of the key.
       TAIL = 12
 
       private_constant :THROTTLE, :TAIL

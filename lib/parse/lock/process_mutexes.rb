@@ -6,9 +6,9 @@ require_relative "process_mutex"
 
 module Parse
   module Lock
-    # One mutex for each key, within this process. At most {LIMIT} are kept, and the least
-    # recently used one is removed first. A mutex that is held or reserved is not removed. If all
-    # of them are in use, there may be more than {LIMIT} for a while.
+    # One mutex for each key, within this process. At most {LIMIT} mutexes are kept, and the least
+    # recently used mutex is removed first. A mutex that is held or reserved is not removed. If all
+    # mutexes are in use, there may be more than {LIMIT} for a while.
     #
     # @api private
     class ProcessMutexes
@@ -29,12 +29,13 @@ module Parse
         @pid = ::Process.pid
       end
 
-      # Takes the key's mutex for as long as the block runs.
+      # Waits for the key's mutex, runs the block, and then releases the mutex. Runs the block even
+      # if the time to wait was over first.
       #
       # @param key [String]
       # @param patience [Numeric, nil] seconds to wait; nil sets no limit
       # @param claim [Object] unique for this call
-      # @yieldparam held [Boolean] false if the time to wait was over before the mutex was free
+      # @yieldparam held [Boolean] whether the mutex is held; false if the time to wait was over
       # @return [Object] the block's value
       def hold(key, patience, claim)
         entry = nil
@@ -123,7 +124,8 @@ module Parse
       # exist there.
       def find(key)
         start_afresh unless @pid == ::Process.pid
-        # one expression moves the entry to the end, so that no signal handler can run in between
+        # one expression removes the entry and adds it at the end, so that no signal handler can
+        # run in between
         return @entries[key] = @entries.delete(key) if @entries.key?(key)
 
         make_room

@@ -34,8 +34,8 @@ module Parse
               "twice."
         end
 
-        # Warns. The stream may be closed, or may be a pipe that no process reads any more. That
-        # must not affect the lock.
+        # Writes a warning. The stream may be closed, or may be a pipe that no process reads any
+        # more. Such a failure must not affect the lock.
         #
         # @param text [String]
         def say(text)

@@ -4,9 +4,8 @@ require "plock"
 
 module Parse
   module Lock
-    # Finds the store for the object that the application has configured. Because each acquire uses
-    # it, it remembers the results for the last few objects, by identity, and reads them without a
-    # mutex.
+    # Finds the store for the object that the application has configured. Each acquire needs this.
+    # So the results for the last few objects are kept by identity, and read without a mutex.
     #
     # All clients of one server share one store of plock. Stores are found by a digest of their
     # address and credentials.
@@ -29,7 +28,7 @@ module Parse
         #   itself if it has the methods of one of the two protocols (see {Attempts}); or nil if
         #   the lock is degraded
         # @raise [Plock::ConfigurationError] an invalid URL
-        # @raise [Plock::UnsupportedError] plock cannot replace this client
+        # @raise [Plock::UnsupportedError] plock cannot connect as this client does
         # @raise [Plock::UnavailableError] the pool has no client to lend at the moment
         def resolve(source)
           known = @resolved[source]
@@ -75,7 +74,7 @@ module Parse
           digest = ::Plock.digest([url, options.sort].inspect)
           store = @lock.synchronize { @stores[digest] } || ::Plock::Store.open(url, **options)
           @lock.synchronize do
-            # if two threads have opened the same store, the one registered first is used
+            # if two threads have opened the same store, both use the store registered first
             store = @stores.delete(digest) || store
             @stores.shift if @stores.size >= STORES
             @stores[digest] = store

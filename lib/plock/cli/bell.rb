@@ -8,9 +8,9 @@ module Plock
       # The lease was lost. No signal has this number.
       LOST = 0
 
-      # The signals that are passed on to the command. The system sends TTIN to the whole job if
-      # any of its processes reads from the terminal in the background. If TTIN stopped only this
-      # process, the command would continue while its lease is no longer renewed.
+      # The signals that are passed on to the command. TTIN is one of them, because the system sends
+      # it to the whole job if any process of a background job reads from the terminal. If TTIN
+      # stopped only this process, the command would continue, but its lease would not be renewed.
       FORWARDED =
         %w[HUP INT QUIT TERM USR1 USR2 ALRM WINCH INFO TSTP TTIN]
           .select { |name| Signal.list.key?(name) }
@@ -30,7 +30,7 @@ module Plock
           @before[name] = trap(name) { ring(number) }
           trap(name, "IGNORE") if @before[name] == "IGNORE" && FORWARDED.include?(name)
         end
-        # a message from plock must not stop this process, even if another group has the terminal
+        # writing a message must not stop this process, even if another group has the terminal
         @before["TTOU"] = trap("TTOU", "IGNORE")
       end
 
@@ -45,8 +45,8 @@ module Plock
       # @param number [Integer] the signal, or LOST
       def ring(number) = @writer.write_nonblock(number.chr, exception: false)
 
-      # @param seconds [Float, nil] how long to wait; nil: until it rings
-      # @return [Array<Integer>]
+      # @param seconds [Float, nil] how long to wait; nil: until the bell rings
+      # @return [Array<Integer>] the events, as {#ring} got them; empty if the time is over
       def heard(seconds)
         return [] unless IO.select([@reader], nil, nil, seconds)
 

@@ -39,7 +39,8 @@ module Plock
 
       def agreed?(status) = confirmed?(Description.lines(status), "Take it away?")
 
-      # The holder may have changed during the prompt.
+      # Breaks the lock only if it still has the holders that the user saw. They may have changed
+      # during the prompt.
       def break_seen(status)
         seen = Survey.holders_digest(status)
         outcome, now = Survey.break_seen(store, status.store_key, seen, status.key)

@@ -5,8 +5,8 @@ require_relative "../cli"
 
 module Plock
   module CLI
-    # The process of the command, which leads a process group of its own. The command does not
-    # begin before {#start}.
+    # The child process that runs the command, as the leader of a process group of its own. The
+    # command does not begin before {#start}.
     class Child
       # @return [Integer] the pid of the process, which is also the number of its group
       attr_reader :pid
@@ -21,7 +21,7 @@ module Plock
       # @param environment [Hash{String => String}]
       def initialize(command, environment)
         waits, @go = IO.pipe
-        @failure, fails = IO.pipe # exec closes the other end
+        @failure, fails = IO.pipe # the child's exec closes `fails`
         @pid = Processes.signals_blocked { fork { become(command, environment, waits, fails) } }
         [waits, fails].each(&:close)
         form_group
@@ -35,11 +35,13 @@ module Plock
       end
 
       # @return [Boolean] has the command ended, but not been reaped yet? Until it is reaped, no
-      #   other group can get its number.
+      #   other process group can get the same number.
       def ended? = @status.nil? && Processes.ended?(@pid)
 
-      # @return [Boolean] call it after the end of the child: did the child never become the
-      #   command, because the command cannot be run?
+      # Call this only after the child has ended.
+      #
+      # @return [Boolean] did the child end without becoming the command, because the command
+      #   cannot be run?
       def failed_to_run?
         @failed_to_run = !@failure.read.empty? && @failure.close.nil? unless @failure.closed?
         @failed_to_run
@@ -72,8 +74,9 @@ module Plock
         true
       end
 
-      # @return [Boolean] call it after the end of the child: is a process of its group still
-      #   alive?
+      # Call this only after the child has ended.
+      #
+      # @return [Boolean] is a process of the child's group still alive?
       def group?
         reap_orphans
         kill(0)
@@ -85,7 +88,7 @@ module Plock
       def form_group
         Process.setpgid(@pid, @pid)
       rescue Errno::EACCES, Errno::ESRCH
-        nil # the child was quicker, or it is gone
+        nil # the child has formed the group itself, or has ended
       end
 
       # In a container, orphaned processes may become children of this process. A dead orphan
@@ -108,7 +111,7 @@ module Plock
         exec(environment, [command.first, command.first], *command.drop(1))
       rescue SystemCallError => e
         fails.syswrite("!")
-        $stderr = STDERR # the thread of a Scribe does not exist in a fork
+        $stderr = STDERR # $stderr may be a Scribe, whose thread does not exist in a fork
         CLI.complain("#{command.first}: #{e.message.delete_suffix(" - #{command.first}")}")
         exit!(e.is_a?(Errno::ENOENT) ? ExitStatus::NOT_FOUND : ExitStatus::CANNOT_RUN)
       ensure

@@ -11,7 +11,7 @@ module Plock
     # A subclass has NAME, USAGE and DESCRIPTION, adds its options in {#define}, and does its work
     # in {#call}.
     class Command
-      OUTAGE = 3_600.0 # seconds, the longest unavailable_timeout
+      OUTAGE = 3_600.0 # seconds; no store accepts a longer unavailable_timeout
       AWAY_S = 0.05 # seconds between two checks for a missing folder
       private_constant :OUTAGE, :AWAY_S
 
@@ -54,7 +54,7 @@ module Plock
 
       # --- options ---
 
-      # @return [Array<String>, nil] the operands; nil: help was asked for, and printed
+      # @return [Array<String>, nil] the operands; nil: the user asked for help, which was printed
       def parse
         plain = operands_alone
         return plain if plain
@@ -192,8 +192,8 @@ module Plock
         { unavailable_timeout: OUTAGE }
       end
 
-      # Waits while the folder of a local store is missing. Until a lease has been acquired, the
-      # block is called again, for as long as --wait allows.
+      # Calls the block. If the folder of a local store is missing, calls the block again and again,
+      # for as long as --wait allows. Does not repeat the block once a lease has been acquired.
       #
       # @param wait [Float] seconds
       # @yieldparam left [Float] how many seconds the block may still wait
@@ -222,7 +222,7 @@ module Plock
 
       # @param lines [Array<String>] what the question is about
       # @return [Boolean] was the answer yes?
-      # @raise [UsageError] there is no user at a terminal
+      # @raise [UsageError] standard input is not a terminal
       def confirmed?(lines, question)
         unless $stdin.tty?
           raise usage("cannot ask for confirmation: standard input is not a terminal; pass --yes")

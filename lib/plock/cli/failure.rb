@@ -4,7 +4,7 @@ require_relative "exit_status"
 
 module Plock
   module CLI
-    # Ends the command with a message and an exit status.
+    # Raised to end the command with a message and an exit status.
     class Failure < StandardError
       # @return [Integer]
       attr_reader :status
@@ -17,7 +17,7 @@ module Plock
       end
     end
 
-    # The command line is wrong.
+    # Raised if the command line or the configuration is invalid.
     class UsageError < Failure
       # @param message [String]
       # @param help [String, nil] the command that shows help
@@ -27,7 +27,7 @@ module Plock
 
       # @param name [String] the name that the user wrote
       # @param names [Array<String>] the names that exist
-      # @return [String] an addition to a message; empty if no name is similar
+      # @return [String] the end of a message, which suggests a similar name; empty if there is none
       def self.suggestion(name, names)
         return "" unless defined?(DidYouMean::SpellChecker) # Ruby can be started without it
 

@@ -7,15 +7,14 @@ require_relative "watchdog"
 
 module Plock
   module CLI
-    # Runs a command under a lease, from its start to its end. As a job of a shell, the command
-    # can be stopped and continued.
+    # Runs a command while this process has a lease, and ends the command if the lease is lost.
     #
     # Signals are passed on to the command's whole process group, as a terminal would do. When the
-    # command is stopped (Ctrl-Z), this process also stops, so that the shell notices. The command
-    # continues only if the lease is still valid.
+    # command is stopped (Ctrl-Z), this process also stops, so that the shell notices. When the
+    # shell continues this process, the command continues only if the lease is still valid.
     class Job
       # Seconds between two checks whether a process group has ended. The system does not report
-      # that.
+      # the end of a group.
       LOOK = 0.02
 
       # The signals that stop a process when it uses a terminal that belongs to another group.
@@ -23,14 +22,15 @@ module Plock
       CONTINUED = Signal.list.fetch("CONT")
       CHILD = Signal.list.fetch("CHLD")
       INTERRUPTED = Signal.list.fetch("INT")
-      # The signals that stop the whole job of a shell. This process receives TTIN if another
-      # process of the job reads from the terminal in the background.
+      # The signals that stop all processes of a shell's job. TTIN is one of them: if any process of
+      # a background job reads from the terminal, the system sends TTIN to the whole job.
       JOB_STOPS = %w[TSTP TTIN].map { |name| Signal.list.fetch(name) }.freeze
 
       private_constant :LOOK, :TERMINAL_STOPS, :CONTINUED, :CHILD, :INTERRUPTED, :JOB_STOPS
 
       # @param command [Array<String>]
-      # @param environment [Hash{String => String}] is added to the environment of this process
+      # @param environment [Hash{String => String}] variables that the command receives in addition
+      #   to those of this process
       # @param lease [#valid?]
       # @param bell [Bell] rung with LOST when the lease is lost
       # @param grace [Float] seconds from SIGTERM to SIGKILL after a loss
@@ -61,13 +61,13 @@ module Plock
       # @return [Boolean]
       def lost? = @lost
 
-      # @return [Boolean] call it after {#run}: did the command never start, because it cannot be
-      #   run?
+      # @return [Boolean] true if the command did not start because it cannot be run; call this
+      #   after {#run}
       def failed_to_run? = @child.failed_to_run?
 
-      # Did Ctrl-C end the command? If a shell runs this process in a loop or a script, this
-      # process must then also end by the signal. A shell stops after a signal, but continues
-      # after the status 130. A session leader has no such shell above it.
+      # Did Ctrl-C end the command? If so, SIGINT must also end this process, because a shell may
+      # run it in a loop or a script. The shell stops if SIGINT ended the process, but continues if
+      # the process exits with status 130. A session leader has no such shell.
       #
       # @return [Boolean]
       def interrupted?
@@ -102,8 +102,8 @@ module Plock
         stop(signal) if signal
       end
 
-      # @return [Float, nil] seconds until the command is ended by force; nil: the lease is not
-      #   lost, or the command has already been ended by force
+      # @return [Float, nil] seconds until SIGKILL ends the command; nil if the lease is not lost,
+      #   or if SIGKILL was already sent
       def patience = @deadline && [@deadline - Clock.now, 0.0].max
 
       def respond(number)
@@ -112,14 +112,15 @@ module Plock
         when CONTINUED then go_on
         when CHILD then nil # each round checks the command
         else
-          # Remembers that the whole job must stop. The command may be about to use the terminal,
-          # and then TTIN or TTOU may stop it before this signal does.
+          # Remembers that the whole job must stop. If the command is just about to use the
+          # terminal, TTIN or TTOU may stop it before this signal does.
           @to_stop ||= JOB_STOPS.include?(number)
           @child.kill(number)
         end
       end
 
-      # The watchdog must forget the group before another group can get its number.
+      # The watchdog must forget the group first. After `reap`, the system may give the group's
+      # number to another group.
       def end_child
         @watchdog.release unless @lost
         @child.reap
@@ -127,8 +128,8 @@ module Plock
 
       # --- stop and continue ---
 
-      # Stops this process and its job in the same way as the command. But if the command was
-      # stopped only because it needs the terminal, and this job has it, the command continues.
+      # Called when the command has been stopped. If the command only needs the terminal, and this
+      # job has the terminal, the command continues. Otherwise this method stops the whole job.
       def stop(signal)
         return if @terminal.nil? || @lost
 
@@ -138,13 +139,13 @@ module Plock
 
         @terminal.take_back
         continued = stop_job(signal)
-        # the system does the same if no shell can continue a stopped job
+        # the system also sends SIGHUP to a stopped job that no shell can continue
         @child.kill("HUP") if wants && !continued
         go_on
       end
 
-      # @return [Boolean] was this process stopped, and continued? If no shell controls its job,
-      #   the system does not stop it.
+      # @return [Boolean] true if this process was stopped and continued. False if no shell controls
+      #   its job, because the system then does not stop this process.
       def stop_job(signal)
         name =
           if TERMINAL_STOPS.include?(signal) || signal == Signal.list["STOP"]
@@ -209,7 +210,7 @@ module Plock
         @bell.hush
       end
 
-      # Called if an exception ends this process before the command has ended.
+      # Kills the command, because an exception ends this process before the command has ended.
       def abandon
         @child.kill("KILL")
         @child.reap

@@ -94,7 +94,8 @@ module Plock
         end
       end
 
-      # The store keys of a key with this name, one for each kind of lock.
+      # The pattern may also be the name of a key. Returns that key's store keys, one for each kind
+      # of lock.
       def names
         return [] if @pattern.nil? || @pattern.empty?
 

@@ -5,8 +5,8 @@ require_relative "../survey/key"
 
 module Plock
   module CLI
-    # Finds the key that a user names: by its name and the kind of lock, or by the store key that
-    # `plock list` shows, which has only a digest of the name.
+    # Finds the key that the user means. The user gives the key's name and the kind of lock, or the
+    # store key that `plock list` shows. A store key contains only a digest of the name.
     module Locating
       KINDS = Locking::Kind::ALL.to_h { |kind| [kind.name.to_s.tr("_", "-"), kind] }.freeze
       private_constant :KINDS

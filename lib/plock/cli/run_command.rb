@@ -127,14 +127,17 @@ module Plock
         { "PLOCK_KEY" => @key, "PLOCK_TOKEN" => lease.token, "PLOCK_FENCE" => lease.fence.to_s }
       end
 
-      # The descriptor by which a local store knows that this process lives. The watchdog keeps it
-      # open, so that no other process acquires the key before the last process of the command's
-      # group has ended. nil: the store has no such descriptor.
+      # In a local store, this process counts as alive as long as a certain descriptor is open. The
+      # watchdog keeps the descriptor open until the last process of the command's group has ended,
+      # so that no other process acquires the key earlier.
+      #
+      # @return [Integer, nil] the descriptor; nil if the store or the system does not offer one
       def liveness
         store.liveness if store.is_a?(LocalStore)
       end
 
-      # The lease may have been broken at the last moment, before any notice could arrive.
+      # Releases the lease. Returns true if the lease was already lost, although no notice of the
+      # loss has arrived. It may have been broken at the last moment.
       def lost_unnoticed?(lease, keep:)
         return false if lease.release(keep: keep)
 
@@ -157,11 +160,12 @@ module Plock
         CLI.complain("#{@key.inspect} is #{state}")
       end
 
-      # Asks for the holder again, because the store took too long to name it in the error.
+      # Asks who holds the key. Called if the error does not say so, because the store answered too
+      # late.
       def look
         store.status(@key)
       rescue Error
-        nil # then the message does not name the holder
+        nil # the message then does not name the holder
       end
     end
   end

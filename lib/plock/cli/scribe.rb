@@ -4,9 +4,9 @@ require "stringio"
 
 module Plock
   module CLI
-    # Replaces the standard error stream while a command runs. A separate thread writes, so that
-    # no other thread waits for the reader of the stream. A write may hang, because a pipe can be
-    # full, and Ctrl-S stops a terminal. Even then, the loss of a lease must end the command.
+    # Replaces the standard error stream while a command runs. A separate thread writes to the
+    # stream, because a write may hang if a pipe is full or if Ctrl-S has stopped the terminal. Even
+    # then, plock must end the command if the lease is lost.
     class Scribe
       ROOM = 1000 # texts that can wait to be written; further texts are dropped
       PATIENCE_S = 2.0 # seconds for writing the rest at the end
@@ -64,7 +64,7 @@ module Plock
         self
       end
 
-      # @return [Boolean] false, because colours are only for the stream itself
+      # @return [Boolean] false, so that callers do not write colours
       def tty? = false
       alias isatty tty?
 
@@ -84,7 +84,8 @@ module Plock
       # @return [self]
       def flush = self
 
-      # Gives a slow reader of the stream some time, but does not wait for a reader that hangs.
+      # Waits until the texts are written, but no longer than PATIENCE_S, because the stream's
+      # reader may hang.
       def finish
         @texts.close
         @thread.join(PATIENCE_S)

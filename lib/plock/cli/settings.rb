@@ -24,7 +24,7 @@ module Plock
         @told = @file ? @file.settings : {}
         @url, @url_from =
           first(:url, url, "--store", Configuration::URL_VARIABLE) || [HERE, DEFAULT]
-        @url = @url.b unless @url.valid_encoding? # a path need not be text
+        @url = @url.b unless @url.valid_encoding? # a path may contain any bytes
         @namespace, @namespace_from =
           first(:namespace, namespace, "--namespace", Configuration::NAMESPACE_VARIABLE)
         @secret, @secret_from = first(:secret, nil, nil, Locking::StoreConfig::SECRET_VARIABLE)
@@ -39,7 +39,7 @@ module Plock
       # @return [String]
       attr_reader :url
 
-      # @return [Hash{Symbol => Object}] for {Store.open}
+      # @return [Hash{Symbol => Object}] the options for {Store.open}
       def options
         settings = { namespace: @namespace, secret: @secret, secret_origin: @secret_from }
         settings = @told.fetch(:options, {}).merge(settings) if options_meant?
@@ -81,8 +81,8 @@ module Plock
                           "bin/rails runner can lock in it; --store names another one"
       end
 
-      # Refuses the default in production, as the file's application does. The application's
-      # environment may name a store that this process does not know, for example under cron.
+      # Refuses the default store in production, as the application does. The application may get
+      # its store from an environment variable that this process lacks, for example under cron.
       def refuse_default_in_production
         variable = SettingsFile.environment_variable
         return unless @file && variable && ENV.fetch(variable) == PRODUCTION
@@ -92,7 +92,7 @@ module Plock
                           "local: if all processes run on this one host"
       end
 
-      # Warns, because Rails uses the value in the file.
+      # Warns if the environment overrides the file, because Rails uses the value in the file.
       def warn_of_another(name, value, from, variable, switch)
         return if from != variable || @told[name].nil? || @told[name].to_s == value
 

@@ -6,11 +6,11 @@ require_relative "../settings"
 
 module Plock
   module CLI
-    # An application's config/plock.yml, read as Rails reads it, but without the application: the
-    # section of one environment, and the section `shared`.
+    # Reads an application's config/plock.yml as Rails does, but without loading the application.
+    # The settings are those of the section `shared` and of the current environment's section.
     #
-    # If the user has not named the file, the file must belong to this user or to root, and must
-    # not be world-writable. It may be run as ERB, and it decides which store is used.
+    # The file may contain code (ERB), and it decides which store is used. So if the user has not
+    # named the file, it must belong to this user or to root, and must not be world-writable.
     class SettingsFile
       PLACE = "config/plock.yml"
       NONE = "none"
@@ -21,7 +21,7 @@ module Plock
       private_constant :PLACE, :SHARED, :WAY_OUT, :EVERYBODY_WRITES
 
       # @param named [String, nil] the value of --config
-      # @return [SettingsFile, nil] nil: there is none, or it must be ignored
+      # @return [SettingsFile, nil] nil if there is no file, or if --config is "none"
       # @raise [UsageError]
       def self.find(named)
         return if named == NONE
@@ -40,7 +40,7 @@ module Plock
       end
       private_class_method :absolute
 
-      # @return [String, nil] the variable that names the environment
+      # @return [String, nil] the variable that names the environment; nil if none is set
       def self.environment_variable
         VARIABLES.find { |name| !ENV.fetch(name, "").empty? }
       end
@@ -89,9 +89,10 @@ module Plock
 
       private
 
-      # Checks the owner of the very file that is read, even if another file takes its place.
+      # Reads the file. The owner is checked after the file was opened, because another file could
+      # take its place between a check and the opening.
       def text
-        # a FIFO without a writer must not block the command before its owner is checked
+        # if the file is a FIFO without a writer, opening it must not block the command
         mode = File::RDONLY | (@trusted ? 0 : File::NONBLOCK)
         File.open(@path, mode, encoding: Encoding::UTF_8) do |file|
           check_owner(file.stat) unless @trusted
@@ -110,8 +111,8 @@ module Plock
         end
       end
 
-      # The settings of the current environment. If there are sections, but none for this
-      # environment, this raises. An empty section is enough.
+      # The settings of the current environment. Raises if the file has sections for environments,
+      # but none for the current one.
       def own_section
         names = sections.keys - [SHARED]
         return {} if names.empty?

@@ -4,11 +4,11 @@ module Plock
   module CLI
     # Formats text in columns, like ps(1).
     module Table
-      # @param columns [Hash{String => #call}] for each column its name, and a callable that
-      #   returns its text for an object
+      # @param columns [Hash{String => #call}] the names of the columns; for each, a callable that
+      #   returns the text of an object's cell, or nil
       # @param objects [Array]
       # @param optional [Array<String>] columns that are left out if all their cells are empty
-      # @return [Array<String>] lines, the first one with the names of the columns
+      # @return [Array<String>] lines; the first line has the names of the columns
       def self.lines(columns, objects, optional: [])
         columns = columns.reject do |name, show|
           optional.include?(name) && objects.none? { |object| show.call(object) }

@@ -26,9 +26,9 @@ module Plock
       # @return [Boolean]
       def ours? = holder == Process.getpgrp
 
-      # Could other processes of this job be using the terminal, such as a pager behind a pipe?
-      # Then the command does not receive the terminal at once. When the command first uses the
-      # terminal, the system stops it, and only then does it receive the terminal.
+      # Could other processes of this job be using the terminal, such as a pager behind a pipe? If
+      # so, the command does not receive the terminal when it starts. The command receives the
+      # terminal later, when the system stops the command because it uses the terminal.
       #
       # @return [Boolean]
       def shared? = !$stdin.tty? || !$stdout.tty?
@@ -46,7 +46,7 @@ module Plock
         @borrower = nil
       end
 
-      # Restores the modes from before the terminal was lent, because a killed command could not.
+      # Restores the terminal's modes, because a killed command could not restore them.
       def tidy
         @tty.console_mode = @modes if @modes && ours?
       rescue SystemCallError

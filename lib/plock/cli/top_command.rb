@@ -20,7 +20,7 @@ module Plock
       TEXT
 
       INTERVALS = (0.2..3600.0).freeze
-      ALL_S = 3600.0 # seconds, so that one step examines all keys and the table is printed once
+      ALL_S = 3600.0 # seconds that one step of the survey may take: long enough for all keys
       DUMB = [nil, "", "dumb"].freeze
       private_constant :INTERVALS, :ALL_S, :DUMB
 

@@ -7,8 +7,8 @@ module Plock
   module CLI
     # `plock wait`
     #
-    # It waits in the queue, acquires the key and releases it at once. So it need not poll, and
-    # when it returns, the earlier waiters have had their turn.
+    # If the key is held, the command waits in the queue, acquires the key and releases it at once.
+    # So it need not poll, and the earlier waiters have had their turn when it ends.
     class WaitCommand < Command
       NAME = "wait"
       USAGE = "[options] KEY"
@@ -43,7 +43,8 @@ module Plock
         free ? ExitStatus::OK : ExitStatus::BUSY
       end
 
-      # Looks without acquiring KEY. If the store is unavailable, the command must wait for KEY.
+      # Asks whether KEY is free, without acquiring it. Returns false if the store is unavailable,
+      # so that the command waits.
       def free?
         !store.status(@key).held?
       rescue UnavailableError

@@ -4,12 +4,14 @@ require "plock"
 
 module Plock
   module CLI
-    # Kills a process group if this process ends, in whatever way, before {#release} is called.
-    # The watchdog is a small process in C, in a session of its own, that reads a pipe. It closes
-    # all other descriptors except `holding`, so that no process waits for the watchdog to close
-    # one. Only SIGKILL can end the watchdog, and {#keep_alive} then starts another one.
+    # Kills a process group if this process ends for any reason before {#release} is called.
+    #
+    # The watchdog is a separate process, written in C. It has a session of its own, and reads a
+    # pipe from this process. It closes all descriptors except the pipe and `holding`, because
+    # another process may wait until they are closed. SIGKILL is the only signal that ends it;
+    # {#keep_alive} then starts a new watchdog.
     class Watchdog
-      # The format of a process group's number.
+      # The format in which the pipe carries a process group's number; see Array#pack.
       GROUP = "i"
       NOBODY = 0
       private_constant :GROUP, :NOBODY
@@ -17,8 +19,8 @@ module Plock
       # @return [Integer]
       attr_reader :pid
 
-      # @param holding [Integer, nil] a descriptor to keep open until the group has ended. On some
-      #   stores, a lock lasts as long as any process has its descriptor open.
+      # @param holding [Integer, nil] a descriptor to keep open until the group has ended; nil means
+      #   none. In a local store, the locks of this process last as long as the descriptor is open.
       def initialize(holding: nil)
         @holding = holding
         @group = NOBODY
@@ -50,8 +52,8 @@ module Plock
 
       private
 
-      # A new watchdog knows the group from its start, because this process may be killed before
-      # it could send the group through the pipe.
+      # Passes the group to the new watchdog at its start. If the group were sent through the pipe
+      # later, this process could be killed before it sends the group.
       def start
         reader, @pipe = IO.pipe
         @pid = Processes.start_watchdog(reader.fileno, @holding, @group)

@@ -2,21 +2,21 @@
 
 module Plock
   class ClientAddress
-    # A Moneta store as a chain of proxies around an adapter. plock can use the store only if
-    # every proxy leaves the key unchanged. It must then write the value in the same way as the
-    # proxies.
+    # A Moneta store as a chain of proxies around an adapter. plock bypasses the proxies. So it can
+    # use the store only if every proxy leaves the key unchanged, and it must write values in the
+    # same way as the proxies.
     #
     # @api private
     class MonetaChain
       # Proxies that change neither key nor value.
       TRANSPARENT = %w[Moneta::Lock Moneta::Logger].freeze
 
-      # The name of a transformer's class says what it does. Marshal leaves keys that are Strings
-      # unchanged.
+      # Matches the transformers that plock can bypass. The name of a transformer's class says what
+      # it does. MarshalKey is one of them, because Moneta does not marshal keys that are Strings.
       TRANSFORMER =
         /\AMoneta::Transformer::(?:(?:Marshal)?(?:Prefix)?Key)?(?<marshal>MarshalValue)?\z/
 
-      # More proxies than any real chain has. A circular chain ends here.
+      # The most proxies to follow. No real chain has more, but a circular chain has no end.
       DEPTH = 32
 
       private_constant :TRANSPARENT, :TRANSFORMER, :DEPTH

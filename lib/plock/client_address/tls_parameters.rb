@@ -9,8 +9,8 @@ module Plock
     # support a parameter, it refuses the client, because the parameter may decide which server is
     # trusted.
     module TLSParameters
-      # Each of these must name a file. Clients also accept a certificate or key that exists only
-      # in memory; plock does not.
+      # The value of each of these must name a file or a folder. Clients also accept a certificate
+      # or key that exists only in memory; plock does not.
       FILES = %i[ca_file ca_path cert key].freeze
 
       # Values of `min_version` that change nothing, because plock always requires TLS 1.2 or
@@ -53,10 +53,10 @@ module Plock
           end
         end
 
-        # Returns the options of the sentinels that differ from the options of the servers. For
-        # all others, plock uses the servers' options. So if the client has no certificate for its
-        # sentinels, a sentinel that asks for one receives the certificate for the servers. That
-        # does not change which server plock trusts.
+        # Returns the options of the sentinels that differ from those of the servers. For all other
+        # options, plock uses the servers' values. So if the client has a certificate only for its
+        # servers, plock also shows it to a sentinel that asks for a certificate. That does not
+        # change which server plock trusts.
         #
         # @param parameters [Hash{Symbol, String => Object}] the client's parameters for sentinels
         # @param servers [Hash{Symbol => Object}] the result of {read} for the servers
@@ -84,15 +84,15 @@ module Plock
                 "certificates, and its servers those of ca_file or ca_path"
         end
 
-        # @param inherited [Hash{Symbol => Object}] the options that apply to sentinels without
-        #   their own
+        # @param inherited [Hash{Symbol => Object}] the options that sentinels use if they have none
+        #   of their own
         def verify(own, inherited)
           mode, default = [own, inherited].map { |options| options.fetch(:verify, :peer) }
           mode == default ? {} : { verify: mode }
         end
 
-        # If only the servers have a name, returns an empty one, so that the sentinels do not
-        # inherit it.
+        # If only the servers have a `server_name`, returns an empty name, so that the sentinels do
+        # not inherit the servers' name.
         def server_name(own, servers)
           name = own[:server_name]
           name == servers[:server_name] ? {} : { server_name: name || "" }

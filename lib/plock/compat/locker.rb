@@ -112,8 +112,8 @@ class Locker
   end
 
   # @api private
-  # Chooses a new owner name. If the database carries out a request under the old name late, the
-  # row then does not count as ours.
+  # Chooses a new owner name. The database may still carry out an earlier request under the old
+  # name, but the row then does not count as ours.
   #
   # @return [Boolean] false if the caller has set the name, which is then kept
   def rename
@@ -121,16 +121,17 @@ class Locker
     !@named
   end
 
-  # Runs the block with the lock, and releases it. The lock is not re-entrant, even through the
-  # same object. A call that begins while another one runs has its own {#identifier}, and changes
-  # neither {#locked} nor {#sequence}.
+  # Runs the block with the lock, and then releases the lock. The lock is not re-entrant, even
+  # through the same object. If a call begins while another call of this object runs, it has its own
+  # {#identifier}, and changes neither {#locked} nor {#sequence}. If {#identifier=} has been called,
+  # both calls share the identifier.
   #
   # @param blocking [Boolean] whether to wait without limit for the row
   # @yieldparam sequence [Integer] greater than that of every earlier holder
   # @return [Boolean] whether the block has run
   # @raise [LockStolen] another caller has taken the row, or the row expired while the database
   #   did not answer. The error is raised in the block, as soon as a renewal finds the loss. It is
-  #   raised after the block if the loss is found only then, or under a Fiber scheduler.
+  #   raised after the block if no renewal has found the loss, or under a Fiber scheduler.
   # @raise [ActiveRecord::ActiveRecordError] the database failed before the block
   # @raise [Plock::UnavailableError] the database took longer than {#lock_for} to answer
   # @raise [Plock::UnsupportedError] this fiber already holds the lock through this object, so the
@@ -220,7 +221,8 @@ class Locker
   end
 
   def identify
-    @alone = Thread::Mutex.new unless @pid == Process.pid # a caller in #run may hold the old one
+    # if the process forked in #run, the parent's call has locked the old mutex
+    @alone = Thread::Mutex.new unless @pid == Process.pid
     @pid = Process.pid
     @identifier = "host:#{Socket.gethostname} pid:#{Process.pid} guid:#{SecureRandom.hex(16)}"
     @named = @locked = false

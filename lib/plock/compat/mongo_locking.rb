@@ -18,7 +18,7 @@ module Mongo
   # root: the object at the end of the chain of parents.
   #
   # Locks are leases in a store of plock (`store:`), or documents of a Mongo::Collection
-  # (`collection:`), as in the gem. They are renewed as long as their process lives.
+  # (`collection:`), as in the gem. plock renews a lock until its block ends.
   #
   # @example
   #   Mongo::Locking.configure(store: "redis://localhost:6379/1", logger: Rails.logger)
@@ -164,9 +164,9 @@ module Mongo
       end
 
       # @api private
-      # Finds the errors in {Exceptions}. They are not constants of this module, because
-      # `ArgumentError` in a class that includes the module would then mean
-      # {Exceptions::ArgumentError}.
+      # Finds the classes in {Exceptions} that are not constants of this module. `ArgumentError` is
+      # not one, because a class that includes the module would otherwise find
+      # {Exceptions::ArgumentError} under this name instead of Ruby's class.
       def const_missing(name)
         Exceptions.const_defined?(name, false) ? Exceptions.const_get(name, false) : super
       end

@@ -29,8 +29,8 @@ class RemoteLock
   # The options of {#synchronize}.
   OPTIONS = [*DEFAULT_OPTIONS.keys, :wrap_in_transaction].freeze
 
-  # The pauses between this many tries add up to more than any possible wait, so no more tries are
-  # counted.
+  # The most tries whose pauses are added up. The pauses between so many tries are longer than any
+  # possible wait.
   TRIES_COUNTED = 1_100
   private_constant :OPTIONS, :TRIES_COUNTED
 
@@ -91,9 +91,9 @@ class RemoteLock
   # 20 seconds by default. Call {#release_lock} afterwards. A caller that already holds the lock
   # also waits.
   #
-  # On Redis, and on every store of plock, a caller does not sleep until the next try. The first
-  # waiter is notified as soon as the lock is free. If Kernel.sleep or a method of the adapter has
-  # been replaced, as in tests, this method makes the tries one by one.
+  # With plock's adapters, callers wait in a queue instead of sleeping between tries. On Redis, the
+  # first waiter is notified as soon as the lock is free. If Kernel.sleep or a method of the adapter
+  # has been replaced, as in tests, this method makes the tries one by one.
   #
   # @param key [#to_s]
   # @param options [Hash{Symbol => Object}]
@@ -101,8 +101,8 @@ class RemoteLock
   #   try is `2 ** (n - 1)` to `2 ** n` times this value
   # @option options [Numeric] :expiry (60) seconds until the lock expires, up to 31_622_400
   # @option options [Integer, Float] :retries (11) number of tries; 0 makes none, and
-  #   Float::INFINITY sets no limit. plock's adapters wait for at most the sum of the pauses, and
-  #   at most 366 days.
+  #   Float::INFINITY sets no limit. plock's adapters wait no longer than the sum of the pauses, and
+  #   no longer than 366 days.
   # @return [nil]
   # @raise [Error] the lock was not acquired
   # @raise [ArgumentError] an option is invalid
@@ -162,7 +162,8 @@ class RemoteLock
     [2.0**(tried + rand - 1), Float::MAX].min * settings[:initial_wait]
   end
 
-  # The place of a lock: its store and its key. Adapters of the same store give the same place.
+  # The place of a lock: its store and its key. The place is the same for all adapters that use the
+  # same store.
   def place(key)
     store = Waiting === @adapter ? @adapter.turns : @adapter
     [store.__id__, key_for(key)].freeze
@@ -181,10 +182,11 @@ class RemoteLock
     Leftovers.delete(place(key)) if Leftovers.any?
   end
 
-  # An interrupt may come after the store has granted the lock, but before this method knows it.
-  # So the release looks for the lock in the store, unless the store refused it. If the store
-  # failed, the adapter has already tried to undo the request. A child that was forked in the
-  # block leaves the lock to its parent.
+  # Holds the lock while the block runs. An interrupt may come after the store has granted the lock,
+  # but before this method knows of the grant. So after an interrupt, the release first looks in the
+  # store. If the store refused the lock, there is no release. If the store failed, the adapter has
+  # already tried to undo the request. A child that was forked in the block releases nothing,
+  # because the lock is its parent's.
   def holding(key, options)
     pid = Process.pid
     entered = refused = failed = false
@@ -207,8 +209,8 @@ class RemoteLock
   # An application's own adapter may delete a lock that another owner holds. So its `delete` is
   # called only if the lock is ours.
   #
-  # @param first [Boolean] false: a signal handler has cut this method off before, perhaps after the
-  #   release
+  # @param first [Boolean] false if a signal handler has interrupted an earlier call of this method,
+  #   which may already have released the lock
   def leave(key, pid, entered, failed, first:)
     return unless pid == Process.pid
 

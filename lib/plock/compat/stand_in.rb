@@ -7,8 +7,8 @@ module Plock
   #
   # @api private
   module Compat
-    # Provides the require paths of a replaced gem, such as `require "remote_lock"`, and raises if
-    # that gem itself is loaded.
+    # Makes a line such as `require "remote_lock"` work without the replaced gem. Raises if that
+    # gem itself is loaded.
     #
     # @api private
     module StandIn
@@ -30,10 +30,10 @@ module Plock
                 "another name"
         end
 
-        # Makes `require` of the gem's files find plock's shims. The shims count as loaded, and
-        # their folder is last in the load path.
+        # Makes `require` of the gem's files do nothing, even if the gem is installed. Ruby finds
+        # plock's shims in the load path, and they are listed as loaded already.
         #
-        # @param door [String] a folder of shims
+        # @param door [String] the name of a folder of shims
         def open(door)
           folder = File.join(FOLDER, door)
           $LOAD_PATH << folder unless $LOAD_PATH.include?(folder)
@@ -42,7 +42,8 @@ module Plock
 
         private
 
-        # @return [String, nil] the file that defines the constant, or that its autoload names
+        # @return [String, nil] the file that defines the constant, or that its autoload names; nil
+        #   if the constant is not defined
         def place_of(constant)
           file = nil
           constant.split("::").inject(::Object) do |outer, name|

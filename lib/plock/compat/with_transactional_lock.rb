@@ -42,10 +42,10 @@ module WithTransactionalLock
     module ClassMethods
       # Runs the block in a transaction that holds the lock of this name. The database releases the
       # lock when that transaction ends. If a transaction is already open, the method joins it, and
-      # the lock lasts until the outermost one ends. The holder may take the lock again.
+      # the lock lasts until the outermost transaction ends. The holder may acquire the lock again.
       #
       # Waiters sleep in the database, which serves them in its own order and applies its own
-      # timeouts. If the lock is not acquired, a transaction that was open before remains usable.
+      # timeouts. If the lock is not acquired, a transaction that was already open remains usable.
       #
       # @param name [String] of any length and content
       # @param timeout [Numeric, nil] seconds to wait, 0 to 31_622_400; nil if only the database's

@@ -10,8 +10,8 @@ module Plock
     #
     # @api private
     module ActiveSupportBridge
-      # Makes an event that has ended return its times as Time objects. Listeners also receive
-      # Time objects from instrumented blocks.
+      # Makes a finished event return its times as Time objects. For instrumented blocks, listeners
+      # also receive Time objects.
       module Ended
         # @return [Event]
         attr_accessor :source

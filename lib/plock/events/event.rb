@@ -4,7 +4,7 @@ require_relative "../locking/kind"
 
 module Plock
   module Events
-    # Something that happened to a lease.
+    # Something that happened to a lease, or to a guarded job.
     #
     # | name | duration | details |
     # | --- | --- | --- |
@@ -25,16 +25,16 @@ module Plock
     # | `:job_refused` | how long the job waited | `job:`, `job_id:`, `holder:` |
     # | `:job_unguarded` | until the job continued without its key | `job:`, `job_id:`, `error:` |
     #
-    # `job:` and `error:` are the names of classes, `holder:` is the label of the holder. The events
-    # of a {ReadWriteLock} also have `mode:`, `:read` or `:write`.
+    # `job:` and `error:` are the names of classes. `holder:` is the label of the holder. The events
+    # of a {ReadWriteLock} also have `mode:`, which is `:read` or `:write`.
     #
     # A renewal is `late:` if less than a third of the TTL was left when the store answered;
     # `left:` is the number of seconds that were left. A lease is `:abandoned` if the garbage
     # collector collected it without a release.
     #
-    # A release or a loss may become known in the background, when the lease object is gone. In
-    # that case the event has no label. An interrupted release emits `:release_failed`, but
-    # continues in the background.
+    # A release or a loss may become known in the background, when the lease object no longer
+    # exists. In that case the event has no label. An interrupted release emits `:release_failed`,
+    # but continues in the background.
     #
     # Each call to acquire emits one `:wait_begin` and one `:wait_end`, whatever happens in
     # between. `outcome:` is `:acquired`, `:timed_out` or `:failed`; `error:` is the class of the
@@ -51,8 +51,8 @@ module Plock
       attr_reader :name
       # @return [Float] seconds
       attr_reader :duration
-      # @return [String] the digest in the key's name in the store. It distinguishes keys, and does
-      #   not reveal them.
+      # @return [String] the digest under which the store knows the key. It distinguishes keys, and
+      #   does not reveal them.
       attr_reader :key_digest
       # @return [String, nil]
       attr_reader :label
@@ -60,16 +60,16 @@ module Plock
       attr_reader :fence
       # @return [Symbol] `:lock`, `:semaphore`, `:read_write` or `:once`
       attr_reader :kind
-      # @return [String, Symbol, nil] the key as the caller named it; nil: it is not known. {#to_h}
-      #   and {#inspect} leave it out, since it may be confidential.
+      # @return [String, Symbol, nil] the key as the caller named it; nil if it is not known.
+      #   {#to_h} and {#inspect} omit the key, because it may be confidential.
       attr_reader :key
-      # @return [Integer, nil] the same for all events of one lease in this process; nil: there is
-      #   no lease. {#to_h} leaves it out.
+      # @return [Integer, nil] the same for all events of one lease in this process; nil if there
+      #   is no lease. {#to_h} omits it.
       attr_reader :lease_id
-      # @return [Hash{Symbol => Object}] the other details of the table above
+      # @return [Hash{Symbol => Object}] the other details in the table above
       attr_reader :details
 
-      # The details that are attributes of their own.
+      # The details that have their own attributes.
       ATTRIBUTES = %i[fence key lease_id].freeze
       private_constant :ATTRIBUTES
 

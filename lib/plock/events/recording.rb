@@ -5,9 +5,9 @@ require_relative "../events"
 
 module Plock
   module Events
-    # For classes that record events, one at a time, after {#start}. The class must have the
-    # constant HANDLERS, which names a method for each event. Its `initialize` must set
-    # `@recording` to false.
+    # For classes that record events after {#start}. Such a class handles one event at a time. It
+    # must have the constant HANDLERS, which maps the name of each event to a method. Its
+    # `initialize` must set `@recording` to false.
     #
     # @api private
     module Recording

@@ -58,8 +58,8 @@ module Plock
       #   and 60 s at most; `:retry` raises {Conflict}; `:discard` drops and logs it. A callable
       #   receives the {Conflict}. It returns one of these three symbols, or any other value if it
       #   has handled the job itself.
-      # @option options [Integer, nil] :max_conflicts the most times that a job is rescheduled;
-      #   the next conflict raises {Conflict}
+      # @option options [Integer, nil] :max_conflicts the maximum number of times that a job is
+      #   rescheduled; the next conflict raises {Conflict}
       # @option options [Numeric] :at_least (0) seconds, up to 31_622_400, that the key stays
       #   taken after it was acquired, even if the job is done earlier
       # @option options [Integer] :limit (1) number of jobs, up to 65_535, that may hold the key at

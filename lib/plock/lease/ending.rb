@@ -6,14 +6,14 @@ module Plock
     #
     # @api private
     module Ending
-      # In seconds. The shortest and the longest pause between two checks of whether another
-      # thread's release has ended. A release takes a round trip.
+      # The shortest and the longest pause, in seconds, between two checks of whether another
+      # thread's release has ended. The pauses are short, because a release takes one round trip.
       FIRST_LOOK_S = 0.001
       LONGEST_LOOK_S = 0.004
       private_constant :FIRST_LOOK_S, :LONGEST_LOOK_S
 
-      # Releases at the end of the block. Raises nothing, because the block's value or exception
-      # must reach the caller.
+      # Releases the lease at the end of its block. Raises nothing, because the block's value or
+      # exception must reach the caller.
       #
       # @api private
       def finish
@@ -26,11 +26,11 @@ module Plock
       end
 
       # Records the outcome of a release that the binding made at the end of the block. Called if
-      # the release failed, or if a lease was no longer held.
+      # the release failed, or if a lease of that block was no longer held.
       #
       # @api private
-      # @param answer [Boolean, nil, Error] the answer that {#released} takes, or why the release
-      #   failed
+      # @param answer [Boolean, nil, Error] the store's answer, as for {#released}; an Error if the
+      #   release failed
       def end_of_block(answer)
         if Error === answer
           released(nil, nil)
@@ -46,8 +46,8 @@ module Plock
       # @return [Boolean] is there nothing to release?
       def over? = @hold.nil? || @released || @given_away || @hold.inherited?
 
-      # Begins a release. Only one thread or fiber at a time can do so. Others wait here until
-      # that release has ended, but only until the lease expires. The caller must call
+      # Begins a release. Only one thread or fiber at a time can do so. Other threads and fibers
+      # wait here until its release has ended, or until the lease expires. The caller must call
       # {#release_over} in an `ensure`.
       #
       # @api private
@@ -88,10 +88,10 @@ module Plock
 
       # @api private
       # @param received [Boolean] has the caller received the lease?
-      # @return [Float] seconds for which its key must still stay taken
+      # @return [Float] seconds for which the key must still stay taken
       def left_to_keep(received = @options.used)
         if received && @options.at_least.positive?
-          # an interrupted adoption has not given the lease to its caller, so @given_after is nil
+          # an interrupted adoption has not given the lease to the caller, so @given_after is nil
           [@options.at_least + (@given_after || 0.0) - held_for, 0.0].max
         else
           0.0
@@ -137,7 +137,7 @@ module Plock
         since = releasing
         released((trailing && @hold.release_trailing(keep)) || @hold.release(keep), since)
       rescue *Locking::Acquisition::STORE_FAILURES => e
-        @released = true # as far as possible; the caller receives the error
+        @released = true # as far as plock can release it; the caller receives the error
         tell_of_failure(e, since)
         raise
       ensure

@@ -17,7 +17,7 @@ module Plock
       AGAIN_S = 0.1
       private_constant :LEAST_SPAN, :AGAIN_S
 
-      # Leaves the key to the process that adopts the result.
+      # Hands the lease over to the process that will adopt the returned value.
       #
       # @return [String, false, nil] the store's part of the dump; false: the lease is lost; nil:
       #   another thread has released the lease, or handed it over
@@ -33,8 +33,8 @@ module Plock
         take_back(handed) if handed && !told
       end
 
-      # Takes over the key again, in this process. If the hold was lost, so is the lease.
-      # `max_hold:` and `at_least:` still count from the first acquire.
+      # Takes the lease over again, in this process. If the store no longer has the hold, the lease
+      # is lost. `max_hold:` and `at_least:` still count from the first acquire.
       #
       # @param store [Locking]
       # @param handed [String, false] what {#hand_on} returned
@@ -59,8 +59,8 @@ module Plock
         raise
       end
 
-      # @return [Boolean] was the lease lost on the way into this process, a daemon? Then this
-      #   process has no hold.
+      # @return [Boolean] was the lease lost while it moved into this daemon? If so, this process
+      #   has no hold.
       def lost_on_the_way? = @hold.is_a?(LostHold)
 
       private
@@ -76,8 +76,8 @@ module Plock
         store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
       end
 
-      # Repeats the release until it succeeds or the lease ends, because no other process knows
-      # of the lease.
+      # Repeats the release until it succeeds or the lease expires, because no other process can
+      # release the lease.
       def release_later(store, handed)
         over = @hold.valid_until
         Background.launch("plock release") do
@@ -93,7 +93,7 @@ module Plock
         end
       end
 
-      # Reports the loss in the daemon, because other notices of the loss go to the parent.
+      # Reports the loss in this process. All other notices of the loss go to the parent process.
       def lose_on_the_way
         Dispatcher.start
         @hold = LostHold.new(@hold)

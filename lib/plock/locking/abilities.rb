@@ -23,7 +23,7 @@ module Plock
       hand_over list compares_secrets background_release replicas
     ].freeze
 
-    # A store's class lists the abilities that it lacks in a constant of this name.
+    # A store's class replaces this constant with a list of the abilities that it lacks.
     UNABLE = [].freeze
 
     # @param ability [Symbol] one of {ABILITIES}

@@ -11,17 +11,17 @@ module Plock
     class AcquireOptions
       # @return [Float] seconds
       attr_reader :ttl, :wait, :at_least
-      # @return [Float, nil] seconds
+      # @return [Float, nil] seconds; nil: no limit
       attr_reader :max_hold
       # @return [Boolean, Symbol] `:automatic`: plock renews the lease although the caller did not
-      #   ask for it, so renewal must cost nothing while the block is short
+      #   ask for it, so a short block must not pay for renewal
       attr_reader :renew
       # @return [#call, :raise, nil]
       attr_reader :on_lost
       # @return [String, nil]
       attr_reader :label
-      # @return [Integer, nil] how many replicas must confirm the lease; nil: the store's option
-      #   decides
+      # @return [Integer, nil] how many replicas must confirm the lease; nil: the store's
+      #   `replicas:` decides
       attr_reader :replicas
       # @return [Share, nil] nil: the caller wants the key exclusively
       attr_reader :share

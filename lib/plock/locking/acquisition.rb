@@ -9,15 +9,15 @@ require_relative "own_holds"
 
 module Plock
   module Locking
-    # Acquires and releases one lease. The lease receives the hold before an interrupt can lose
-    # it, so releasing in a single place is enough.
+    # Acquires and releases one lease. The {Lease} receives the hold before an interrupt can lose
+    # it, so an `ensure` around the call can always release the key.
     #
-    # A store yields the hold as soon as it is granted, and also returns it. The return value is
-    # not enough, because an interrupt while a method returns, even a C method, loses the value.
+    # A store yields the hold as soon as it is granted, and also returns it. The return value alone
+    # is not enough. An interrupt can lose the return value of any method, even of a C method.
     #
     # @api private
     module Acquisition
-      # A TimeoutError may be delayed by this many seconds, to find out the holder.
+      # Seconds by which plock may delay a TimeoutError to find out who holds the key.
       EXAMINE_BUDGET = 0.02
 
       # The errors that mean that the store failed. Any other {Error} may report the loss of an
@@ -63,9 +63,9 @@ module Plock
       def with_lease(*) = PlainCalls::UNDONE
 
       # @api private
-      # Hands a lease over for `span` seconds, under the token of another dump. From then on, only
-      # that other dump can be adopted. The caller must make sure that no two processes use the
-      # dump at once.
+      # Adopts a dump, and hands the lease over again for `span` seconds under the token of another
+      # dump. From then on, only that other dump can be adopted. The caller must make sure that
+      # only one process at a time uses either dump.
       #
       # @param dump [String] the dump that can be adopted now
       # @param other [String] the dump that can be adopted afterwards; may be the same dump
@@ -104,8 +104,11 @@ module Plock
               "this fiber holds #{held} already, and would wait for itself: #{advice}"
       end
 
-      # @yieldparam token [String, nil] the token that the caller waited with. This method yields
-      #   only if others held the key until `wait:` ended, and then returns the block's value
+      # Yields only if others held the key until `wait:` ended. In that case this method returns
+      # the block's value.
+      #
+      # @yieldparam token [String, nil] the token that the caller waited with; nil: the store does
+      #   not return it
       def asking(key, store_key, options, block, lease = nil)
         started = Clock.now if Events.listening
         alarm = LossAlarm.for_leases if options.raises?
@@ -113,8 +116,8 @@ module Plock
         taking(lease, lease, options, alarm, block) do
           telling_of_call(started, lease, store_key, options) do
             fill(lease, store_key, options, options.wait)
-            # if the key is held, its holder has the same secret, because a different secret makes
-            # a different key
+            # A holder of this key has the same secret, because a different secret makes a different
+            # store key. So a refused call need not compare secrets.
             agree if !@agreed && lease.hold
             tell_of_asking(lease, store_key, options, Clock.now - started) if started
             lease.hold
@@ -123,7 +126,9 @@ module Plock
         end
       end
 
-      # @param asking [Float] seconds since the caller began to acquire several keys
+      # @param patience [Float] seconds to wait for the key
+      # @param asking [Float] seconds since a call for several keys began; 0.0 if the call has one
+      #   key
       # @return [Object, nil] the hold that the lease has received
       def fill(lease, store_key, options, patience, asking = 0.0)
         taken =
@@ -137,13 +142,15 @@ module Plock
         nil
       end
 
-      # Acquires for stores written in Ruby, and for APIs that keep the hold themselves.
+      # Runs an acquire, so that either `given` receives the hold or `undo` releases it, even after
+      # an interrupt.
       #
       # @param given [#call, nil] receives the hold
       # @param undo [#call] releases the hold, if there is one, whenever this method does not
       #   return it
-      # @yieldreturn [Object, nil] nil: others hold the key
-      # @return [Object, nil]
+      # @yield to acquire
+      # @yieldreturn [Object, nil] the hold; nil: others hold the key
+      # @return [Object, nil] the hold
       def handing_out(given, undo)
         handed_out = false
         taken = yield or return
@@ -161,7 +168,7 @@ module Plock
       # Acquires for a block, or for a caller that releases the lease itself.
       #
       # @param taken [#watch, #finish] a lease or a group of leases
-      # @param given [Object] the value for the caller
+      # @param given [Object] what the block receives, or what the call returns without a block
       # @yield to acquire the leases
       def taking(taken, given, options, alarm, block, &take)
         if block.nil?
@@ -176,8 +183,8 @@ module Plock
       end
 
       def use(taken, given, options, block)
-        # added before the acquire, and removed after the release, so that the lock is held for
-        # less time
+        # This runs before the acquire, and `delete` after the release, so that the lock is held
+        # for less time.
         OwnHolds.add(self, taken)
         yield
         taken.watch if options.watch?
@@ -192,7 +199,8 @@ module Plock
         end
       end
 
-      # A caller may forget to release a lease without a block. The dispatcher warns of that.
+      # The caller may forget to release the lease. The dispatcher, which starts here, warns of
+      # that.
       def keep(taken, given, options)
         kept = false
         Dispatcher.start
@@ -205,10 +213,10 @@ module Plock
         Interrupts.complete { taken.finish unless kept }
       end
 
-      # Tells subscribers when a call begins and when it ends, however it ends.
+      # Tells subscribers that a call begins, and that it has ended, however it ends.
       #
-      # @param started [Float, nil] on {Clock}; nil: there is no subscriber
-      # @param lease [Lease] of the first key
+      # @param started [Float, nil] when the call began, on {Clock}; nil: there is no subscriber
+      # @param lease [Lease] the lease of the call's first key
       # @yieldreturn [Object, nil] nil: others held a key until `wait:` ended
       def telling_of_call(started, lease, store_key, options, keys = 1)
         return yield unless started && Events.calls
@@ -245,8 +253,8 @@ module Plock
       # @param lease [Lease, nil] nil: others held the key until `wait:` ended
       # @param share [Share, nil]
       # @param label [String, nil]
-      # @param patience [Float] seconds
-      # @param waited [Float] seconds
+      # @param patience [Float] the call's `wait:`, in seconds
+      # @param waited [Float] seconds since the call began
       # @param key [String, Symbol, nil] as the caller named it
       def tell_of(lease, store_key, share, label, patience, waited, key = lease&.key)
         details = share&.name ? { mode: share.name } : {}
@@ -276,7 +284,7 @@ module Plock
       # out.
       def examine_others(_own, store_key, shared, budget) = examine(store_key, shared, budget)
 
-      # A message without the holder is better than another error.
+      # If the store fails here, the TimeoutError does not name the holder.
       def who_holds(key, store_key, own)
         people = examine_others(own, store_key, Kind.of(store_key).shared?, EXAMINE_BUDGET)
         Status.new(key, store_key, people, node_of(store_key))

@@ -10,9 +10,9 @@ module Plock
     # for each namespace. The first process writes it. Each later store compares its own
     # fingerprint with the kept one at its first use.
     #
-    # A store that can do `:compares_secrets` has `keep_note(name, note, replace)`, which returns
-    # the note that is kept under the name, or nil. An empty note is never written, so passing one
-    # only reads.
+    # A store that can do `:compares_secrets` has `keep_note(name, note, replace)`. It writes the
+    # note if the name has none yet, or if `replace` is true. It returns the note that is now kept
+    # under the name, or nil. An empty note is never written, so passing one only reads.
     module Agreement
       # The name of the note. The namespace follows it, if there is one.
       NOTE = "plock:1:secret"
@@ -61,7 +61,7 @@ module Plock
 
       private
 
-      # Compares the secret with the one that other processes use. Costs one request, at the
+      # Compares the secret with the one that other processes use. This costs one request, at the
       # store's first use.
       #
       # @raise [ConfigurationError] other processes use a different secret

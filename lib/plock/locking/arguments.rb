@@ -165,8 +165,8 @@ module Plock
         end
 
         # Thread#raise interrupts the fiber that is running. Under a scheduler, that may be
-        # another fiber or the reactor. A signal handler cannot lock a mutex, but {LossAlarm}
-        # must.
+        # a fiber other than the caller's, or the reactor. {LossAlarm} locks a mutex, which is
+        # impossible in a signal handler.
         def check_raising(block_given)
           raise ArgumentError, "on_lost: :raise needs a block to raise in" unless block_given
 

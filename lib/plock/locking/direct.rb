@@ -80,7 +80,7 @@ module Plock
       # @param wait [Numeric, Object] may be USUAL
       # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
       # @param first [GroupAcquisition::Attempt]
-      # @return [Object, nil] as {Locking#acquire_all} returns it, or nil
+      # @return [Object, nil] the block's value; nil: others held a key until `wait` ended
       def go_on_asking(keys, ttl, wait, raises, first, &block)
         options = options_for(block, ttl: ttl, wait: wait)
         return trying_all(keys, options, block, first) unless raises
@@ -98,7 +98,8 @@ module Plock
       # @param renews [Boolean] is the lease renewed even if there is a `ttl`?
       # @param raises [Boolean] does a timeout raise {TimeoutError} instead of returning nil?
       # @yieldparam lease [Lease]
-      # @return [Object] the block's value, nil, or PlainCalls::UNDONE
+      # @return [Object, nil] the block's value; nil: another holder kept the key until `wait`
+      #   ended; PlainCalls::UNDONE: nothing was done, so the caller must use {Acquisition}
       def with_lease(key, store_key, share, ttl, wait, renews, raises, &block)
         return PlainCalls::UNDONE unless @plain
 
@@ -107,8 +108,8 @@ module Plock
 
       private
 
-      # Ends the leases of one block if the binding could not release all of them, or one was
-      # lost.
+      # Ends the leases of one block if the binding could not release all of them, or if one of
+      # them was lost.
       #
       # @param leases [Array<Lease>]
       # @param ttl [Numeric, Object] as the caller passed it; may be USUAL

@@ -37,7 +37,7 @@ module Plock
       end
 
       # @param note [String] as a store keeps it
-      # @return [Fingerprint, nil] nil: it is not in the format of this version of plock
+      # @return [Fingerprint, nil] nil: the note is not in the format of this version of plock
       def self.read(note)
         value, since, host, pid = NOTE.match(note)&.captures
         new(value, Time.at(Integer(since, 10)), host, Integer(pid, 10)) if value
@@ -49,7 +49,7 @@ module Plock
       attr_reader :since
       # @return [String] the host that wrote the note
       attr_reader :host
-      # @return [Integer] the process that wrote the note
+      # @return [Integer] the pid of the process that wrote the note
       attr_reader :pid
 
       def initialize(value, since, host, pid)

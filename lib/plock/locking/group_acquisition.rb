@@ -8,8 +8,8 @@ module Plock
     # Acquires several keys for one caller: all of them, or none.
     #
     # The keys are acquired in the order of their store keys. A waiter never holds a key that
-    # comes after the key that it waits for, so two waiters never deadlock. A waiter waits for one
-    # key at a time, so it blocks no other queue.
+    # comes after the key that it waits for, so two waiters never deadlock. A waiter is in only one
+    # wait queue at a time, so its place never holds up the queue of another key.
     #
     # @api private
     module GroupAcquisition
@@ -18,12 +18,12 @@ module Plock
       # The fraction of a lease's TTL that may have passed when its block begins.
       FRESH = 0.1
 
-      # The error codes of an attempt that the end of `wait:` cut short, while the attempt waited
-      # for the store's answer or for a connection.
+      # The error codes of an attempt that was still waiting for the store's answer, or for a
+      # connection, when `wait:` ended.
       CUT_SHORT = %i[silent saturated].freeze
 
-      # In seconds. A store that has not answered an attempt within this time counts as silent,
-      # even if the end of `wait:` then cut the attempt short.
+      # In seconds. If an attempt has had no answer for this long when `wait:` ends, the call fails
+      # with the store's error, and does not count as refused.
       TIME_TO_ANSWER = 0.1
 
       private_constant :CUT_SHORT, :TIME_TO_ANSWER
@@ -113,9 +113,9 @@ module Plock
         outcome
       end
 
-      # @return [String, :late, nil] nil: all keys were acquired at once; `:late`: one after
-      #   another, so the first leases may be old; a String: the store key that could not be
-      #   acquired
+      # @return [String, :late, nil] nil: all keys were acquired together; `:late`: all were
+      #   acquired, but one after another, so the first leases may be old; a String: the store key
+      #   that could not be acquired
       def fill_in_order(group, options, deadline)
         names = group.names
         while names.any?
@@ -142,7 +142,7 @@ module Plock
       #
       # @param names [Array<String>] store keys, in order
       # @return [Integer, :apart, nil] nil: the keys are acquired; a number: the index of a key
-      #   that others hold; `:apart`: the store cannot acquire the keys at once
+      #   that others hold; `:apart`: the store can only acquire these keys one by one
       def fill_together(names, group, options, deadline)
         group.asks_for(names)
         asked = now
@@ -160,9 +160,9 @@ module Plock
         0
       end
 
-      # Did the end of `wait:` cut the last attempt short, on a store that has answered before?
-      # Then the attempt counts as refused. An attempt that lasted for TIME_TO_ANSWER does not,
-      # because its node may be silent, even if the nodes of the earlier keys have answered.
+      # Did the end of `wait:` cut the last attempt short, on a store that has answered before? If
+      # so, the attempt counts as refused. An attempt that lasted for TIME_TO_ANSWER counts as a
+      # failure: its node may be silent, even if the nodes of the earlier keys have answered.
       #
       # @param asked [Float] when the attempt began
       def cut_short?(error, group, options, asked)
@@ -175,7 +175,8 @@ module Plock
         names.find { |name| !fill_one(name, group, options, deadline) }
       end
 
-      # @return [String, nil] the store key of a lease that is lost or in doubt
+      # @return [String, nil] the store key of a lease that is lost or in doubt; nil: all keys are
+      #   held
       def refresh(group, options, deadline)
         lost = lost_meanwhile(group, options)
         lost.first unless lost.empty? || fill_together(lost, group, options, deadline).nil?
@@ -214,7 +215,7 @@ module Plock
 
       def left_until(deadline) = [deadline - now, 0.0].max
 
-      # @return [Float] the time on the clock that measures `wait:`
+      # @return [Float] the current time on the clock that measures `wait:`
       def now = Clock.now
 
       def tell_of_asking_for_all(group, missing, options, waited)

@@ -10,7 +10,7 @@ module Plock
     # @api private
     class LeaseGroup
       # In seconds. A caller whose `wait:` is over must return within this time. Meanwhile plock
-      # asks the store who holds the key, and gives the other keys back. Releases that take longer
+      # asks the store who holds the key, and releases the other keys. Releases that take longer
       # continue in the background.
       WAY_OUT_BUDGET = 0.02
       LEAST_WAY_OUT = 0.001
@@ -65,7 +65,8 @@ module Plock
         !lease.nil? && lease.holds?(store_key)
       end
 
-      # @return [String, nil] the store key of a lease that expired before all were acquired
+      # @return [String, nil] the store key of a lease that expired before all keys were acquired;
+      #   nil: no lease has expired
       def over = @names.find { |name| !@by_name[name].hold.valid? }
 
       # @yieldparam lease [Lease]
@@ -93,7 +94,7 @@ module Plock
 
       # @param answer [Array, Integer, nil] the store's answer
       # @return [Integer, :apart, nil] nil: the keys are acquired; a number: the index of a key
-      #   that others hold; `:apart`: the store cannot acquire the keys at once
+      #   that others hold; `:apart`: the store can only acquire these keys one by one
       def answered(answer)
         @heard = true
         return answer.nil? ? :apart : answer unless answer.is_a?(Array)
@@ -174,8 +175,8 @@ module Plock
         leases.zip(since) { |lease, held_for| lease.cut_off(held_for, before) } unless answers
       end
 
-      # Records how each release ended, even if a subscriber to an event of one lease ends the
-      # thread.
+      # Records the outcome of each release, even if a subscriber to an event of one lease kills
+      # this thread.
       #
       # @param answers [Array<Array(Lease, Boolean, Float)>] each lease with the arguments of
       #   {Ending#released}
@@ -188,7 +189,7 @@ module Plock
       end
 
       def release
-        # a lease that was lost on the way has no hold that the store could release
+        # a lease that was lost on its way into a daemon has no hold that the store could release
         @leases.each { |lease| lease.finish if lease.lost_on_the_way? }
         leases = @leases.reject(&:over?)
         return if leases.empty?

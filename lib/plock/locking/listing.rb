@@ -23,7 +23,8 @@ module Plock
 
       private
 
-      # @param ends [Float, nil] when to stop; at least one key is yielded, or one step completed
+      # @param ends [Float, nil] when to stop, on {Clock}, but not before one key is yielded or one
+      #   step is complete; nil: no limit
       # @yieldparam key [String] a store key; a key that is held throughout is yielded exactly
       #   once
       # @return [Boolean] were all keys yielded?

@@ -3,9 +3,9 @@
 module Plock
   module Locking
     # The leases that one fiber holds for the blocks and monitors that it is inside. While the
-    # fiber waits, no other code can release them. A lease that has ended or belongs to the parent
-    # process does not count. A lease that was returned to the caller does not count either,
-    # because another thread may release it.
+    # fiber waits, no other code can release these leases. A lease that has ended, or that belongs
+    # to the parent process, does not count. A lease that was returned to the caller does not count
+    # either, because another thread may release it.
     #
     # Each fiber has an Array in which stores and leases alternate, the innermost lease last. The
     # binding also adds to this Array and removes from it (binding_direct.c).
@@ -22,7 +22,7 @@ module Plock
         # @param taken [Lease, LeaseGroup]
         def add(store, taken) = here.push(store, taken)
 
-        # @param taken [Lease, LeaseGroup] that may have been added
+        # @param taken [Lease, LeaseGroup] ignored if it was not added
         def delete(taken)
           held = here
           return held.pop(2) if held.last.equal?(taken)

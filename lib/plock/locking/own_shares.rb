@@ -4,11 +4,12 @@ module Plock
   module Locking
     # The leases of read-write locks that one fiber has acquired without a block. plock uses them
     # to notice when the fiber would wait for itself. {OwnHolds} has the leases of blocks. A lease
-    # that has ended or belongs to the parent process does not count.
+    # that has ended, or that belongs to the parent process, does not count.
     #
-    # References are weak, so that an unreferenced lease can be collected. After GC.compact on
-    # Ruby 3.1, a WeakMap can return a different object, even one with the same object_id. So each
-    # lease also refers to its place, and a lookup checks that this is the place it looked up.
+    # A WeakMap has the leases, so that an unreferenced lease can be collected. Its key for a lease
+    # is an object called the place. After GC.compact on Ruby 3.1, a WeakMap can return a different
+    # object, even one with the same object_id. So each lease also refers to its place, and a lookup
+    # checks that the lease it finds refers to the place it looked up.
     #
     # @api private
     class OwnShares
@@ -20,7 +21,7 @@ module Plock
         Thread.current[:plock_own_shares] ||= new
       end
 
-      # @param lock [Object] equal for the same lock
+      # @param lock [Object] identifies the lock, as a Hash key
       # @return [Lease, nil] the calling fiber's lease
       def self.find(lock) = Thread.current[:plock_own_shares]&.find(lock)
 
@@ -30,7 +31,7 @@ module Plock
         @sweep_at = SWEEP_AT_LEAST
       end
 
-      # @param lock [Object] equal for the same lock
+      # @param lock [Object] identifies the lock, as a Hash key
       # @return [Lease, nil]
       def find(lock)
         lease = at(@places[lock])

@@ -15,7 +15,7 @@ module Plock
       # @param raises [Boolean] raise the first failure, after all releases have been tried?
       # @param later [#call, nil] releases a hold that was left over when an interrupt arrived;
       #   nil: the block releases it
-      # @yieldparam hold [Object] to release
+      # @yieldparam hold [Object] the hold to release
       # @yieldreturn [Boolean, nil] was the hold still ours? nil: it had already been released or
       #   handed over
       # @return [Array<Boolean, nil>] the block's answers; true for a release that failed
@@ -39,7 +39,7 @@ module Plock
       def self.attempt(hold)
         yield hold
       rescue UnavailableError
-        nil # the interrupt is on its way to the caller
+        nil # the caller receives the interrupt instead
       end
       private_class_method :attempt
     end

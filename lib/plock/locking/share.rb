@@ -19,7 +19,7 @@ module Plock
       # @return [Integer, nil] nil: any number
       attr_reader :limit
 
-      # @return [String] as the engine reads it
+      # @return [String] the share in the form that the engine reads
       attr_reader :to_str
 
       # @param mode [String]
@@ -38,7 +38,7 @@ module Plock
       # @return [Share]
       def self.of(permits) = new("s", permits)
 
-      # @return [Symbol, nil]
+      # @return [Symbol, nil] the name of the mode; nil: a permit of a semaphore
       def name = NAMES[@mode]
     end
   end

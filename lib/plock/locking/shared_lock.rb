@@ -28,7 +28,7 @@ module Plock
       # Takes the lock away from all its holders. Each of them learns of the loss as {Lease#lost?}
       # describes.
       #
-      # @return [Boolean] was it held?
+      # @return [Boolean] was the lock held?
       # @raise [Error] the request to the store failed
       def break = @store.break_key(@store_key)
 

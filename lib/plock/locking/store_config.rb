@@ -16,7 +16,7 @@ module Plock
       SECRET_MIN_BYTES = 16
       SECRET_VARIABLE = "PLOCK_SECRET"
 
-      # A store key without the prefix.
+      # Matches a store key without its prefix.
       DIGEST = /\A(?:\h{64}|\h{8}\}\h{56})#{Regexp.union(Kind::ALL.map(&:suffix))}\z/.freeze
 
       # The options of {Store.open} that this class handles.
@@ -37,7 +37,7 @@ module Plock
       attr_reader :namespace
       # @return [String] the fingerprint of the secret, see {Fingerprint}
       attr_reader :fingerprint
-      # @return [String, nil] where the secret was found; nil: there is none
+      # @return [String, nil] where the secret was found; nil: there is no secret
       attr_reader :secret_origin
       # @return [Float] seconds
       attr_reader :ttl, :wait
@@ -46,7 +46,7 @@ module Plock
       # @return [#warn, nil]
       attr_reader :logger
 
-      # Takes its own options out of the Hash.
+      # Removes the OPTIONS from the Hash, and makes a configuration of them.
       #
       # @param options [Hash{Symbol => Object}]
       # @return [StoreConfig]
@@ -80,7 +80,7 @@ module Plock
 
       # @param key [String, Symbol] as a caller names it
       # @param kind [Kind]
-      # @return [String] its name in the store
+      # @return [String] the key's name in the store
       # @raise [ArgumentError]
       def store_key(key, kind = Kind::LOCK)
         Plock.store_key(@prefix, Arguments.key(key), @secret) << kind.suffix
@@ -105,7 +105,7 @@ module Plock
       def secret? = !@secret.nil?
 
       # @param kept [Fingerprint, nil] the fingerprint in the store; nil: the store keeps none
-      # @return [Boolean] does it match this secret? A missing fingerprint matches.
+      # @return [Boolean] does the kept fingerprint match this secret? A missing one matches.
       def agrees?(kept) = kept.nil? || kept.value == @fingerprint
 
       # @return [String] for people: the source of the secret, but never the secret
@@ -113,7 +113,7 @@ module Plock
         secret? ? "fingerprint #{@fingerprint}, from #{@secret_origin}" : "no secret"
       end
 
-      # @return [String] for messages
+      # @return [String] the namespace, as messages name it
       def described
         @namespace ? "namespace #{@namespace.inspect}" : "the namespace without a name"
       end

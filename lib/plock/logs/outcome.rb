@@ -88,7 +88,7 @@ module Plock
       end
 
       # @return [Float, nil] seconds; nil: the outcome has no duration, or the duration is unknown
-      #   because the lease was already gone
+      #   because the event came without its lease
       def duration
         @event.duration if @span && (@span == :waited || @event.lease_id)
       end

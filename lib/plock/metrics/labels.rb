@@ -2,8 +2,8 @@
 
 module Plock
   module Metrics
-    # Limits the number of a label's values. The first values keep their names; all further values
-    # are counted together.
+    # Limits the number of a label's values. The first values keep their names. All further values
+    # become {OTHER}.
     #
     # @api private
     class Labels

@@ -2,7 +2,7 @@
 
 module Plock
   module Metrics
-    # Reads the pools of stores.
+    # Passes the state of the stores' connection pools on to an adapter.
     #
     # @api private
     class Pools
@@ -19,7 +19,7 @@ module Plock
         @told = {}
       end
 
-      # Passes changed values on to the adapter, once the adapter can keep them.
+      # Passes changed values on to the adapter, if the adapter can record them yet.
       def sample
         return if @adapter.respond_to?(:ready?) && !@adapter.ready?
 
@@ -32,8 +32,8 @@ module Plock
         end
       end
 
-      # Sets the gauges to zero: in a forked child, which has no connections yet, and when
-      # recording stops.
+      # Sets the gauges to zero. This is called in a forked child, which has no connections yet, and
+      # when recording stops.
       def zero
         @told.each { |name, before| tell(name, before, EMPTY) }
         @told = {}
@@ -62,7 +62,7 @@ module Plock
         @default = { name_of(store) => store }
       end
 
-      # @return [String] without a password
+      # @return [String] the value of the label `store`, without a password
       def name_of(store) = store.respond_to?(:url) ? store.url : store.class.name
 
       def tell(name, before, status)

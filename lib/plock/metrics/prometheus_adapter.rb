@@ -7,7 +7,8 @@ module Plock
   module Metrics
     # Records in a registry of the gem prometheus-client, version 4 or later.
     #
-    # With its DirectFileStore, all processes of a host are summed up, forked ones included.
+    # The gem's DirectFileStore sums up the values of all processes on a host, including forked
+    # children.
     #
     # @api private
     class PrometheusAdapter
@@ -30,7 +31,7 @@ module Plock
         @metrics = INSTRUMENTS.transform_values { |instrument| registry.register(make(instrument)) }
       end
 
-      # @param recorder [Recorder] the recorder of these values
+      # @param recorder [Recorder] the recorder that passes values to this adapter
       def attach(recorder)
         @metrics.each_value do |metric|
           metric.refresh = recorder.method(:refresh) if metric.is_a?(Gauge)
@@ -58,7 +59,7 @@ module Plock
         end
       end
 
-      # Sums up the gauges of all processes. Otherwise a DirectFileStore would keep a series for
+      # Makes a DirectFileStore sum up the gauges of all processes. By default it keeps a series for
       # each pid. Data stores for a single process take no settings.
       def settings_of_gauge
         in_files = ::Prometheus::Client::DataStores::DirectFileStore

@@ -44,7 +44,7 @@ module Plock
         @recording = false
       end
 
-      # Stops recording. The gauges go to zero, and the other metrics stay.
+      # Stops recording. The gauges go to zero, and the other metrics keep their values.
       #
       # @return [Boolean] was it recording?
       def stop
@@ -77,8 +77,8 @@ module Plock
 
       private
 
-      # Sets the gauges to zero, because a forked child has none of the parent's leases and
-      # waiters.
+      # Sets the gauges to zero when recording stops, and in a forked child, which has none of the
+      # parent's leases and waiters.
       def start_afresh
         { waiting: @waiting, held: @counts }.each do |name, counts|
           counts.each_key { |labels| @adapter.set(name, labels, counts[labels] = 0) }
@@ -144,8 +144,8 @@ module Plock
         @adapter.count(:late_renewals, labels, 1) if event.details[:late]
       end
 
-      # The lease was collected, so its label is found by its key and fence. A lease that was lost
-      # before has already been counted.
+      # The lease was garbage collected, so its labels are found by its key, kind and fence. If it
+      # had been lost before, it has already been counted.
       def abandoned(event, labels)
         known = forget(@places[place_of(event)])
         @adapter.count(:abandoned, known || labels, 1) if known || !event.details[:expired]

@@ -4,12 +4,12 @@ require "yabeda"
 
 module Plock
   module Metrics
-    # Records in Yabeda, in the group `plock`, and so in every system for which Yabeda has an
-    # adapter. Events before `Yabeda.configure!` are not counted.
+    # Records in Yabeda, in the group `plock`. Yabeda passes the values on to every monitoring
+    # system whose Yabeda adapter is installed. Events before `Yabeda.configure!` are not counted.
     #
     # @api private
     class YabedaAdapter
-      # @return [Recorder, nil] the recorder of these values
+      # @return [Recorder, nil] the recorder that passes values to this adapter
       attr_reader :recorder
 
       def initialize
@@ -42,7 +42,7 @@ module Plock
         @recorder = recorder
       end
 
-      # @return [Boolean] are values kept? Not before Yabeda is configured.
+      # @return [Boolean] can Yabeda record values? It cannot before it is configured.
       def ready? = ::Yabeda.metrics.key?(@names[:"connection.max"])
 
       def count(name, labels, by) = metric(name)&.increment(labels, by: by)

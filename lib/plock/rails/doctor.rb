@@ -5,7 +5,7 @@ require_relative "own_store"
 
 module Plock
   class Railtie
-    # `plock doctor` for the application's own store, as it is configured.
+    # `plock doctor` for the store that the application has configured.
     #
     # @api private
     class Doctor < CLI::DoctorCommand

@@ -2,14 +2,13 @@
 
 module Plock
   class Railtie
-    # Loads the guards for the job frameworks that the application uses. They must be loaded before
-    # the first job is pushed or fetched, because the first job class may be loaded only at that
-    # moment.
+    # Loads the guards for the job frameworks that the application uses. This must happen before the
+    # first job is pushed or fetched, because Ruby may load the first job class only at that moment.
     #
     # @api private
     module Jobs
-      # With an older Sidekiq, no guards are loaded, so that an application without guards can use
-      # it. If a class does use `guard_with`, the error says that `plock/sidekiq` is missing.
+      # With an older Sidekiq, no guards are loaded, so that an application without guards still
+      # boots. If a class does use `guard_with`, the error says that `plock/sidekiq` is missing.
       OLDEST_SIDEKIQ = "7.3"
       private_constant :OLDEST_SIDEKIQ
 

@@ -14,8 +14,8 @@ module Plock
     # A line shows the lease's `label:`, and with `log_keys: true` in {Configuration#log} also its
     # key. If it can show neither, it shows the beginning of the key's digest.
     #
-    # The levels are those of {Logs}, except that a slow wait and a long hold stay at `debug` and
-    # are only marked as such. So an acquire costs nothing if the log's level is above `debug`.
+    # The levels are those of {Logs}, except that a slow wait or a long hold does not raise the
+    # level. So an acquire costs nothing if the log's level is above `debug`.
     #
     # @api private
     class LogSubscriber < ActiveSupport::LogSubscriber

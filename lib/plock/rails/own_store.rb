@@ -5,7 +5,7 @@ require_relative "../cli/failure"
 
 module Plock
   class Railtie
-    # Makes a command use the application's own store, as it is configured, instead of a store that
+    # Makes a command use the store that the application has configured, instead of a store that
     # options or environment variables name.
     #
     # @api private

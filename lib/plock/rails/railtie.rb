@@ -4,8 +4,8 @@ require "rails/railtie"
 require_relative "../dispatcher"
 
 module Plock
-  # Makes plock part of a Rails application. `require "plock"` loads this class, which needs no
-  # set-up.
+  # Makes plock part of a Rails application. `require "plock"` loads this class if Rails is loaded.
+  # It needs no set-up.
   #
   # * `config.plock` and `config/plock.yml` configure the default store. Outside of development and
   #   tests, an invalid setting aborts the boot.
@@ -15,8 +15,8 @@ module Plock
   #   database connections that they used.
   # * `bin/rails generate plock:install` writes the two configuration files.
   #   `bin/rails plock:doctor` checks the store, and `bin/rails plock:locks` lists what is held.
-  # * The console shows a {Status} as a table. Its method `plock` shows the locks, the waiters and
-  #   the doctor's findings.
+  # * The console shows a {Status} as a table. The console's method `plock` shows the locks, the
+  #   waiters and the doctor's findings.
   #
   # Stores also work in a Puma worker and in an application that Spring has forked. The parent
   # process keeps its leases.
@@ -47,13 +47,14 @@ module Plock
       @settings.apply_changes
     end
 
-    # In development and in tests, the application may run without a store.
+    # In development and in tests, the application may run without a store, so its settings are not
+    # verified.
     config.after_initialize do
       Railtie.instance.verify_settings unless ::Rails.env.local?
     end
 
-    # Makes guards available without a require, whatever the order of the gems in the Gemfile.
-    # Jobs that Sidekiq kills or deletes then release their keys.
+    # Makes guards available without a require, whatever the order of the gems in the Gemfile. With
+    # the guards loaded, jobs that Sidekiq kills or deletes release their keys.
     initializer "plock.jobs", after: :load_config_initializers do
       Jobs.attach
     end

@@ -24,8 +24,8 @@ module Plock
       FILE = "plock.yml"
       CONFIG = "config.plock"
 
-      # Settings that must have a value in a deployed application if it names them, and the
-      # environment variables that can supply the values.
+      # Settings that must have a value if a deployed application names them. Each has an
+      # environment variable that can supply the value.
       NEEDED = {
         secret: Locking::StoreConfig::SECRET_VARIABLE, url: Configuration::URL_VARIABLE,
         namespace: Configuration::NAMESPACE_VARIABLE
@@ -35,8 +35,8 @@ module Plock
       # missing.
       BUILD_VARIABLE = "SECRET_KEY_BASE_DUMMY"
 
-      # Matches the name of the method at the beginning of an error message. The application did
-      # not call that method itself.
+      # Matches the name of the method at the beginning of an error message. {#verify} removes the
+      # name, because the application did not call that method itself.
       CALL = /\APlock[:.\w]*: /.freeze
       private_constant :FILE, :CONFIG, :NEEDED, :BUILD_VARIABLE, :CALL
 

@@ -5,7 +5,7 @@ require_relative "../status"
 module Plock
   class Status
     # Makes `pp`, and so irb, show a status as a table. The Rails console loads this file.
-    # Elsewhere, `require "plock/status/table"`.
+    # Elsewhere, load it with `require "plock/status/table"`.
     #
     #     "import:42": held
     #              host   pid   thread  label  since                    fence             left
@@ -55,7 +55,7 @@ module Plock
           "#{held? ? "held" : "free"}#{" by #{holders.size}" if holders.size > 1}"
       end
 
-      # The holders and waiters, each under its title in the first column.
+      # Returns the holders and waiters, by the text in the first column of their row.
       def table_people
         numbered(holders, "holder", holders.size > 1).merge(numbered(waiters, "waits", true))
       end

@@ -15,8 +15,8 @@ module Plock
   class Store
     # Locks of a database that need no table: PostgreSQL's advisory locks, and GET_LOCK of MySQL and
     # MariaDB. The database holds a lock for as long as its connection lives, so the lock of a
-    # process that dies is free at once. The database serves waiters in the order in which they
-    # came. The store needs `require "plock/store/advisory"`.
+    # process that dies is free at once. The database serves waiters in the order of their
+    # arrival. The store needs `require "plock/store/advisory"`.
     #
     # Each lease and each waiter uses a connection of its own, so a process can have at most
     # `pool_size` leases and waiters. The connections have the settings of the given class, and are
@@ -55,7 +55,7 @@ module Plock
       SCOPES = %i[connection transaction].freeze
 
       # @api private
-      # Seconds that the database has to answer after `wait:` is over.
+      # After the end of `wait:`, the database must answer within this many seconds.
       GRACE_S = 0.2
 
       # Seconds between two checks of whether a connection that was cut has ended.
@@ -66,8 +66,8 @@ module Plock
       # @param scope [Symbol] `:connection` or `:transaction`
       # @param pool_size [Integer] the largest number of connections for leases and waiters;
       #   {Locking#status} and {Locking#break} use one more while all are in use
-      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that an attempt with `wait: 0` may
-      #   take
+      # @param attempt_timeout [Numeric] seconds, 0.001 to 3600, that the first attempt of a call
+      #   may take. That attempt does not wait for the lock.
       # @param release_timeout [Numeric] seconds, 0.001 to 3600, that a release, or any other single
       #   call, may take
       # @param connect_timeout [Numeric] seconds, 0.001 to 3600, that opening a connection may
@@ -135,7 +135,7 @@ module Plock
         lease.connect(deadline) unless lease.connection
         seconds = how == :once ? 0.0 : request.left.clamp(0.001, @locks.longest_wait)
         lease.note(lease.connection.server_id) if seconds.positive? && lease.server_id.nil?
-        deadline = Clock.now + seconds + GRACE_S if seconds.positive? # the statement itself waits
+        deadline = Clock.now + seconds + GRACE_S if seconds.positive? # the statement waits
         asked_at, server_id, fence =
           @locks.lock(lease.connection, lease.key, lease.share, seconds, deadline)
         return unless fence
@@ -152,8 +152,8 @@ module Plock
         nil
       end
 
-      # The database queues waiters. A request waits in this process only after it collided with
-      # another.
+      # The database queues waiters. A request waits in this process only after its statement
+      # collided with another one.
       def line_up(_request) = AcquireRequest::Place.new
 
       # Releases every lock that the lease's connection holds. If that fails, closes the connection.
@@ -291,7 +291,7 @@ module Plock
       end
 
       def break_hold(key, _shared, only)
-        fences = only&.map(&:fence) # nil for a holder in another process
+        fences = only&.map(&:fence) # the fence of a holder in another process is nil
         deadline = soon
         # lists the leases of this process before the query, so that no later lease on the same
         # connections is broken

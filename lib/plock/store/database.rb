@@ -18,22 +18,23 @@ module Plock
     # The store needs `require "plock/store/database"`, and two tables. The command
     # `rails generate plock:database` makes the migration for them.
     #
-    # It opens its own connections, with the settings of the given class. Other processes must see a
-    # lease at once, so a lease is not part of the caller's transaction. A release does not depend
-    # on the application's pool. Subscribers of `sql.active_record` see the store's statements.
+    # The store opens its own connections, with the settings of the given class. So a lease is not
+    # part of the caller's transaction, and other processes see it at once. A release does not
+    # depend on the application's pool. Subscribers of `sql.active_record` see the store's
+    # statements.
     #
-    # It takes one statement to acquire a free key, and one to release it. On PostgreSQL, NOTIFY
-    # calls the waiters. Each process listens on one more connection while it has waiters, or
-    # leases with `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow
-    # from 4 ms to 250 ms. There, a release calls only the waiters of its own process, and a
-    # holder notices a break only at its next renewal, after a third of the ttl.
+    # One statement acquires a free key, and one releases it. On PostgreSQL, NOTIFY calls the
+    # waiters. Each process listens on one more connection while it has waiters, or leases with
+    # `renew:` or `on_lost:`. On other databases, waiters poll with pauses that grow from 4 ms to
+    # 250 ms. There, a release calls only the waiters of its own process, and a holder notices a
+    # break only at its next renewal, after a third of the ttl.
     #
-    # With `inside: true`, a caller in a transaction of that class takes leases as part of the
-    # transaction. A commit makes the lease visible to others, and a rollback undoes it. A release
-    # inside the transaction takes effect when the transaction has ended. While the transaction is
-    # open, other requests for such a key wait until it ends, and raise an {UnavailableError} if
-    # that takes too long. Inside the transaction, the store refuses calls that other processes must
-    # see at once: `wait:`, `renew:`, `on_lost:`, several keys, and shared locks. Outside of a
+    # With `inside: true`, a caller in a transaction of the given class takes leases as part of the
+    # transaction. A commit makes the lease visible to other connections, and a rollback undoes the
+    # lease. A release inside the transaction takes effect when the transaction has ended. While the
+    # transaction is open, other requests for the key wait, and raise an {UnavailableError} if that
+    # takes too long. Inside the transaction, the store refuses calls that other processes must see
+    # at once: `wait:`, `renew:`, `on_lost:`, several keys, and shared locks. Outside of a
     # transaction, the option changes nothing.
     #
     # A Ruby thread renews the leases. If other code blocks all Ruby threads for longer than a ttl,
@@ -136,7 +137,8 @@ module Plock
         single = lease.share.nil?
         if how == :look
           left, first, place = @site.ask(:look, lease.key, lease.token, by: deadline)
-          # a place with more time left was written before the clock was set back
+          # refreshes the place after a third of its time, and also if it lasts too long because it
+          # was written before the clock was set back
           kept = place&.between?(micros(place_span * 2 / 3), micros(PLACE_S * 2))
           if kept && !(first && left <= 0)
             return AcquireRequest::Answer.new(nil, nil, seconds(left), first)
@@ -174,8 +176,8 @@ module Plock
         )
       end
 
-      # Renews exclusive leases in one statement. The leases that it did not renew, and all shared
-      # leases, are renewed one by one.
+      # Renews exclusive leases in one statement. Leases that this statement did not renew,
+      # and all shared leases, are renewed one by one.
       def prolong_all(leases, span)
         single, shared = leases.partition { |lease| lease.share.nil? }
         return super if single.size < 2

@@ -78,7 +78,7 @@ module Plock
       # @api private
       # @return [Array(String, Integer)] the path and the number of keys, each nil if it is not
       #   given
-      # @raise [ConfigurationError] as {open}, but without looking at the file
+      # @raise [ConfigurationError] the URL or the number is invalid
       def place(url, keys)
         path, query = url.delete_prefix(SCHEME).split("?", 2)
         [path_in(path.to_s), number(keys || keys_in(query))]
@@ -137,7 +137,7 @@ module Plock
     end
 
     # @api private
-    # @param heir [String, nil] the dump of another lease, whose token is used; nil: a fresh token
+    # @param heir [String, nil] the dump of another lease, whose token this one gets; nil: a new one
     def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &taken)
       key, token = LocalHold.read(dump)
       adopt_owner(key, token, renew, max_hold, watch, heir && LocalHold.read(heir)[1], ttl, &taken)
@@ -161,8 +161,8 @@ module Plock
 
     private
 
-    # With `at_least:` the key must stay taken even if this process dies, so the key is marked when
-    # it is taken.
+    # With `at_least:` the key must stay taken even if this process dies. So the acquire already
+    # passes `at_least:` to the engine.
     def fill(lease, store_key, options, patience, _asking = 0.0)
       lease.hold =
         take_for(

@@ -54,7 +54,8 @@ module Plock
 
       # @api private
       ONE_HOLDER = "memcached cannot share a key"
-      # A server that is not a URL, as Dalli reads it: a host or a socket, a port and a weight.
+      # A server that is not a URL, as Dalli reads it: a host or a socket, and perhaps a port and a
+      # weight.
       SERVER = /\A(?:\[[\h:]+\]|[^:]+)(?::\d+){0,2}\z/
       DAY_S = 86_400
       private_constant :SERVER, :DAY_S
@@ -175,7 +176,7 @@ module Plock
           noted = holder(found, nil)
           lease.relabel(noted.label)
           left = ttl || noted.remaining
-          # the time left is implausible, because a clock was set
+          # if the time left is implausible, because a clock was set, the lease gets its whole span
           left = granted unless left.positive? && left <= (ttl || granted)
           next unless client.replace(lease.key, value(lease, left), seconds(left), cas)
 
@@ -199,7 +200,7 @@ module Plock
         @pool.with(deadline, reserve) { |client| yield client.by(deadline) }
       end
 
-      # Runs the block with the value and its version, if `token` holds the key.
+      # If `token` holds the key, runs the block with the client, the value's version and the value.
       def change(lease, deadline = nil, reserve = 0, token: lease.token)
         work(deadline, reserve) do |client|
           value, cas = client.read_with_cas(lease.key)
@@ -221,14 +222,14 @@ module Plock
       def owner(value)
         value && Record.parse(value.split(" ", 3)[2].to_s)&.last
       rescue ArgumentError, TypeError
-        nil # another program wrote it
+        nil # another program wrote the value
       end
 
       # Compares bytes, because a {Record} has only the bytes of the owner's name, which may be in
       # any encoding.
       def held_by?(token, value) = owner(value) == token.b
 
-      # The token, or the whole value if another program wrote it.
+      # The token of the owner, or the whole value if another program wrote the value.
       def whose(value) = owner(value) || value
 
       def fence_key(key) = "#{key}:fence"
@@ -239,7 +240,7 @@ module Plock
       end
 
       def holder(value, fence)
-        return Status.holder unless owner(value) # another program wrote it
+        return Status.holder unless owner(value) # another program wrote the value
 
         expires_at, since, record = value.split(" ", 3)
         left = [Float(expires_at) - Clock.wall, 0.0].max
@@ -260,7 +261,7 @@ module Plock
       # Takes the key away from its current holder, even if that holder renews the lease at the
       # same time. A later holder keeps the key.
       #
-      # @param only [Array<Status::Holder>, nil] nil: from any holder
+      # @param only [Array<Status::Holder>, nil] the holders that may lose the key; nil: any holder
       # @return [String, nil] the value that was removed
       def remove(client, key, only)
         value, cas = client.read_with_cas(key)

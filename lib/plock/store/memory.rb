@@ -47,8 +47,8 @@ module Plock
         @closed = false
       end
 
-      # Moves the clock forward. The renewals, expiries and timeouts of waiters that become due
-      # happen in order. When this returns, all their notices have been delivered.
+      # Moves the clock forward. Renewals, expiries and the timeouts of waiters happen in the order
+      # in which they become due. When this returns, all notices have been delivered.
       #
       # @param seconds [Numeric] 0 or more
       # @return [nil]
@@ -59,7 +59,7 @@ module Plock
       end
 
       # Takes the key away from its holders, as if another process had broken the lock. When this
-      # returns, their `on_lost:` has been called.
+      # returns, `on_lost:` of these holders has been called.
       #
       # @param key [String, Symbol, Status] as {Locking#break} takes it
       # @return [Boolean] as {Locking#break} returns it
@@ -98,7 +98,7 @@ module Plock
         nil
       end
 
-      # Ends {#down!}, and carries out the releases that have failed.
+      # Ends the outage that {#down!} began, and carries out the releases that failed during it.
       #
       # @return [nil]
       def up!
@@ -106,7 +106,7 @@ module Plock
         nil
       end
 
-      # One attempt to take the lock for `owner`, like {Store#lock_acquire}.
+      # Makes one attempt to take the lock for `owner`, like {Store#lock_acquire}.
       #
       # @param key [String] the raw key in the store
       # @param owner [String]
@@ -183,7 +183,7 @@ module Plock
 
       private
 
-      # Runs the block with one lock, if the store can be reached.
+      # Runs the block with the lock of this key. After {#down!}, raises an {UnavailableError}.
       def at(key, &block)
         @backend.check_reach
         @backend.with(key, &block)
@@ -223,7 +223,8 @@ module Plock
         holds || refused
       end
 
-      # An interrupted request must not keep its place, nor a lease that no caller knows of.
+      # Removes an interrupted request from the queue, or releases its lease, because no caller
+      # knows of either.
       def give_back(lease) = @backend.with(lease.key) { |lock, now| lock.leave(lease, now) }
 
       def hold_of(lease, waited = 0.0) = Store::StateHold.new(lease, KIND, waited, lease.contended?)

@@ -12,8 +12,8 @@ module Plock
     #   @return [Status::Holder]
     Wait = Struct.new(:waiter, :status, :holder)
 
-    # Finds threads that wait for one another, so that none of them can continue before a wait or
-    # a lease ends. A lock becomes free when all its holders continue. A semaphore becomes free
+    # Finds threads that wait for one another. None of them can continue until a wait times out or
+    # a lease expires. A lock becomes free when all its holders continue. A semaphore becomes free
     # when one of its holders continues.
     #
     # @api private
@@ -79,7 +79,7 @@ module Plock
         @stuck[status] < names(status.holders).size
       end
 
-      # @return [Array] the threads that now wait for no other key
+      # @return [Array] the threads that waited for this key, and now wait for none
       def let_go(status)
         @stuck.delete(status)
         names(status.waiters).compact.select do |thread|

@@ -18,16 +18,16 @@ module Plock
       # @return [Key, nil] nil: no lock of the Ruby API has such a key
       def self.parse(store_key)
         match = FORM.match(store_key) or return
-        new(match[:namespace], match[:digest].delete("{}")) # in a Redis Cluster, with a hash tag
+        new(match[:namespace], match[:digest].delete("{}")) # without the braces of a hash tag
       end
 
       # @param store_key [String]
-      # @return [Array<String>] the texts by which a search may find the key. The second text
-      #   lacks the hash tag that splits the digest in a Redis Cluster, because people see digests
-      #   without it
+      # @return [Array<String>] the texts in which a search looks for its words. In a Redis Cluster,
+      #   the digest contains the braces of a hash tag. People see digests without them, so the
+      #   second text has no braces
       def self.forms(store_key) = [store_key, store_key.delete("{}")].uniq
 
-      # @return [String, nil]
+      # @return [String, nil] nil: the namespace without a name
       attr_reader :namespace
 
       def initialize(namespace, digest)

@@ -79,7 +79,7 @@ module Plock
       # @return [Array<Status>] the statuses on this page, as the snapshot has them
       def statuses = @found[(page - 1) * PAGE, PAGE] || []
 
-      # @return [Range]
+      # @return [Range] the numbers of this page's rows, counted from 1 over all pages
       def places = (((page - 1) * PAGE) + 1)..[page * PAGE, size].min
 
       private

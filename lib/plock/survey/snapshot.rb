@@ -59,7 +59,7 @@ module Plock
       # @return [Time, nil] when the longest of all waits began
       def oldest_wait = queues.first && Snapshot.first_wait(queues.first)
 
-      # @return [Array<Status>] semaphores with waiters: all of their permits are taken
+      # @return [Array<Status>] semaphores that have waiters, because all their permits are taken
       def at_limit = @at_limit ||= queues.select { |status| status.kind == :semaphore }
 
       # @return [Hash{Symbol => Array<Status>}]
@@ -92,7 +92,7 @@ module Plock
       end
 
       # @param status [Status]
-      # @return [Array<Status>] the other keys that the processes of its holders hold
+      # @return [Array<Status>] the other keys held by the processes that hold this key
       def held_beside(status)
         processes = status.holders.map { |holder| Snapshot.process(holder) }.compact
         (processes.flat_map { |process| by_process.fetch(process, []) }.uniq(&:store_key))

@@ -23,8 +23,8 @@ module Plock
       def plain(value) = PlainText.of(value)
 
       # @param status [Status]
-      # @return [String] the key's name; if it is unknown, the beginning of the digest, or the
-      #   store key
+      # @return [String] the key's name. If the name is unknown, the beginning of its digest; if
+      #   there is no digest, the store key
       def title_of(status)
         return plain(status.key) if status.key
 
@@ -44,7 +44,7 @@ module Plock
       def namespace_name(name) = name.to_s.empty? ? "(without a name)" : name
 
       # @param number [Integer]
-      # @return [String] with separators
+      # @return [String] with commas as thousands separators
       def count(number) = number.to_s.gsub(/(?<=\d)(?=(\d{3})+\z)/, ",")
 
       # @param number [Integer]

@@ -6,7 +6,7 @@ require_relative "helpers"
 module Plock
   module Testing
     # For Minitest, and so for the tests of Rails: a store in memory for each test, assertions, and
-    # {Helpers}. `require "plock/testing/minitest"`.
+    # {Helpers}. `require "plock/testing/minitest"` loads it.
     #
     # @example test/test_helper.rb
     #   require "plock/testing/minitest"
@@ -54,7 +54,8 @@ module Plock
         refute(status.held?, told)
       end
 
-      # Asserts that all these keys are acquired while the block runs. They may be released again.
+      # Asserts that all these keys are acquired while the block runs. The block may release
+      # them again.
       #
       # @param keys [Array<String, Symbol>] without keys, any key counts
       # @param message [String, nil]

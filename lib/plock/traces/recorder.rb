@@ -6,7 +6,7 @@ module Plock
   module Traces
     # Makes spans from the events of leases. {Traces.start} returns a recorder.
     #
-    # A forked child makes spans of its own leases only.
+    # A forked child makes spans only for its own leases.
     class Recorder
       include Events::Recording
 
@@ -22,17 +22,17 @@ module Plock
       # The span of a held lease, with its key and fence.
       Hold = Struct.new(:span, :key, :fence)
 
-      # The lease of a key that ended last: the context of its span, and the time of its end.
+      # For one key, the lease that ended last: its span's context, and the time when it ended.
       Ended = Struct.new(:context, :at)
 
-      # How many keys are remembered with their last lease. A waiter that acquires such a key
-      # links to that lease.
+      # The recorder remembers the last lease of at most this many keys, so that the spans of
+      # waiters can link to it.
       KEYS_MAX = 1000
 
-      # The most present holders to which a span links. A semaphore may have thousands of holders.
+      # A span links to at most this many present holders, because a semaphore may have thousands.
       LINKS_MAX = 8
 
-      # The fiber-local variable that says that others held the key when this fiber asked for it.
+      # The fiber-local variable that names the key, if other callers held it when this fiber asked.
       CONTENDED = :plock_contended
 
       private_constant :Hold, :Ended, :KEYS_MAX, :LINKS_MAX, :CONTENDED
@@ -51,7 +51,7 @@ module Plock
 
       # Stops making spans, and ends the spans of held leases.
       #
-      # @return [Boolean] was it making spans?
+      # @return [Boolean] was this recorder making spans?
       def stop
         Events.remove(self)
         spans, was = enter do
@@ -135,7 +135,7 @@ module Plock
         )
       end
 
-      # The lease was collected, so its ID is unknown. Its fence identifies it.
+      # The lease was garbage-collected, so its ID is unknown. The fence identifies the lease.
       def abandoned(event)
         id = @ids.fetch(key_of(event), []).find { |each| @holds[each].fence == event.fence }
         finish(id) { |span| mark(span, "the lease was collected without a release") }

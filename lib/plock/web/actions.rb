@@ -40,7 +40,7 @@ module Plock
       LOCK = %r{\A/locks/([^/]+)(/break)?\z}
       private_constant :POLICY, :HEADERS, :UNREADABLE, :PROBLEMS, :LOCK
 
-      # Ends a request early.
+      # Ends a request with an error page.
       class Refusal < StandardError
         attr_reader :status, :title
 
@@ -117,7 +117,7 @@ module Plock
 
       def overview
         asking = @web.sources.map { |source| Thread.new { [source, state_of(source)] } }
-        states = asking.map(&:value) # in threads, so several silent stores take no longer than one
+        states = asking.map(&:value) # in threads, so several silent stores take as long as one
         page("overview", "Overview", states: states, quick: states.any? { |_, it| partial?(it) })
       end
 

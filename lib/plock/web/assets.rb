@@ -30,7 +30,7 @@ module Plock
       def self.path(name) = "/assets/#{name}?v=#{DIGESTS.fetch(name)}"
 
       # @param request [Rack::Request]
-      # @return [Array(Integer, Hash, Array<String>), nil] nil: the request is for another page
+      # @return [Array(Integer, Hash, Array<String>), nil] nil: the request is not for an asset
       def self.response(request)
         name = request.path_info[PATH, 1]
         return unless TYPES.key?(name) && (request.get? || request.head?)

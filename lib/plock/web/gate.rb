@@ -6,8 +6,8 @@ require "securerandom"
 module Plock
   class Web
     # Admits only requests that have a random token. The user who started `plock web` finds the
-    # token in the URL that the command prints. A cookie then keeps the token, so that it does not
-    # stay in the address.
+    # token in the URL that the command prints. A cookie then keeps the token, so that the token
+    # does not stay in the address.
     #
     # The pages are at a random path. Browsers send a cookie to all ports of a host, but only
     # below the cookie's path. So the servers of other users do not receive the cookie.

@@ -2,7 +2,7 @@
 
 module Plock
   class Web
-    # The numbers of held keys and waiters in the last minutes, as this process's surveys saw
+    # The numbers of held keys and waiters in the last ten minutes, as this process's surveys saw
     # them.
     #
     # @api private
@@ -13,16 +13,16 @@ module Plock
       # @!attribute [r] at
       #   @return [Time]
       # @!attribute [r] held
-      #   @return [Integer] keys
+      #   @return [Integer] the number of held keys
       # @!attribute [r] waiting
-      #   @return [Integer] waiters
+      #   @return [Integer] the number of waiters
       Sample = Struct.new(:at, :held, :waiting)
 
       def initialize
         @samples = [].freeze
       end
 
-      # @return [Array<Sample>] in the order of their times
+      # @return [Array<Sample>] the oldest first
       attr_reader :samples
 
       # @param snapshot [Survey::Snapshot]

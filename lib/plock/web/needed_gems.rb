@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The gems that the pages need. An application names them in its Gemfile, so that applications
-# without the pages need not install them.
+# The gems that the pages need. plock does not depend on them, so that applications without the
+# pages need not install them. An application with the pages names them in its Gemfile.
 { "rack" => %w[rack 2.2], "erubi" => %w[erubi 1.12] }.each do |file, (gem, oldest)|
   require file
 rescue LoadError => e

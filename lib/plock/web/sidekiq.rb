@@ -67,7 +67,7 @@ module Plock
 
       private
 
-      # The response has the whole page, with its own security policy.
+      # Returns the whole page, with its own security policy.
       def answer(env)
         root = env["SCRIPT_NAME"]
         @web.call(

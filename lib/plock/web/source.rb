@@ -28,7 +28,7 @@ module Plock
         @all_namespaces = all_namespaces
         @history = History.new
         @mutex = Mutex.new
-        @doctor = Mutex.new # not @mutex: an examination can take a long time
+        @doctor = Mutex.new # not @mutex, because an examination can take a long time
       end
 
       # @return [Locking]
@@ -40,7 +40,7 @@ module Plock
       def survey
         store = self.store
         @mutex.synchronize do
-          next @survey if @survey && @surveyed.equal?(store) # Plock.reset! leads to another store
+          next @survey if @survey && @surveyed.equal?(store) # Plock.reset! replaces the store
 
           @surveyed = store
           @survey =

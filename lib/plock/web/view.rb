@@ -19,7 +19,8 @@ module Plock
 
       Dir["#{FOLDER}/*.erb"].each do |file|
         ruby = ::Erubi::Engine.new(File.read(file, encoding: "UTF-8"), escape: true).src
-        class_eval(<<~RUBY, file, -1) # rubocop:disable Style/EvalWithLocation -- lines of the file
+        # The -1 makes the template begin at line 1.
+        class_eval(<<~RUBY, file, -1) # rubocop:disable Style/EvalWithLocation -- see above
           # frozen_string_literal: true
           def template_#{File.basename(file, ".erb")}
           #{ruby}
@@ -41,9 +42,9 @@ module Plock
 
       # @param template [String]
       # @param title [String]
-      # @param quick [Boolean] will the page soon be out of date?
-      # @param still [Boolean] must it not be refreshed?
-      # @param shown [Hash{Symbol => Object}] what the template shows, as instance variables
+      # @param quick [Boolean] true: the page refreshes itself every second
+      # @param still [Boolean] true: the page does not refresh itself
+      # @param shown [Hash{Symbol => Object}] the instance variables that the template reads
       # @return [String] the whole page
       def page(template, title, quick: false, still: false, **shown)
         @title = title
@@ -61,7 +62,7 @@ module Plock
 
       # --- links ---
 
-      # @param path [String] in these pages
+      # @param path [String] a path below the web interface's own address
       # @param query [Hash{Symbol => Object}] nil values are left out
       # @return [String]
       def path(path, store: @source, **query)
@@ -82,7 +83,7 @@ module Plock
       # @return [String]
       def asset(name) = "#{@request.script_name}#{Assets.path(name)}"
 
-      # The address of the same list, with these changes to its parameters.
+      # The address of the current list with these parameters changed.
       def list_path(**changes)
         kept = {
           q: (@listing.query unless @listing.query.empty?), kind: @listing.kind,
@@ -91,8 +92,8 @@ module Plock
         path("/locks", **kept, **changes)
       end
 
-      # @param name [String] in the list's ORDERS
-      # @return [Array(String, String)] the link that sorts by a column, and its ARIA state
+      # @param name [String] a column: a key of the list's ORDERS
+      # @return [Array(String, String)] the link that sorts by this column, and its `aria-sort`
       def sorting(name)
         return [list_path(sort: name, dir: nil), "none"] unless @listing.order == name
 
@@ -100,9 +101,9 @@ module Plock
          @listing.descending? ? "descending" : "ascending"]
       end
 
-      # The pages in which these pages are embedded, such as Sidekiq's.
+      # The web interface in which these pages are embedded, such as Sidekiq's.
       #
-      # @return [Array(String, String), nil] their name and address
+      # @return [Array(String, String), nil] its name and address; nil: there is none
       def way_back = @request.get_header("plock.web.back")
 
       # The token that Sidekiq::Web checks.

@@ -4,7 +4,7 @@ require_relative "../survey/words"
 
 module Plock
   class Web
-    # The words of the pages for locks. The comments say which methods return HTML.
+    # Texts about locks for the web pages. A method returns HTML only if its comment says so.
     #
     # @api private
     module Words
@@ -42,11 +42,11 @@ module Plock
       end
 
       # @param time [Time, nil]
-      # @return [String] how long ago it was
+      # @return [String] how long ago that was
       def ago(time) = span(time && [@now - time, 0].max)
 
       # @param time [Time, nil]
-      # @return [String] HTML: the script changes UTC into the viewer's zone
+      # @return [String] HTML: the time in UTC, which the page's script changes to the viewer's zone
       def moment(time)
         return "–" unless time
 

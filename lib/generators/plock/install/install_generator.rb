@@ -3,7 +3,7 @@
 require "rails/generators/base"
 
 module Plock
-  # The generators of Rails.
+  # Generators for Rails.
   module Generators
     # `bin/rails generate plock:install` writes the two configuration files.
     class InstallGenerator < ::Rails::Generators::Base
@@ -22,7 +22,7 @@ module Plock
 
       private
 
-      # Separates this application's keys from those of others.
+      # Separates this application's keys from those of other applications.
       def namespace
         ::Rails.application.class.module_parent_name.to_s.underscore.tr("/", "-")[0, 32]
       end

@@ -4,7 +4,7 @@ require "rails/generators"
 require "rails/generators/active_record"
 
 module WithTransactionalLock
-  # The generators of Rails.
+  # Generators for Rails.
   module Generators
     # On MySQL and MariaDB, `rails generate with_transactional_lock:install` writes the migration
     # that creates the table. PostgreSQL needs no table.

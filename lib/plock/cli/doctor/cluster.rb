@@ -11,7 +11,7 @@ module Plock
       # The nodes of a Redis Cluster: the primaries, and the replicas that each primary names.
       class Cluster
         LEVELS = %i[fine advice unknown danger].freeze
-        UNTOLD = [nil, "", "?"].freeze # the host of a node that does not know it, for example
+        UNTOLD = [nil, "", "?"].freeze # how CLUSTER SLOTS shows a host that a node does not know
         private_constant :LEVELS, :UNTOLD
 
         # @return [Store]
@@ -30,7 +30,7 @@ module Plock
           return unless Store::CLUSTER.match?(store.url)
 
           begin
-            Server.new(store).ask("TIME") # the store learns which nodes there are
+            Server.new(store).ask("TIME") # makes the store learn which nodes there are
           rescue Error
             raise if store.primaries.empty?
           end
@@ -49,7 +49,7 @@ module Plock
 
         # Runs a check on each primary, and returns the gravest finding.
         #
-        # @param check [Class] of {Check}
+        # @param check [Class] a subclass of {Check}
         # @return [Finding]
         def run(check)
           findings = primaries.transform_values { |server| check.run(server) }
@@ -60,9 +60,9 @@ module Plock
           worst.dup.tap { |one| one.message = "#{places.join(", ")}: #{worst.message}" }
         end
 
-        # The addresses come from CLUSTER SLOTS, so they are those that a store uses after a
-        # failover. INFO has the address from which a replica has connected, which may be a
-        # different one.
+        # The addresses come from CLUSTER SLOTS, because a store uses these addresses after a
+        # failover. INFO would give the address from which a replica has connected, which may be
+        # different.
         #
         # @return [Hash{String => Array<Array(String, String)>, nil}] by the address of each
         #   primary, the addresses of its replicas; nil: the primary does not report them
@@ -143,7 +143,7 @@ module Plock
         def difference(primary, place)
           replica = Server.new(server.store, place)
           ["has other rights than its primary", USERS] unless rules(replica) == rules(primary)
-        rescue Error, ArgumentError => e # ArgumentError: no node can have the address
+        rescue Error, ArgumentError => e # ArgumentError: no node can have such an address
           return ["refuses the credentials", USERS] if Error === e && REFUSALS.include?(e.code)
 
           ["cannot be asked (#{e.message})", "start it, or correct its address or certificate"]
@@ -162,7 +162,8 @@ module Plock
                  "CONFIG SET cluster-require-full-coverage no on each node")
         end
 
-        # CLUSTER SLOTS leaves out a replica that has received nothing yet, but INFO counts it.
+        # Finds the primaries without a replica. CLUSTER SLOTS omits a replica that has received
+        # nothing yet, but INFO counts it.
         def alone
           empty = server.replicas.select { |_, places| places&.empty? }.keys
           empty.reject do |primary|

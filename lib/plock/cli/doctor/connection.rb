@@ -28,7 +28,7 @@ module Plock
         NAME = "role"
 
         def look
-          # the second name is Valkey's
+          # Valkey may report the mode as server_mode
           mode = server.info("server", "redis_mode") || server.info("server", "server_mode")
           role = server.info("replication", "role") or return unknown("the role")
           if role == "slave"

@@ -5,8 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Replaces {Server} for a store whose server cannot be asked about more than locks. Such a
-      # store is in a file of this host, in a database, in memcached, or in memory.
+      # Replaces {Server} for a store that answers only questions about locks. Such a store is in a
+      # file of this host, in a database, in memcached, or in memory.
       class Elsewhere
         # @return [Locking]
         attr_reader :store

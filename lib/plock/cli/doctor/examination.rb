@@ -20,7 +20,7 @@ module Plock
           Version, Role, Encryption, RoundTrip, Eviction, Persistence, Replication, Sentinels,
           Rights, Trial, Clocks, Descriptors, Secret
         ].freeze
-        # For a cluster, the first list runs on each primary, and the second list runs once.
+        # On a cluster, the checks of AT_NODES run on each primary. Those of OF_CLUSTER run once.
         AT_NODES = (ON_SERVER - [Sentinels, Secret]).freeze
         OF_CLUSTER = [Nodes, NodeClocks, Secret].freeze
         ONLY_OF_CLUSTER = (OF_CLUSTER - ON_SERVER).freeze

@@ -41,8 +41,8 @@ module Plock
         def own = "plock-#{Process.euid}"
       end
 
-      # The file system of the store's file. The store itself knows which file systems cannot be
-      # used, and says so when it is opened.
+      # Reports the type of the file system that has the store's file. It finds no fault, because a
+      # store refuses to open on a file system that it cannot use.
       class FileSystem < Check
         NAME = "file system"
         MOUNTS = "/proc/self/mounts"

@@ -5,7 +5,7 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Checks whether locks can be dropped, to make room, while they are held.
+      # Checks whether the server may drop held locks when its memory is short.
       class Eviction < Check
         NAME = "eviction"
         NEVER = "noeviction"
@@ -89,8 +89,8 @@ module Plock
 
         private
 
-        # How many replicas each sentinel may promote. {Sentinels} reports why a sentinel did not
-        # answer.
+        # Returns, for each sentinel that answers, how many replicas it knows. {Sentinels} reports
+        # why a sentinel does not answer.
         def known_to_sentinels
           answers = server.sentinels.values.grep(Hash)
           answers.filter_map { |facts| facts["num-slaves"]&.to_i }

@@ -5,12 +5,13 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Compares the commands that the user may run with those that locks need.
+      # Advises against a user that may run all commands or use all keys, because locks need few of
+      # them.
       class Rights < Check
         NAME = "rights"
 
-        # Permissions that are enough for everything that plock does; docs/operations.md shows
-        # them as one command.
+        # The permissions that plock needs on a single server. {.remedy} adds those that sentinels,
+        # a cluster, replicas or a database other than 0 require.
         SMALLEST = %w[
           ~plock:* ~parse-stack:lock:v1:* resetchannels &plock:1:wake:* +evalsha +eval +script|load
           +subscribe +publish +time +set +get +del +exists +pttl +pexpire +pexpireat +zadd +zrem
@@ -27,7 +28,7 @@ module Plock
           rights << "+wait" if store.respond_to?(:replicas) && store.replicas.positive?
           if Store::CLUSTER.match?(store.url)
             rights.push("+cluster|slots", "+cluster|myid", "+asking")
-            # an older server refuses commands that it does not know
+            # before version 7, Redis refuses an ACL with these commands as unknown
             newer = server.info("server", "redis_version").to_i >= 7
             rights.push("+ssubscribe", "+spublish") if newer
           end
@@ -68,7 +69,7 @@ module Plock
         TTL = 5.0
         PATIENCE = 2.0
         LOOK = 0.005
-        TRIES = 50_000 # many, because a node may serve only one slot
+        TRIES = 50_000 # random keys; many, because a node may serve only one slot
         private_constant :TTL, :PATIENCE, :LOOK, :TRIES
 
         def look
@@ -93,7 +94,7 @@ module Plock
 
         private
 
-        # Chooses a key that this node of a cluster serves.
+        # Chooses a random key. In a cluster, it is one that the examined node serves.
         def choose_key
           key = nil
           TRIES.times do
@@ -104,8 +105,8 @@ module Plock
           key
         end
 
-        # @return [Float, nil] seconds from the release to the waiter's lease; nil: the waiter did
-        #   not get a lease
+        # @return [Float, nil] seconds from the release until the waiter had the lease; nil if the
+        #   waiter got no lease
         def hand_over(key)
           holder = server.store.acquire(key, ttl: TTL, wait: PATIENCE, label: "plock doctor")
           waiter = Thread.new { wait_for(key) }

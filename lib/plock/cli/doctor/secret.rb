@@ -5,8 +5,8 @@ require_relative "check"
 module Plock
   module CLI
     module Doctor
-      # Checks whether names of keys can be guessed from what is stored, and whether all clients
-      # of the namespace hash them with the same secret.
+      # Checks whether the keys are hashed with a secret, so that their names cannot be guessed from
+      # the store. Also checks whether all clients of the namespace use the same secret.
       class Secret < Check
         NAME = "secret"
 

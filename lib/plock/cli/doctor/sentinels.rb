@@ -28,7 +28,7 @@ module Plock
 
         private
 
-        # The gravest finding that endangers a failover, if there is one.
+        # @return [Finding, nil] what endangers a failover most; nil if nothing does
         def trouble
           addresses = @answers.map { |_, told| told.values_at("ip", "port").join(":") }.uniq
           quorum = @failures.find { |_, error| error.message.include?("NOQUORUM") }
@@ -44,9 +44,10 @@ module Plock
           end
         end
 
-        # The settings that stop the writes of a primary whose replicas are silent: REPLICAS, and
-        # LAG in seconds. A value is nil if this user may not read it. Empty if replicas confirm
-        # each lock.
+        # The two settings that make a primary refuse writes when its replicas are silent.
+        #
+        # @return [Hash{String => Integer, nil}] the values of REPLICAS and LAG (seconds); a value
+        #   is nil if this user may not read the setting. Empty if replicas confirm each lock.
         def limits
           return {} if server.store.replicas.positive?
 
@@ -75,7 +76,7 @@ module Plock
         # Is no replica connected to the primary at the moment?
         def bare? = server.number("replication", "connected_slaves")&.zero?
 
-        # Does the primary have no replica, and do the sentinels know of none?
+        # Is no replica connected to the primary, and does no sentinel know of a replica?
         def alone? =
           @answers.values.all? { |told| told["num-slaves"].to_i.zero? } &&
             server.number("replication", "connected_slaves").to_i.zero?
@@ -109,7 +110,8 @@ module Plock
                  "start it, or take it out of the URL")
         end
 
-        # The smallest number of sentinels that any of the sentinels knows, including itself.
+        # The number of sentinels, as the sentinels themselves report it. If their reports differ,
+        # this is the smallest number.
         def known = @answers.values.map { |told| told["num-other-sentinels"].to_i + 1 }.min
 
         def few

@@ -5,19 +5,19 @@ require "plock"
 module Plock
   module CLI
     module Doctor
-      # A store's server, and what the server reports about itself. The connection is like those
-      # of locks, with the same address, credentials, TLS and time limits.
+      # A store's server, and what the server reports about itself. The server is asked over a
+      # connection with the same address, credentials, TLS and time limits as those for locks.
       class Server
         LOCAL = /\A(localhost|127(\.\d{1,3}){3}|::1)\z/i
         UNIX = "unix:"
-        HOST = %r{\Arediss?://\[?(.+?)\]?:\d+(/\d+)?\z} # in the URL of one server
+        HOST = %r{\Arediss?://\[?(.+?)\]?:\d+(/\d+)?\z} # finds the host in the URL of one server
         private_constant :LOCAL, :UNIX, :HOST
 
         # @return [Store]
         attr_reader :store
 
-        # @return [Array(String, String), nil] host and port of a node of a cluster; nil: the server
-        #   that the URL names
+        # @return [Array(String, String), nil] host and port of a node of a cluster; nil if the
+        #   store is not a cluster
         attr_reader :place
 
         # @param store [Store]
@@ -33,8 +33,8 @@ module Plock
         # @raise [Error]
         def ask(*words) = @conversation.ask(words)
 
-        # Like {#ask}, but returns nil if the user may not run the command, or if the server does
-        # not know the command.
+        # Like {#ask}, but returns nil if the user may not run the command, or if the server answers
+        # with an error, as it does for an unknown command.
         #
         # @return [Object, nil]
         # @raise [Error]
@@ -64,17 +64,17 @@ module Plock
 
         # Returns what the sentinels report about this server. Each sentinel is asked once.
         #
-        # @return [Hash{String => Hash, Error}] by the address of each sentinel: the facts of
-        #   SENTINEL MASTER, with the answer to CKQUORUM, or its error, as "ckquorum"; an Error:
-        #   why the sentinel has not answered
+        # @return [Hash{String => Hash, Error}] for the address of each sentinel, its answer to
+        #   SENTINEL MASTER, or the Error if it has not answered. The answer's "ckquorum" is added:
+        #   the answer to SENTINEL CKQUORUM, or the Error.
         def sentinels
           @sentinels ||= store.sentinels.each_with_index.to_h do |place, number|
             [place.join(":"), ask_sentinel(number)]
           end
         end
 
-        # @return [Boolean] is the server on this host? With sentinels: are all of them on this
-        #   host, and every server that they name?
+        # @return [Boolean] is the server on this host? If there are sentinels, are all of them, and
+        #   all servers that they name, on this host?
         def local?
           return true if store.url.start_with?(UNIX)
           return LOCAL.match?(place ? place[0] : store.url[HOST, 1]) if store.sentinels.empty?

@@ -34,10 +34,10 @@ module Plock
         end
       end
 
-      # The limits on open descriptors, of this process and of the server.
+      # Checks how many descriptors this process may open, and how many clients the server accepts.
       class Descriptors < Check
         NAME = "descriptors"
-        FEW = 256 # for the store's 16 connections, the engine and the rest of the program
+        FEW = 256 # fewer may not suffice for the store's connections and the rest of the program
         FULL = 0.8
         private_constant :FEW, :FULL
 

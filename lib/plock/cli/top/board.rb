@@ -5,7 +5,8 @@ require_relative "words"
 module Plock
   module CLI
     module Top
-      # The contents of the screen, and how the keys change them. It does not access the terminal.
+      # The contents of the screen, and how keystrokes change them. The board does not access the
+      # terminal.
       #
       # @api private
       class Board
@@ -17,17 +18,17 @@ module Plock
         GAP = "  "
         MARGIN = 4 # lines around the rows: title, state, heading, keys
         NAME = "plock top".size
-        QUESTION = 8   # lines that a question needs, with two about the holders
-        LEGIBLE = 40   # columns
+        QUESTION = 8   # lines for a question, two of them about holders
+        LEGIBLE = 40   # columns for a question
         SMALL = "The window is too small for the question. Nothing was done."
         CUT = "There are more keys than this view lists. The name of a key finds it"
         private_constant :NAME, :QUESTION, :LEGIBLE, :SMALL, :CUT, :ORDERS, :WAITING, :TIMES, :KIND,
                          :GAP, :MARGIN
 
-        # @return [String] as {Survey::Listing} takes it
+        # @return [String] the `query` of {Survey::Listing}; empty to show all locks
         attr_reader :filter
 
-        # @param title [String] the store
+        # @param title [String] the store and its namespace
         # @param read_only [Boolean]
         def initialize(title, read_only: false)
           @title = title
@@ -52,8 +53,8 @@ module Plock
           arrange
         end
 
-        # @param asked [Array<Status>] as {#shown} returned them
-        # @param found [Array<Status>] the same locks as they are now, without those that are free
+        # @param asked [Array<Status>] statuses that {#shown} returned
+        # @param found [Array<Status>] the new statuses of these locks; free locks are left out
         def refresh(asked, found)
           asked = asked.to_h { |status| [status.store_key, nil] }
           found = asked.merge(found.to_h { |status| [status.store_key, status] })
@@ -75,8 +76,8 @@ module Plock
         def asks? = @mode == :confirm
 
         # @param key [Symbol, String]
-        # @return [Symbol, Array, nil] `:quit`; `:look`: there may be something new to see;
-        #   `[:break, status]`
+        # @return [Symbol, Array, nil] what the session must do: `:quit`; `:look` to ask the store
+        #   again; or `[:break, status]` to break that lock
         def press(key)
           @note = nil
           __send__("press_in_#{@mode}", key)
@@ -196,7 +197,7 @@ module Plock
 
         # --- rows ---
 
-        # The selection stays on its lock, even if the lock's row moves.
+        # Sorts the rows again. The same lock stays selected, even if its row moves.
         def arrange
           return unless @snapshot
 
@@ -320,7 +321,8 @@ module Plock
           ]
         end
 
-        # If there is a question, this leaves room for the lines below the holders.
+        # The lines about the holders. While the board asks a question, some holders may be left
+        # out, so that the lines below fit on the screen.
         def holders
           room = asks? ? @height + 1 - (QUESTION - 2) : @subject.holders.size
           shown = @subject.holders

@@ -6,11 +6,12 @@ require "io/console"
 module Plock
   module CLI
     module Top
-      # The terminal, through curses, which sends only changes, and knows each kind of terminal.
+      # The terminal, through curses. Curses knows each kind of terminal, and sends only what has
+      # changed.
       #
       # @api private
       class Screen
-        ESCAPE_MS = 50 # how long to wait after an Esc for the rest of a function key
+        ESCAPE_MS = 50 # the wait after an Esc for the rest of a function key's code
         NAMES = {
           Curses::KEY_UP => :up, Curses::KEY_DOWN => :down, Curses::KEY_PPAGE => :page_up,
           Curses::KEY_NPAGE => :page_down, Curses::KEY_HOME => :first, Curses::KEY_END => :last,
@@ -48,7 +49,7 @@ module Plock
           @window.erase
           lines.first(Curses.lines).each_with_index do |(text, style), row|
             @window.setpos(row, 0)
-            @window.clrtoeol # clears the rest of a line above that was too long
+            @window.clrtoeol # the line above may have been too long, and have run into this one
             @window.attrset(@styles.fetch(style))
             @window.addstr(encoded(text[0, Curses.cols]))
           end
@@ -56,8 +57,8 @@ module Plock
           @window.refresh
         end
 
-        # @return [Array<Symbol, String, Integer>] what has been typed: names of keys, characters,
-        #   and numbers of other keys
+        # @return [Array<Symbol, String, Integer>] the keys that were typed: a Symbol from NAMES, a
+        #   character, or the number that curses gives to any other key
         def typed
           keys = []
           while (key = @window.get_char)
@@ -71,7 +72,7 @@ module Plock
 
         private
 
-        # https://no-color.org
+        # Without colours if the user sets NO_COLOR (https://no-color.org).
         def colours
           plain = { title: Curses::A_BOLD, alarm: Curses::A_BOLD, waited: Curses::A_BOLD }
           return plain unless Curses.has_colors? && ENV["NO_COLOR"].to_s.empty?

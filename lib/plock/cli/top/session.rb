@@ -13,13 +13,14 @@ module Plock
       #
       # @api private
       class Session
-        # TSTP: the handler of curses would interfere with the terminal's thread. CONT: the size
-        # of the terminal may have changed while the process was stopped.
+        # The letters that the signal handlers send to the terminal's thread. TSTP is in the list
+        # because curses' own handler would interfere with that thread. CONT has the same letter as
+        # WINCH because the size of the terminal may have changed while the process was stopped.
         SIGNALS = { "INT" => "q", "TERM" => "q", "HUP" => "q", "WINCH" => "r", "CONT" => "r",
                     "TSTP" => "z" }.freeze
         QUICK_S = 0.1    # seconds between two looks while the survey is not complete
-        EMPTY_READS = 3  # this many empty reads of a readable terminal mean that it is gone
-        LAST_NOTES = 20  # how many lines of the library's warnings are printed at the end
+        EMPTY_READS = 3  # the terminal is gone after this many empty reads in a row
+        LAST_NOTES = 20  # number of lines of the library's warnings that are printed at the end
         OUTCOMES = {
           broken: "The lock was broken.",
           changed: "The holder has changed since you asked. Nothing was done.",
@@ -29,7 +30,7 @@ module Plock
 
         # @param survey [Survey]
         # @param store [Locking]
-        # @param interval [Float] seconds
+        # @param interval [Float] seconds between two looks
         # @param read_only [Boolean]
         def initialize(survey, store, interval, read_only: false)
           @survey = survey

@@ -5,21 +5,21 @@ require_relative "../../survey/words"
 module Plock
   module CLI
     module Top
-      # Words for narrow columns.
+      # Short texts for narrow columns.
       #
       # @api private
       class Words
         include Survey::Words
 
         UNITS = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]].freeze
-        # Characters that take two columns of a terminal
+        # Matches characters that take two columns of a terminal.
         WIDE = /\p{Han}|\p{Hiragana}|\p{Katakana}|\p{Hangul}|\p{Emoji_Presentation}|
                 [\u3000-\u303F\uFF01-\uFF60]/x
         private_constant :UNITS, :WIDE
 
         # @param text [String]
-        # @param columns [Integer] of the terminal
-        # @return [String] truncated or padded to that width
+        # @param columns [Integer] the width, in columns of the terminal
+        # @return [String] the text, truncated or padded to that width
         def fit(text, columns)
           left = columns
           kept = text.each_grapheme_cluster.take_while { |part| (left -= width(part)) >= 0 }.join
@@ -27,13 +27,13 @@ module Plock
         end
 
         # @param text [String]
-        # @return [Integer] columns of the terminal that it takes
+        # @return [Integer] the number of columns that the text takes on a terminal
         def width(text)
           text.each_grapheme_cluster.sum { |character| character.match?(WIDE) ? 2 : 1 }
         end
 
         # @param time [Time, nil]
-        # @return [String, nil] how long ago it was
+        # @return [String, nil] how long ago the time was
         def ago(time) = time && short_span(Time.now - time)
 
         # @param seconds [Numeric, nil]
@@ -52,7 +52,8 @@ module Plock
         end
 
         # @param status [Status]
-        # @return [String, nil] the first holder, and how many more there are
+        # @return [String, nil] the first holder, and the number of other holders; nil if there is
+        #   no holder
         def holder(status)
           return unless status.held?
 

@@ -16,10 +16,10 @@ class Locker
     # may hold the lock from then on.
     class LockConnectionLost < StandardError; end
 
-    # The greatest number of a lock. PostgreSQL stores it as a signed 32-bit integer.
+    # The greatest number that a lock can have. PostgreSQL uses signed 32-bit integers.
     MAX_LOCK = 2_147_483_647
 
-    # The smallest number of a lock.
+    # The smallest number that a lock can have.
     MIN_LOCK = -2_147_483_648
 
     OPTIONS = %i[lockspace blocking block_timeout block_spin_wait].freeze
@@ -99,7 +99,7 @@ class Locker
       @block_timeout || Float::INFINITY
     end
 
-    # PostgreSQL's lock numbers are signed.
+    # Converts the unsigned checksum to a signed number, as PostgreSQL requires.
     def number(key)
       crc = Zlib.crc32(key)
       crc > MAX_LOCK ? crc - NUMBERS : crc

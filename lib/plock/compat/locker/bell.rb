@@ -10,20 +10,21 @@ require "plock/store/support/scheduler"
 
 class Locker
   # The store of the {Holding}s of one model's table. It has the queues of this process's waiters,
-  # and the scheduler that renews the rows. On PostgreSQL, a release notifies waiters with NOTIFY.
-  # Other databases have no NOTIFY, and processes using the gem do not call it. So the first waiter
-  # for each key also polls, with growing pauses of at most half a second.
+  # and the scheduler that renews the rows. On PostgreSQL, a release notifies the first waiter of
+  # each process with NOTIFY. Other databases have no NOTIFY, and processes using the gem do not
+  # call it. So the first waiter for each key also polls, with growing pauses of at most half a
+  # second.
   #
   # @api private
   class Bell
-    # Seconds to wait until the listener has started. After that, a waiter only polls.
+    # Seconds to wait until the listener has started. If it takes longer, the waiter only polls.
     LISTEN_S = 1.0
 
     # The longest pause between two polls, in seconds. Waiters poll because a process using the gem
     # does not notify them.
     MOST_S = 0.5
 
-    # One connection listens; the other one checks that notifications arrive.
+    # The listener uses one connection to listen, and another one to check that messages arrive.
     CONNECTIONS = 2
     CONNECT_S = 2.0
 

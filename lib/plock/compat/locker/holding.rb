@@ -6,7 +6,7 @@ require "plock/store/support/lease_state"
 
 class Locker
   # Raised in the holder's block when another process has taken the row, or when the row expired
-  # because no renewal was answered. The work since then may have been done twice.
+  # because no renewal was answered. Work that the block did after that may have been done twice.
   class LockStolen < StandardError; end
 
   # The lock of one block, from the first attempt to the release. If a renewal finds another
@@ -14,12 +14,11 @@ class Locker
   #
   # @api private
   class Holding < Plock::Store::LeaseState
-    # Seconds that a renewal or a release on another thread may take. The end of a block may have
-    # to wait that long.
+    # Seconds that a renewal or a release on another thread may take. They may delay the end of a
+    # block by this time.
     LAST_S = 2.0
 
-    # LockStolen does not interrupt a release. Other interrupts do so only while the release
-    # blocks.
+    # LockStolen does not interrupt a release. Other exceptions interrupt it only while it blocks.
     LEAVING = { LockStolen => :never, Object => :on_blocking }.freeze
 
     private_constant :LAST_S, :LEAVING
@@ -74,8 +73,8 @@ class Locker
       super
     end
 
-    # Waits for a renewal that is under way, because its statement must not run after the release.
-    # A forked child leaves the row to its parent.
+    # Releases the row. Before that, waits for a renewal that is running, because its statement must
+    # not run after the release. A forked child does nothing, because the row is its parent's.
     def release(*)
       return if inherited?
 
@@ -105,8 +104,8 @@ class Locker
     end
 
     # Releases the row at the end of the block. If the block raised an exception, the caller
-    # receives that exception instead of the loss. A caller that is interrupted does not wait for
-    # the answer.
+    # receives that exception, even if the lock was lost. A caller that is interrupted does not wait
+    # for the answer to the release.
     def give_back
       ours = Thread.handle_interrupt(LEAVING) { @locker.release }
       answered = true
@@ -118,8 +117,8 @@ class Locker
       release_later("interrupted") unless answered || release_aside
     end
 
-    # A row that was taken in the caller's transaction is not released again, because the lock
-    # ends with the transaction.
+    # Logs that a release failed, and repeats it in the background. A row that was taken in the
+    # caller's transaction needs no second release, because the lock ends with the transaction.
     def release_later(reason)
       warn_of(reason)
       release_until(valid_until) if @renew && !inherited?
@@ -127,7 +126,8 @@ class Locker
 
     # Repeats the release in the background, until it succeeds or the row expires.
     #
-    # @return [Boolean] false if the caller has chosen the owner's name, and may use it again
+    # @return [Boolean] false if nothing is repeated: the caller has chosen the owner's name, and a
+    #   late release would end the caller's next lock under that name
     def release_until(over_at)
       key, owner = @locker.key, @locker.identifier
       return false unless @locker.rename

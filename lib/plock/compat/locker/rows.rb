@@ -3,11 +3,12 @@
 require "openssl"
 
 class Locker
-  # The statements on a model's table. They run on the model's connection of the calling thread.
+  # The statements on a model's table. They run on the connection that the model uses in the calling
+  # thread.
   #
   # @api private
   class Rows
-    # The SQL of each database for the current time in UTC, and for that time plus `:seconds`.
+    # For each database, the SQL for the current time in UTC, and for that time plus `:seconds`.
     CLOCKS = {
       postgresql: [
         "(clock_timestamp() AT TIME ZONE 'UTC')",
@@ -93,7 +94,7 @@ class Locker
       end
     end
 
-    # On PostgreSQL, the same statement notifies the next waiter.
+    # Releases the row. On PostgreSQL, the same statement notifies the first waiter of each process.
     #
     # @return [Boolean] whether the row was ours
     def release(key, owner)
@@ -131,8 +132,8 @@ class Locker
       end
     end
 
-    # Closes a connection that was left in the middle of a statement. Active Record's pool does not
-    # notice, and would lend it to another thread.
+    # Closes the connection if an interrupt came in the middle of a statement. Active Record's pool
+    # would not notice this, and would lend the connection to another thread.
     def undisturbed(connection)
       value = yield
       ended = true
@@ -179,7 +180,7 @@ class Locker
       raise if connection.exec_query(look, NAME).none?
     end
 
-    # If the row exists, the statement does not use up an id.
+    # Takes the row, or creates it. If the row exists, the statement does not use up an id.
     def take_on_postgresql(connection, update, making)
       sql = "WITH taken AS (#{update} RETURNING sequence), " \
             "made AS (#{making} RETURNING sequence) " \
@@ -203,8 +204,8 @@ class Locker
     alias insert_on_sqlite insert_on_postgresql
 
     # Uses two statements, because INSERT … SELECT holds the auto-increment lock and a gap lock
-    # until it ends. Several such statements at once fail with a deadlock (1213), or on MariaDB
-    # with 1467 (MDEV-33593).
+    # until it ends. Several such statements at once fail with a deadlock (error 1213), or on
+    # MariaDB with error 1467 (MDEV-33593).
     def insert_on_mysql(connection, columns, values, key)
       return 0 if connection.exec_query(look_for(key), NAME).any?
 

@@ -9,14 +9,13 @@ require_relative "tenancy"
 module Mongo
   module Locking
     # A store of plock in a collection that the gem can also use. Each lock is a document with
-    # `scope`, `key`, `refcount` and `expire_at`. `refcount` counts the holder and the processes
-    # that have tried to take the lock. To processes using the gem, a process using plock looks
-    # like one of them.
+    # `scope`, `key`, `refcount` and `expire_at`. `refcount` counts the holder, and the processes
+    # using the gem that are trying to take the lock. It does not count a process using plock that
+    # is only trying. To processes using the gem, a holder that uses plock looks like one of them.
     #
     # A document that this class has written also has an `owner`, and a copy of `expire_at` in
     # `until`. This class releases, renews and extends a document only if the document still has
-    # the `owner` and `expire_at` that this class wrote. One request takes a document, and a
-    # refused caller does not increment `refcount`.
+    # the `owner` and `expire_at` that this class wrote.
     #
     # All times are read from the callers' clocks.
     class CollectionStore
@@ -29,7 +28,7 @@ module Mongo
       # @api private
       ONE_HOLDER = "a document has one holder"
 
-      # The fields that only documents of plock have.
+      # The fields that plock adds to the gem's documents.
       OURS = %w[owner until holder fence since].to_h { |field| [field, ""] }.freeze
 
       # Number of tries to break a lock that its holder renews at the same time.
@@ -141,8 +140,9 @@ module Mongo
         false
       end
 
-      # Releases a document whose count other processes have incremented in the meantime. Each of
-      # them will decrement the count itself.
+      # Gives up a document whose count other processes may have incremented. Decrements the count
+      # only once, because each of those processes decrements it itself. If the count is then 0,
+      # also removes the document.
       #
       # @return [Hash, nil] the changed document; nil if none matched
       def count_down(filter, **changes)
@@ -164,14 +164,15 @@ module Mongo
         }
       end
 
-      # A process using the gem that takes over a document changes `expire_at`, but not `until`.
+      # Did a process using plock write the document last? When a process using the gem takes over a
+      # document, it changes `expire_at`, but not `until`.
       def ours?(found) = found.key?("owner") && found["until"] == found["expire_at"]
 
       # A lock that expired before its release counts as lost.
       def running?(found) = !found.nil? && found["expire_at"] > ::Time.now
 
-      # Adopts the lock. The request matches the document only if it has not changed since its last
-      # owner wrote it.
+      # Adopts the lock: moves what `token` holds to the lease. Returns nil if the document has
+      # expired, if a process using the gem has taken it over, or if the document changes first.
       def take_over(lease, token, span, granted)
         left = place_of(lease.key).merge("owner" => token)
         found = @documents.find(left)
@@ -219,9 +220,9 @@ module Mongo
         [keys, nil]
       end
 
-      # If other processes have incremented the count, the document remains and can be taken over.
-      # If the lock has a new holder, that holder keeps it. If the same holder has only renewed
-      # the lock, the loop tries again.
+      # Breaks the lock. If other processes have incremented the count, the document remains and can
+      # be taken over. If the lock has a new holder, that holder keeps the lock. If the same holder
+      # has only renewed the lock, the loop tries again.
       def break_hold(key, _shared, only)
         owner = nil
         LOOKS.times do

@@ -100,16 +100,16 @@ module Mongo
         @collection.ensure_index(keys.to_a, unique: unique, background: true)
       end
 
-      # Uses `$atomic`, as the gem does. Old servers know this operator.
+      # Adds `$atomic` to the query, as the gem does. It is an operator of old servers.
       def modify(filter, **options)
         @collection.find_and_modify(query: filter.merge("$atomic" => 1), **options)
       rescue DriverFailure => e
         raise unless e.message.include?("No matching object found")
       end
 
-      # Calls the driver on another thread, because the driver may wait without limit. On that
-      # thread, the driver's caches for the calling thread do not apply, and the caller's
-      # interrupts do not look like failures of the driver.
+      # Calls the driver on another thread, because the driver may wait without limit. This has two
+      # more advantages: the driver does not use its caches for the calling thread, and an interrupt
+      # of the caller does not look like a failure of the driver.
       def ask(upsert = false, &block)
         answer = ::Plock::Store::Aside.run(@timeout) { attempt(upsert, &block) }
         unless answer

@@ -4,7 +4,7 @@ require_relative "name"
 
 module Mongo
   module Locking
-    # A lock that is held, from {Locking.locks}.
+    # A held lock, as {Locking.locks} returns it.
     #
     # @!attribute [r] scope
     #   @return [String]
@@ -25,7 +25,7 @@ module Mongo
       # @return [Held, nil] nil if the status belongs to another kind of lock
       def self.of(status)
         name = Name.of_document(status.store_key) || Name.of_label(status.label) or return
-        # the label repeats scope and key
+        # leaves out the label, which repeats scope and key
         owner = status.holders.first.dup.tap { |holder| holder.label = nil }
 
         new(

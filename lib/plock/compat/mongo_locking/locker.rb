@@ -16,7 +16,7 @@ module Mongo
         max_retries: 5, first_retry_interval: 0.2, max_retry_interval: 5, max_lifetime: 600
       }.freeze
 
-      # The names of these options.
+      # The names of the options.
       OPTIONS = DEFAULT_OPTIONS.keys.freeze
 
       LIFETIMES =
@@ -113,7 +113,8 @@ module Mongo
       #   roots
       attr_reader :parent
 
-      # @return [Hash{Symbol => Numeric}] the options of {Locking.configure} for this class
+      # @return [Hash{Symbol => Numeric}] the options that the class sets itself; all others are
+      #   those of {Locking.configure}
       attr_reader :options
 
       # @api private

@@ -2,8 +2,8 @@
 
 module Mongo
   module Locking
-    # The name of a lock: its scope and its key. A name can be written as a label or as a key of a
-    # store, and read from either.
+    # The name of a lock: its scope and its key. A name can be converted to a label or to a store
+    # key. Both can be converted back, unless the name is too long.
     #
     # @api private
     class Name
@@ -11,8 +11,8 @@ module Mongo
       MARK = "mongo "
       LABEL = /\A#{MARK}([^\/]*)\/(.*)\z/m
 
-      # Matches the store key of a document, which contains the name and its digest. In other
-      # stores, the key contains only the digest.
+      # Matches the store key of a document. The key contains the lock's name and a digest of it. In
+      # other stores, a store key contains only a digest.
       DOCUMENT = /\A(.*)\0:\h{64}(#{::Regexp.union(::Plock::Locking::Kind::ALL.map(&:suffix))})\z/m
 
       # The characters that a label escapes.

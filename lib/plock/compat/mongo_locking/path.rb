@@ -17,8 +17,9 @@ module Mongo
       private_constant :MOST, :NAMED
 
       class << self
-        # Remembers the object that it reached after 1, 2, 4 … steps. If it reaches the same object
-        # again, the path is a cycle. Unlike a list of all objects, this takes constant memory.
+        # Remembers one object at a time: the one after 1, 2, 4 … steps. If the path reaches that
+        # object again, the path is a cycle. Unlike a list of all objects, this takes constant
+        # memory.
         def root_of(from)
           lockable = passed = from
           type = from.class

@@ -13,8 +13,8 @@ module Mongo
       # A process using the gem does its second step within this many seconds.
       SETTLED_S = 0.2
 
-      # Seconds from the first step until the document expires again. A caller that takes over
-      # polls more often than that.
+      # Seconds from the first step until the document expires again. A caller that takes over polls
+      # at shorter intervals.
       NOBODYS_S = 1.0
 
       # The most documents that this process remembers between the two steps.
@@ -46,7 +46,8 @@ module Mongo
 
       private
 
-      # Sets `refcount` to 1. A greater count was left by processes that died.
+      # Does the second step. Sets `refcount` to 1, because processes that died may have left a
+      # greater count.
       def finish(unmoved, found, document)
         document = document.merge("fence" => [document["fence"], found["fence"].to_i + 1].max)
         document if @documents.change(unmoved, { "$set" => document })
@@ -66,8 +67,8 @@ module Mongo
         nil
       end
 
-      # Returns whether the first step was long enough ago, and the document has not changed
-      # since.
+      # Returns whether this process has done the first step, at least SETTLED_S ago, and the
+      # document has not changed since the first step.
       def begun?(place, expire_at, count)
         @lock.synchronize do
           *state, since = @begun[place]

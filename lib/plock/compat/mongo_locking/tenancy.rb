@@ -5,7 +5,7 @@ require "plock/store/support/lease_state"
 module Mongo
   module Locking
     # One lease of a {CollectionStore}. A process using the gem that takes over an expired document
-    # does not change the document's `owner`. So a document is ours only as long as we also wrote
+    # does not change the document's `owner`. So a document is ours only if this process also wrote
     # its `expire_at`.
     #
     # @api private

@@ -4,8 +4,8 @@ require_relative "exceptions"
 
 module Mongo
   module Locking
-    # Acquires a lock, unless this fiber already holds it, because a fiber must not wait for
-    # itself. A forked child has none of its parent's locks.
+    # Runs a block with a lock. A fiber that already holds the lock does not acquire it again,
+    # because it would wait for itself. A forked child has none of its parent's locks.
     #
     # @api private
     module Tenures
@@ -57,7 +57,8 @@ module Mongo
           }
         end
 
-        # @return [Numeric] the sum of the pauses between `max_retries` tries, in seconds
+        # @return [Numeric] the sum of the pauses between `max_retries` tries, in seconds, but at
+        #   most SPAN_MAX
         def patience(max_retries:, first_retry_interval:, max_retry_interval:)
           longest = ::Plock::Locking::Arguments::SPAN_MAX
           pauses = max_retries - 1

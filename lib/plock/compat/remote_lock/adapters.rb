@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 class RemoteLock
-  # Each adapter loads the client library that it needs.
+  # The adapters of plock. Each one is loaded when it is first used, with the client library that it
+  # needs.
   module Adapters
     autoload :Base, File.expand_path("adapters/base", __dir__)
     autoload :Memcached, File.expand_path("adapters/memcached", __dir__)

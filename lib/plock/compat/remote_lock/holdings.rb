@@ -4,7 +4,7 @@ require "plock/store/support/per_process"
 
 class RemoteLock
   # The leases of this process, by store, key and owner. All adapters share them, because a caller
-  # may release a lock through another adapter than the one that acquired it. Expired leases are
+  # may acquire a lock through one adapter and release it through another. Expired leases are
   # removed now and then.
   #
   # @api private

@@ -8,11 +8,11 @@ class RemoteLock
   # holds the lock.
   #
   # The store may still carry out the failed request. So before this fiber acquires such a lock
-  # again, it takes a new owner name in that store. A late release under the old name then does
-  # not free the new lock.
+  # again, it chooses a new owner name for that lock. A late release under the old name then does
+  # not free the lock that the fiber has acquired in the meantime.
   #
-  # A place is the adapter's store, and the lock's key in it. A place that is kept too long does
-  # no harm, because the next acquire of the lock removes it.
+  # A place is the adapter's store, and the lock's key in that store. A place that is kept too long
+  # does no harm, because the next acquire of the lock removes the place.
   #
   # @api private
   module Leftovers
@@ -33,8 +33,8 @@ class RemoteLock
 
       # @param store [Object]
       # @param key [String] the key in the store
-      # @return [String, nil] this fiber's new owner name in the store; nil if it still uses its
-      #   first name
+      # @return [String, nil] this fiber's new owner name for the lock; nil if the fiber still uses
+      #   its first name
       def name(store, key) = (names[[store.__id__, key]] if names.any?)
 
       private

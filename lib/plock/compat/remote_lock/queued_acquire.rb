@@ -24,7 +24,7 @@ class RemoteLock
     private_constant :LOOK_S
 
     # @param key [String] the key in the store
-    # @param seconds [Numeric] until the lock expires
+    # @param seconds [Numeric] seconds until the lock expires
     # @param wait [Numeric] seconds to wait
     # @return [Boolean] whether the lock is ours
     def obtain(key, seconds, wait)

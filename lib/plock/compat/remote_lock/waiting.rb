@@ -13,10 +13,10 @@ class RemoteLock
     SPANS = (Plock::Locking::Arguments::TTL_MIN..Plock::Locking::Arguments::SPAN_MAX).freeze
     private_constant :METHODS, :SPANS
 
-    # A test or a subclass may replace one of the METHODS, or Kernel.sleep. RemoteLock must then
-    # call the replacement.
+    # A test or a subclass may replace one of the METHODS, or Kernel.sleep. Then RemoteLock must
+    # try repeatedly, and call the replacement each time.
     #
-    # @return [Boolean] whether `obtain` is equivalent to repeated tries
+    # @return [Boolean] whether RemoteLock may call `obtain` instead of trying repeatedly
     def obtains?
       Kernel.method(:sleep).source_location.nil? &&
         METHODS.all? { |name| method(name).source_location.first.start_with?(__dir__) }
@@ -37,12 +37,12 @@ class RemoteLock
     def patience(seconds) = [seconds.to_f, SPANS.end].min
 
     # Acquires a lease, and keeps it if the block returns true. The lease object exists before the
-    # lease is granted, so that the lease can be released at any moment. The lease's key is a
-    # digest, so `key` may have any length. The lease's label shows `key`.
+    # store grants the lease, so plock can release the lease after an interrupt at any moment. The
+    # lease's key is a digest, so `key` may have any length. The lease's label shows `key`.
     #
-    # @param undo [#call, nil] releases the lock that the block may have taken, before the lease is
-    #   released
-    # @yieldreturn [Boolean] whether the lock is ours
+    # @param undo [#call, nil] called before the lease is released after a failure; releases the
+    #   lock that the block may have acquired
+    # @yieldreturn [Boolean] whether this fiber now holds the lock
     def leased(store, key, seconds, wait, undo = nil)
       config = store.config
       name = "remote_lock:#{Plock.digest(key)}"
@@ -57,7 +57,7 @@ class RemoteLock
       end || false
     end
 
-    # Runs after an exception or a refusal. A lock that cannot be released expires.
+    # Called after an exception or a refusal. If the lock cannot be released, it expires.
     def give_up(lease, undo)
       undo&.call
     rescue Plock::Error
@@ -68,7 +68,7 @@ class RemoteLock
 
     def place(backing, key) = [backing, key, owner(key)].freeze
 
-    # This fiber's owner name.
+    # The name under which this fiber owns the lock in the store.
     def owner(key)
       name = Leftovers.name(turns, key)
       name ? uid_of(name) : uid

@@ -9,7 +9,7 @@ module WithTransactionalLock
     private_constant :BATCH
 
     # Deletes the rows of all locks that are free. Each transaction deletes one batch, so a caller
-    # waits for one batch at most.
+    # that wants one of these locks waits for one batch at most.
     #
     # @param model [Class] an Active Record class that uses the database
     # @return [Integer] number of deleted rows
@@ -39,8 +39,8 @@ module WithTransactionalLock
         .flatten
     end
 
-    # The isolation level READ COMMITTED locks no gaps. Rows are deleted one by one, because a
-    # DELETE of several rows may scan the table and wait for rows that are held.
+    # At READ COMMITTED, the database locks no gaps between rows. Rows are deleted one by one,
+    # because a DELETE of several rows may scan the table and wait for rows that callers hold.
     def self.delete(connection, ids)
       connection.transaction(isolation: :read_committed) do
         free = connection.exec_query("SELECT lock_id FROM #{Mysql::TABLE} WHERE lock_id IN " \

@@ -8,22 +8,22 @@ module WithTransactionalLock
   # transaction.
   #
   # Locks with different names must not block one another, so a lock must cover only one row. That
-  # requires a table whose primary key is the lock's number, as the generator creates it. With a
-  # secondary index, the database would also lock the gap before the row. A waiter for a new row
+  # requires a table whose primary key is the lock's number, as plock's generator creates it. With
+  # a secondary index, the database would also lock the gap before the row. A waiter for a new row
   # would also lock the gap if the insert of that row were rolled back. So a row is committed
   # before it is locked for the first time.
   #
   # A cleanup may delete a row that this process remembers. The next caller for that lock then
   # inserts the row again in its own transaction, and the database's answer says so. In that case,
-  # the rows with the next lower and the next higher number are also committed. The gap that
-  # waiters may lock then contains no other lock.
+  # plock also commits the rows with the next lower and the next higher number. So the gap that
+  # waiters may lock contains no other lock.
   #
   # @api private
   module Mysql
     NAME = "Transactional Lock"
     TABLE = "transactional_advisory_locks"
 
-    # The most rows that a process remembers.
+    # The maximum number of rows that a process remembers for each database.
     KNOWN_MAX = 10_000
 
     # MariaDB's error number for a statement that took too long.
@@ -73,7 +73,7 @@ module WithTransactionalLock
         fence(known, request.id) if inserted
       end
 
-      # Forgets the rows, because they have been deleted.
+      # Forgets which rows exist, because a cleanup may have deleted any of them.
       def forget(connection)
         @known[connection.pool.db_config]&.rows&.clear
       end
@@ -82,8 +82,8 @@ module WithTransactionalLock
 
       # If the row existed, the last insert id in the answer is the argument of LAST_INSERT_ID. If
       # not, the last insert id is 0 or the row's number. This method does not call
-      # `raw_connection`, because that would change how Active Record treats the connection from
-      # then on.
+      # `raw_connection`, because that would change how Active Record treats the connection
+      # afterwards.
       #
       # @return [Boolean] has the statement inserted the row?
       def inserted?(connection, id, sql)
@@ -93,8 +93,9 @@ module WithTransactionalLock
         told != (id ^ 1) & UNSIGNED
       end
 
-      # Commits the rows before and after the row that the caller has inserted. The row was
-      # missing because a cleanup deleted it, or because another process rolled its insert back.
+      # Commits the rows with the numbers before and after the row that the caller has inserted.
+      # The caller's row was missing because a cleanup deleted it, or because another process
+      # rolled its insert back.
       def fence(known, id)
         known.rows.delete(id)
         deadline = Plock::Clock.now + MAKING_S
@@ -116,8 +117,11 @@ module WithTransactionalLock
         end
       end
 
-      # @return [Boolean] whether the row exists. The caller locks it in either case: if another
-      #   process is inserting the row, that process holds the lock, and the caller waits for it.
+      # Creates the row if it is missing. The caller goes on to lock the row even if this fails,
+      # for example because another process is inserting it. That process holds the lock, and the
+      # caller then waits for it.
+      #
+      # @return [Boolean] whether the row exists and is committed
       def made?(connections, id)
         deadline = Plock::Clock.now + MAKING_S
         connections.with(deadline) do |other|
@@ -153,7 +157,8 @@ module WithTransactionalLock
       end
 
       # The limit for lock waits is in whole seconds, and the limit for statements is exact. The
-      # limit for lock waits is one second longer, so that the exact limit ends the wait.
+      # limit for lock waits is set at least one second longer, so that the exact limit ends the
+      # wait.
       def statement_limit(request)
         return "SET STATEMENT innodb_lock_wait_timeout = 0 FOR " if request.timeout.zero?
 

@@ -3,16 +3,17 @@
 require "digest"
 
 module WithTransactionalLock
-  # The request of one call. `id` is the lock's number in the database, a signed integer of 64
+  # The arguments of one call. `id` is the lock's number in the database, a signed integer of 64
   # bits. `comment` is the lock's name as an SQL comment shows it: in ASCII, without the
-  # characters that begin or end a comment. `timeout` is in seconds, or nil.
+  # characters that begin or end a comment. `timeout` is in seconds; nil means that only the
+  # database's own timeouts apply.
   #
   # @api private
   class Request < Struct.new(:id, :comment, :timeout, :shared)
-    # A comment shows at most this many bytes of a name.
+    # An SQL comment shows at most this many bytes of a name.
     SHOWN = 100
 
-    # The most requests that are remembered, and the longest name of a remembered request, in
+    # The maximum number of remembered requests, and the longest name of a remembered request, in
     # bytes. Only requests without `timeout` and `shared` are remembered.
     KNOWN_MAX = 1000
     KNOWN_BYTES = 256
@@ -53,8 +54,8 @@ module WithTransactionalLock
       end
     end
 
-    # @yieldreturn [String] the statement that acquires the lock; the block runs only once for
-    #   each kind
+    # @yieldreturn [String] the statement that acquires the lock; this object calls the block only
+    #   once for each kind
     def statement(kind)
       (@statements ||= {})[kind] ||= yield.freeze
     end

@@ -2,7 +2,7 @@
 
 module Plock
   module ActiveJob
-    # The properties of a queue adapter.
+    # Answers questions about a queue adapter.
     #
     # @api private
     module Adapter
@@ -56,8 +56,8 @@ module Plock
           end
         end
 
-        # Calls the block if a transaction that is open now rolls back, provided that the rollback
-        # can also remove the job from the queue.
+        # Registers the block to be called if a transaction that is open now rolls back. Does
+        # nothing if a rollback cannot remove the job from the queue.
         def on_rollback(adapter, &block)
           return unless transactional?(adapter)
 

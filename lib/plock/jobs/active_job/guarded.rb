@@ -120,8 +120,8 @@ module Plock
         retry_job(wait: delay) || ((self.executions += 1) && false)
       end
 
-      # Called after the job was enqueued again with its ticket. A lease that a run has left must
-      # last until the job runs.
+      # Called after the job was enqueued again with its ticket. If a run has handed its lease
+      # back, that lease must last until the job runs.
       def plock_pass_on
         return unless successfully_enqueued? && plock_ticket.lease
 

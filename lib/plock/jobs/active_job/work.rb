@@ -15,8 +15,8 @@ module Plock
       private_constant :NAMES
 
       # @param job [Guarded]
-      # @param rescheduler [#call, nil] receives the delay; nil if the job cannot be rescheduled
-      #   here
+      # @param rescheduler [#call, nil] receives the delay in seconds; nil if the job cannot be
+      #   rescheduled here
       def initialize(job, rescheduler: nil)
         super(job.class.plock_guard, job.plock_ticket, job.class.name, job.job_id)
         @job = job

@@ -11,8 +11,8 @@ module Plock
     #
     # @api private
     module Asking
-      # The most attempts in a row. An attempt is repeated if the key was held, but its holder was
-      # gone before its name could be read.
+      # The maximum number of attempts in a row. An attempt is repeated if the key was held, but
+      # its holder had gone before plock could read the holder's name.
       ATTEMPTS = 3
 
       private_constant :ATTEMPTS
@@ -35,7 +35,8 @@ module Plock
       # Like {#refusal}, but tries again if the key has become free in the meantime.
       #
       # @yieldparam entered [#call]
-      # @return [Array(Exception, Status), nil]
+      # @return [Array(Exception, Status), nil] why the key was refused, and the key's status if it
+      #   is known; nil if the key was granted
       def refusal_for_good(&ask)
         ATTEMPTS.times do |attempt|
           error = refusal(&ask) or return

@@ -8,9 +8,9 @@ module Plock
     # Handles a job whose key is held. Each outcome emits an event, and logs a line that names the
     # holder.
     #
-    # If the job's own earlier run holds the key, the job is never dropped. Sidekiq, for example,
-    # pushes jobs back at a shutdown before it ends their threads. Such a job is rescheduled until
-    # its old run ends.
+    # If the job's own earlier run holds the key, the job is never dropped. At a shutdown, for
+    # example, Sidekiq pushes jobs back into their queues before it ends the threads that run them.
+    # Such a job is rescheduled until its old run ends.
     #
     # @api private
     class Collision

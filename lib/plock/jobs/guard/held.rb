@@ -40,8 +40,8 @@ module Plock
           )
         end
 
-        # Adopts a lease that was handed over with a long TTL. From then on, the lease has the
-        # given TTL, and is renewed.
+        # Adopts a lease that was handed over with a long TTL. The adopted lease has the given TTL,
+        # and is renewed.
         #
         # @param ttl [Float] seconds
         # @return [Object] the block's value
@@ -56,12 +56,13 @@ module Plock
         def leave(lease, span)
           lease.extend(ttl: span.clamp(LEAST, MOST))
         ensure
-          # an interrupted dump would release the lease
+          # after the dump, this process neither renews nor releases the lease; an interrupted
+          # dump would release it
           Thread.handle_interrupt(UNINTERRUPTED) { lease.dump if lease.valid? }
         end
 
-        # Hands back a job's lease, so that the dump in its ticket is valid again. The next run
-        # can then adopt the lease from the same dump.
+        # Hands back a job's lease, so that the dump in the job's ticket is valid again. The next
+        # run can then adopt the lease from the same dump.
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
@@ -110,7 +111,7 @@ module Plock
 
         private
 
-        # The module Plock stands for the default store, but has only its public API.
+        # The module Plock stands for the default store, but has only the public API of a store.
         def opened(store) = store.equal?(Plock) ? Plock.store : store
       end
     end

@@ -31,7 +31,7 @@ module Plock
 
       # @return [Float, nil] seconds until the job is due again, if it was queued again
       attr_accessor :passed_on
-      # @return [Boolean] has a run of the job left its lease for the next run?
+      # @return [Boolean] has a run of the job handed its lease back for the next run?
       attr_accessor :left
 
       # @param facts [Hash, nil] the result of {#to_h}; any other value counts as nil

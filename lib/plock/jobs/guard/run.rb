@@ -68,8 +68,8 @@ module Plock
 
       # Ends the job's time in the queue. A job that was rescheduled when it was pushed has never
       # held its key, so it must acquire the key once now. A retry by Sidekiq has the ticket from
-      # before this acquire, so it acquires the key again. Until `at_least:` is over, it finds that
-      # its own job still holds the key, and runs.
+      # before this acquire, so the retry acquires the key again. Until `at_least:` is over, the
+      # retry finds that its own job still holds the key, and runs.
       def end_queueing
         if @ticket.lease
           error = refusal { give_back }
@@ -182,7 +182,7 @@ module Plock
       def parting(otherwise)
         yield
       rescue LeaseLost
-        nil # on_lost was called
+        nil # on_lost: reports a loss that came before this call
       rescue *FAILURES => e
         @work.log(:warn, "#{@work.label} #{otherwise}: #{e.message}")
       end

@@ -10,8 +10,8 @@ module Plock
     # One guarded job of any framework. Each framework has a subclass, which defines the job's
     # arguments, its log, and how it is rescheduled.
     #
-    # The label of a job's leases contains its class and its id. The label shows which job holds a
-    # key, and lets a job recognise its own earlier run.
+    # The label of a job's leases contains the job's class and id. The label shows which job holds
+    # a key, and lets a job recognise its own earlier run.
     #
     # @api private
     class Work
@@ -34,7 +34,7 @@ module Plock
         @id = id.to_s
       end
 
-      # @return [String] the job's class and id; a long class name loses its beginning
+      # @return [String] the job's class and id; the beginning of a long class name is cut off
       def label
         @label ||= begin
           id = @id.bytesize > ID_MAX_BYTES ? Plock.digest(@id) : @id

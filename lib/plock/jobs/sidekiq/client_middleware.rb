@@ -7,9 +7,9 @@ require_relative "work"
 
 module Plock
   module Sidekiq
-    # Acquires the key of a job that is guarded in its queue when the job is pushed for the first
-    # time. When Sidekiq's poller later pushes a scheduled job or a retry, the middleware asks for
-    # the key again if a conflict had rescheduled the job. Otherwise it does nothing.
+    # When a job that is guarded in its queue is pushed for the first time, the middleware acquires
+    # the job's key. Sidekiq's poller later pushes scheduled jobs and retries again. At such a
+    # push, the middleware asks for the key only if a conflict had rescheduled the job.
     #
     # No key is acquired for a job that is not sent to Redis, as with Sidekiq::Testing and
     # `perform_inline`.

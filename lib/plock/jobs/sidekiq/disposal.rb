@@ -15,14 +15,14 @@ module Plock
       # Sidekiq calls this for each job that dies.
       DEATH = ->(item, _error) { Disposal.of(item) }
 
-      # A set or queue that is being cleared is renamed. The new key has this prefix, and expires
-      # after CLEARED_TTL seconds. One request reads PAGE of its jobs.
+      # Before a set or queue is cleared, plock renames its key in Redis. The renamed key begins
+      # with CLEARED, and expires after CLEARED_TTL seconds. One request reads PAGE of its jobs.
       CLEARED = "plock:cleared:"
       CLEARED_TTL = 3600
       PAGE = 500
 
-      # Sidekiq's alias of `clear`. The alias still calls Sidekiq's own method, so it is also
-      # overridden.
+      # Sidekiq's alias of `clear`. It would still call Sidekiq's own method, so plock also
+      # overrides the alias.
       OTHER_NAME = :💣
 
       # Prepended to Sidekiq::JobRecord.
@@ -99,7 +99,8 @@ module Plock
           true # Sidekiq also treats a job with invalid JSON as dead
         end
 
-        # Renames a queue or set, runs the block, and releases the leases of the jobs in it.
+        # Renames a queue or set, and runs the block. Then releases the leases of the jobs that are
+        # in the renamed queue or set.
         #
         # @param key [String] the key of the queue or set in Sidekiq's Redis
         # @param read [#call] receives the connection, the key, and the first and last index;

@@ -4,15 +4,15 @@ require_relative "../guard/job_state"
 
 module Plock
   module Sidekiq
-    # Finds the tickets in Sidekiq's data of a job. Sidekiq wraps an ActiveJob in a job of its
-    # own, and the ticket is in the wrapped ActiveJob.
+    # Finds the tickets in the data that Sidekiq stores for a job. Sidekiq wraps an ActiveJob in a
+    # job of its own, and the ticket is in the wrapped ActiveJob.
     #
     # @api private
     module Payload
       NAME = Guard::JobState::NAME
 
-      # Sidekiq passes a failed job to its error handlers. Its own handler logs the whole job, and
-      # for an internal error also the job's text. This handler runs before the others, and
+      # Sidekiq passes a failed job to its error handlers. Sidekiq's own handler logs the whole job,
+      # and for an internal error also the job's text. This handler runs before the others, and
       # replaces the job and its text with copies that have no ticket. The job itself does not
       # change, because the death handlers may still need its ticket.
       SCRUB = ->(_error, context, _config) do
@@ -20,7 +20,7 @@ module Plock
         Payload.scrub_text(context)
       end
 
-      # The beginning of a ticket in the text of a job. A job's text without it need not be parsed.
+      # A ticket in the text of a job begins like this. A text without it need not be parsed.
       MARK = "\"#{NAME}\":{"
 
       CLASS = /\A(?:::)?[[:upper:]][[:word:]]*(?:::[[:upper:]][[:word:]]*)*\z/
@@ -44,7 +44,7 @@ module Plock
         # starts.
         #
         # @param name [String]
-        # @return [Module, nil]
+        # @return [Module, nil] nil if the name is not valid, or the class is not loaded
         def class_named(name)
           return unless name.match?(CLASS)
 

@@ -5,8 +5,8 @@ require_relative "../guard/held"
 module Plock
   module Sidekiq
     # The leases that one call of Sidekiq::Client acquired for the jobs that it pushes. If a job
-    # does not reach Redis, its lease is released. This happens if another middleware stops the
-    # job, its arguments cannot be written as JSON, or Redis is unavailable.
+    # does not reach Redis, its lease is released. For example, another middleware may stop the
+    # job, JSON may be unable to represent its arguments, or Redis may be unavailable.
     #
     # @api private
     class Pushes

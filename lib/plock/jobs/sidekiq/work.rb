@@ -8,15 +8,16 @@ module Plock
     #
     # @api private
     class Work < Guard::Work
-      # Parts of the longest delay before Sidekiq's n-th retry, in seconds; see Sidekiq::JobRetry.
+      # Terms of the formula for the longest delay before a retry by Sidekiq, in seconds. See
+      # Sidekiq::JobRetry.
       FIRST_RETRY = 15
       RETRY_JITTER = 10
       private_constant :FIRST_RETRY, :RETRY_JITTER
 
       # @param item [Hash] Sidekiq's data of the job
       # @param name [String] the name of the job's class
-      # @param rescheduler [#call, nil] receives the job and the delay; nil if the job cannot be
-      #   rescheduled here
+      # @param rescheduler [#call, nil] receives the job and the delay in seconds; nil if the job
+      #   cannot be rescheduled here
       def initialize(guard, item, name, rescheduler: nil)
         super(guard, Guard::JobState.read(item[Guard::JobState::NAME]), name, item["jid"])
         @item = item

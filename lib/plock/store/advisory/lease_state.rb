@@ -101,7 +101,7 @@ module Plock
         # Releases the lock, and returns the connection to the pool. Only the first call has an
         # effect. If the server does not answer, this closes the connection, which ends the lock.
         #
-        # @return [Boolean] was it held?
+        # @return [Boolean] was the lock held?
         def unlock(deadline)
           held = false
           part do |connection|

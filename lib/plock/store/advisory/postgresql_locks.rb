@@ -30,7 +30,7 @@ module Plock
           @transaction = scope == :transaction
         end
 
-        # @return [Array<Symbol>] additional abilities that this store lacks
+        # @return [Array<Symbol>] abilities that this store lacks, in addition to {Advisory::UNABLE}
         def unable = @transaction ? %i[downgrade] : []
 
         # Seconds that one statement may wait. The database does not allow a longer limit, so a
@@ -42,7 +42,7 @@ module Plock
           OpenSSL::Digest::SHA256.digest(key).unpack1("q>")
         end
 
-        # @param seconds [Float] how long the database may wait; 0.0: not at all
+        # @param seconds [Float] the longest wait in the database; 0.0: one attempt, without waiting
         # @return [Array(Float, Integer, Integer), nil] when the database was asked, the id of the
         #   server process, and the fence; nil: the key is held
         def lock(connection, key, share, seconds, deadline)
@@ -70,7 +70,7 @@ module Plock
           unlocked, now_at = connection.run(sql, number(key), deadline).row
           return unlocked if now_at == server_id
 
-          cut(connection, server_id, deadline) # the previous server process still holds it
+          cut(connection, server_id, deadline) # the previous server process holds the lock
           raise UnsupportedError, ADVICE
         end
 
@@ -93,7 +93,7 @@ module Plock
         end
 
         # @return [Array(Array, Array)] the holders, and the waiters in order; each is an array of
-        #   the server process, the host and the mode
+        #   the id of the server process, the host and the mode
         def examine(connection, key, shared, deadline)
           rows =
             connection.run(
@@ -108,7 +108,7 @@ module Plock
           end
         end
 
-        # @return [Array<Integer>] the server processes of all holders
+        # @return [Array<Integer>] the ids of the server processes of all holders
         def holders(connection, key, deadline)
           sql = "SELECT pid FROM pg_locks WHERE #{OURS} AND granted"
           connection.run(sql, number(key), deadline).rows.flatten
@@ -135,7 +135,7 @@ module Plock
 
         private
 
-        # A shared lock may just have been downgraded, so this tries both modes.
+        # The holder may just have downgraded a read-write lock, so this tries both modes.
         def unlocking(share)
           return "pg_advisory_unlock($1)" unless share
 
@@ -157,8 +157,8 @@ module Plock
           run(connection, sql, number(key), deadline)
         end
 
-        # PostgreSQL evaluates the columns from left to right: it sets the limit, takes the lock,
-        # and then reads the time.
+        # PostgreSQL evaluates the columns from left to right: it sets `lock_timeout`, takes
+        # the lock, and then reads the time.
         def wait(connection, key, share, seconds, deadline)
           row = run(connection, "SELECT set_config('lock_timeout', $2, true), " \
                                 "#{function("", share)}::text, pg_backend_pid(), #{NOW}",

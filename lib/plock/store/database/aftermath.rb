@@ -10,9 +10,8 @@ module Plock
     class Database
       # The server may still carry out a statement whose caller was interrupted. So the store
       # removes the lease or place that the statement may have made, and looks for it again after
-      # each of the PAUSES_S. One statement looks for all leases and places that are due. With a
-      # statement for each, the looks would have to wait for one another after many interrupts at
-      # once.
+      # each of the PAUSES_S. One statement looks for all leases and places that are due. After
+      # many interrupts at once, separate statements would have to wait for one another.
       #
       # If the server could not be reached for some time, the pauses are longer. The operating
       # system resends the data of a closed connection with pauses that double. So after an
@@ -56,7 +55,7 @@ module Plock
         # @param scheduler [Scheduler]
         # @param look [Method] takes a Hash of keys by token, and returns the tokens that have a
         #   lease or a place
-        # @param settle [Method] takes a key and a token, whose lease or place it removes
+        # @param settle [Method] takes a key and a token, and removes the token's lease or place
         def initialize(scheduler, look, settle)
           @scheduler = scheduler
           @look = look
@@ -64,7 +63,7 @@ module Plock
           @lock = Mutex.new
         end
 
-        # @param settled [Boolean] were the lease and the place already removed once?
+        # @param settled [Boolean] has the removal already succeeded once?
         # @param until_time [Float] on {Clock}, when the lease would have expired
         def doubt(key, token, settled, until_time)
           now = Clock.now
@@ -111,7 +110,7 @@ module Plock
             try(doubt) { settle(doubt) if found.include?(doubt.token) }
           end
         rescue Error
-          nil # all of them are tried again
+          nil # {Doubt#begun} has scheduled another attempt for each
         end
 
         def settle(doubt) = @settle.call(doubt.key, doubt.token)

@@ -20,7 +20,7 @@ module Plock
         # The result of a statement: its rows, the number of rows that it affected, and on MySQL
         # the argument of LAST_INSERT_ID.
         Answer = Struct.new(:rows, :count, :id) do
-          # @return [Array, nil] the first row; nil: there is none
+          # @return [Array, nil] the first row; nil: there is no row
           def row = rows.first
 
           # @return [Object, nil] the first column of the first row; nil: there is no row
@@ -32,7 +32,8 @@ module Plock
         # Seconds that the server has to report the id of a new connection's session.
         START_S = 1.0
 
-        # Seconds to wait for the rest of an abandoned answer, and for the end of its transaction.
+        # Seconds to wait for the rest of an abandoned answer, and then again for the rollback of
+        # its transaction.
         DRAIN_S = 0.05
 
         # A failed statement that may succeed if it is sent again.
@@ -59,8 +60,8 @@ module Plock
           @adapter = adapter
           @another = another
           @raw = adapter.raw_connection
-          @busy = false # from sending a statement to the end of its answer
-          @batching = false # from the start of a batch to its commit or rollback
+          @busy = false # true from sending a statement to the end of its answer
+          @batching = false # true from the start of a batch to its commit or rollback
           @spoilt = false
         end
 
@@ -80,7 +81,8 @@ module Plock
         # @param types [String] the types of the columns in these rows: `s` for text, `i` for an
         #   integer
         # @return [Array<Array>] the rows
-        # @raise [Error] none of the statements has taken effect
+        # @raise [Error] If a statement failed, none of the statements has taken effect. If the
+        #   answer was lost, all of them may have taken effect.
         def batch(statements, binds, types, deadline)
           telling(statements.join("; ")) do
             @batching = true
@@ -105,9 +107,9 @@ module Plock
         # @return [Boolean] can the connection be used again? This checks its socket.
         def usable? = finished? && alive?
 
-        # @return [Boolean] is it neither broken, nor waiting for an answer, nor in a transaction?
-        #   If an answer is outstanding, this waits a moment for the rest of it. The transaction of
-        #   an interrupted batch is rolled back.
+        # @return [Boolean] true if the connection is neither broken, nor waiting for an answer, nor
+        #   in a transaction. If an answer is outstanding, this first waits a moment for the rest of
+        #   it. This also rolls back the transaction of an interrupted batch.
         def finished?
           return false if @spoilt
 

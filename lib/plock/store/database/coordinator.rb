@@ -37,7 +37,7 @@ module Plock
         #   database has no channels
         attr_reader :channel
 
-        # @param scheduler [Scheduler] the store's
+        # @param scheduler [Scheduler] the store's scheduler
         def initialize(origin, scheduler, reach, pool_size:, release_timeout:, connect_timeout:)
           @connections = Connections.new(origin, pool_size, connect_timeout)
           @tables = origin.tables
@@ -53,7 +53,7 @@ module Plock
           start_afresh
         end
 
-        # @return [Float] on {Clock}, when a release that begins now must be answered
+        # @return [Float] on {Clock}; a release that begins now must be answered by this moment
         def soon = Clock.now + release_timeout
 
         # @return [Float] seconds
@@ -120,6 +120,8 @@ module Plock
           holder ? @turns.call_first(token) : ask(:tidy, key, by: deadline, reserve: Pool::RELEASE)
         end
 
+        # Calls the waiter that has this token.
+        #
         # @param holder [String, nil] the waiter's holder record; nil: there is no waiter
         def call(holder, token, deadline)
           tell(holder, "turn", token, deadline) if token && !@turns.call_first(token)

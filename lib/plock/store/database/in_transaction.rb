@@ -58,7 +58,8 @@ module Plock
           end
         end
 
-        # If the release fails, the transaction cannot be committed either.
+        # If the release fails because the connection is lost, the transaction cannot be committed
+        # either.
         def leave_inside(lease)
           give_back_inside(lease, 0.0, soon) if inside?
         rescue UnavailableError

@@ -6,7 +6,8 @@ module Plock
   class Store
     class Database
       # The caller's connection, in the caller's transaction, with the interface of {Connection}.
-      # Its statements become part of that transaction. A failure leaves the transaction as it was.
+      # Its statements become part of that transaction. A failed statement leaves the transaction as
+      # it was, except when MySQL rolls back the whole transaction.
       #
       # @api private
       class Inside

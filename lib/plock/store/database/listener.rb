@@ -8,7 +8,7 @@ module Plock
   class Store
     class Database
       # The thread that receives PostgreSQL's notifications for one store, over a connection of its
-      # own. It runs while there are waiters or watched leases, and for another IDLE_S after that.
+      # own. It runs while there are waiters or watched leases, and for IDLE_S afterwards.
       #
       # The thread first sends itself a message over another connection. If a pooler lends a server
       # connection to each transaction, the message does not arrive. In that case, the thread logs a
@@ -18,7 +18,9 @@ module Plock
       class Listener
         HELLO = "hello"
 
-        # These are in seconds.
+        # These times are in seconds. A caller of {#start} looks every LOOK_S. CONFIRM_S limits each
+        # statement, and the wait for HELLO. The thread waits at most ROUND_S for one message. It
+        # pauses for RETRIES_S after failures, and for DEAF_S if HELLO does not arrive.
         LOOK_S = 0.001
         CONFIRM_S = 3.0
         IDLE_S = 30.0
@@ -39,8 +41,8 @@ module Plock
         #   not listening
         attr_reader :server_process
 
-        # The caller polls until the thread listens. It holds no mutex while it polls, because the
-        # caller's fiber may be stopped when its time is over.
+        # The caller polls until the thread listens. While it polls, it holds no mutex, because a
+        # timeout may stop the caller's fiber.
         #
         # @return [Boolean] does the thread receive notifications?
         def start(deadline)
@@ -137,8 +139,8 @@ module Plock
           end
         end
 
-        # Decides under the mutex of {#start}, so that {#start} finds the thread running or starts
-        # another.
+        # Decides under the same mutex as {#start}. So {#start} either finds the thread running, or
+        # starts a new one.
         def over?
           @lock.synchronize do
             next false unless @stopping || !@site.listening?

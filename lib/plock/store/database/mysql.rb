@@ -29,8 +29,8 @@ module Plock
         # Settings of each session, which override those of the model and the server. With these
         # settings, each statement outside of a batch is a separate transaction, and a COMMIT
         # begins no new transaction. A statement may change rows that it finds without an index.
-        # MariaDB does not wait for a row that another session has locked. MySQL cannot wait for
-        # less than a second, and ends a session that is idle for too long.
+        # MariaDB does not wait for a row that another session has locked. MySQL waits for a second,
+        # its shortest limit, and ends a session that is idle for ten seconds.
         VARIABLES = {
           autocommit: 1, completion_type: 0, innodb_lock_wait_timeout: 0, sql_safe_updates: 0
         }.freeze
@@ -83,7 +83,7 @@ module Plock
         # If a statement is running, this asks the server to stop it. Otherwise the server would
         # notice only later that the client is gone.
         def close
-          kill if @busy && !Background.over? # while the process ends, nothing limits the kill
+          kill if @busy && !Background.over? # at exit, the kill could hang
           super
         end
 

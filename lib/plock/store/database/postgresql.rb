@@ -9,8 +9,8 @@ module Plock
     class Database
       # @api private
       class Postgresql < Connection
-        # Failures that a retry resolves: a deadlock, a conflict between transactions, a lock or a
-        # statement that took longer than the server allows.
+        # Failures that a retry resolves: a deadlock, a conflict between transactions, or a lock
+        # wait or a statement that took longer than the server allows.
         CONFLICTS = %w[40001 40P01 55P03 57014].freeze
 
         FORBIDDEN = "42501"
@@ -53,8 +53,8 @@ module Plock
           REFUSALS.find { |words, _| words.match?(error.message) }&.last
         end
 
-        # After this many seconds and probes, the operating system notices that the other machine
-        # is gone.
+        # With these values, the operating system notices after about 11 seconds that the other
+        # machine is gone.
         KEEPALIVES = { keepalives_idle: 5, keepalives_interval: 2, keepalives_count: 3 }.freeze
 
         def self.settings(hash) = { **KEEPALIVES, **hash }
@@ -141,7 +141,7 @@ module Plock
         # If a statement is running, this asks the server to stop it. Otherwise a statement that
         # waits for another transaction would still be carried out when that transaction has ended.
         def close
-          return super if !@busy || Background.over? # at exit, nothing limits the cancel
+          return super if !@busy || Background.over? # at exit, the cancel could hang
 
           Aside.start do
             Aside.run(CANCEL_S) { @raw.cancel }
@@ -154,8 +154,8 @@ module Plock
         def begin_sql = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
         # A pooler may lend this session, with its settings and prepared statements, to other
-        # clients. So behind a pooler, each write is a transaction of its own, which sets its own
-        # limit.
+        # clients. So behind a pooler, each write is a transaction of its own, which sets
+        # `lock_timeout` only for itself.
         def limit_lock_waits
           deadline = Clock.now + START_S
           @pooled = run("SELECT pg_backend_pid()", deadline).value != server_id
@@ -250,8 +250,9 @@ module Plock
           last
         end
 
-        # If there is data to read although nothing was requested, the server is ending the
-        # connection. This does not wait for the socket, so no other thread runs in the meantime.
+        # If there is data to read although nothing was requested, the server may be ending the
+        # connection, so the connection is not used again. This does not wait for the socket, so no
+        # other thread runs in the meantime.
         def alive?
           @raw.status == PG::CONNECTION_OK &&
             socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false) == :wait_readable

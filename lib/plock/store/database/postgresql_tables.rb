@@ -11,7 +11,7 @@ module Plock
       class PostgresqlTables < Tables
         # The first of the two numbers that name a listener's advisory lock. The second number is
         # the listener's server process.
-        LISTENERS = 1_886_154_603 # "plck"
+        LISTENERS = 1_886_154_603 # "plck" in ASCII
 
         # Releases the key like {#release}, and calls the first waiter if that waiter is in another
         # process.
@@ -37,7 +37,7 @@ module Plock
           connection.run(claim_sql, key, token, ttl, deadline).value
         end
 
-        # Prepares the listener's connection.
+        # Takes the advisory lock that shows other processes that the listener is alive.
         #
         # @return [Integer] the connection's server process
         def announce_listener(connection, deadline)

@@ -6,15 +6,15 @@ require_relative "connection"
 module Plock
   class Store
     class Database
-      # While SQLite runs a statement, no other thread runs, so the statement cannot be interrupted.
-      # While another connection writes, this one waits in short sleeps, so that other threads can
-      # run.
+      # While SQLite runs a statement, no other Ruby thread runs, so the statement cannot be
+      # interrupted. While another connection writes, this one waits in short sleeps, so that other
+      # threads can run.
       #
       # @api private
       class Sqlite < Connection
         SLEEPS_S = (0.001..0.02).freeze
 
-        # Exceptions by SQLite's result codes (https://www.sqlite.org/rescode.html).
+        # The exception for each of SQLite's result codes (https://www.sqlite.org/rescode.html).
         FAILURES = {
           3 => SQLite3::PermissionException, 5 => SQLite3::BusyException,
           6 => SQLite3::LockedException, 8 => SQLite3::ReadOnlyException,
@@ -75,7 +75,7 @@ module Plock
                 .zip(types.chars)
                 .map { |value, type| type == "i" ? value&.to_i : value }
             end
-          rescue RuntimeError => e # raised for any failure
+          rescue RuntimeError => e # execute_batch2 raises this for any failure
             raise @cut_off if @cut_off
 
             raise FAILURES.fetch(@raw.errcode & 0xFF, SQLite3::SQLException), e.message
@@ -115,9 +115,9 @@ module Plock
           @cut_off = nil
         end
 
-        # SQLite calls this while it holds a mutex of the connection. If a signal handler raises
-        # here, which no mask prevents, that mutex would stay locked. So the exception is kept, and
-        # raised after SQLite has returned.
+        # SQLite calls this while it holds a mutex of the connection. No mask prevents a signal
+        # handler from raising here, and then the mutex would stay locked. So this keeps the
+        # exception, which is raised after SQLite has returned.
         def wait_for_others(count)
           return false if Clock.now >= @deadline || Thread.pending_interrupt?
 

@@ -108,7 +108,7 @@ module Plock
            mark]
         end
 
-        # Copies the fence of the latest lease into the key's row.
+        # Copies the fence of the token's lease into the key's row, if that fence is larger.
         def mark
           latest =
             "(SELECT c.fence FROM #{@claims} c WHERE c.token = $token AND c.fence IS NOT NULL)"
@@ -123,7 +123,7 @@ module Plock
         # @return [String] the condition that the process of the claim is not known to have ended
         def alive(_claim) = "1 = 1"
 
-        # Takes the key from an owner that holds it alone.
+        # Takes the key away from an owner that holds it alone.
         def vacate(condition)
           "UPDATE #{@leases} SET token = NULL, holder = NULL, expires_at = 0 WHERE #{condition}"
         end

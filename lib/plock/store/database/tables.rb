@@ -9,10 +9,10 @@ module Plock
       # spans are in microseconds. Moments are on the database's clock.
       #
       # `plock_leases` has a row for each key: the holder, the end of the lease, the last fence,
-      # and whether there may be waiters. A batch that changes more than that row locks the row
-      # first. `plock_claims` has the waiters of each key, in the order of their ids. It also has
-      # the holders of each key that can have several holders. In `plock_claims`, a holder has a
-      # fence, and a waiter has none.
+      # and whether there may be waiters. Every batch locks the rows of its keys first.
+      # `plock_claims` has the waiters of each key, in the order of their ids. It also has the
+      # holders of each key that can have several holders. In `plock_claims`, a holder has a fence,
+      # and a waiter has none.
       #
       # The row of a free key keeps the fence. The row is deleted after a day at the earliest, and
       # not before the database's clock has passed the fence.
@@ -33,7 +33,8 @@ module Plock
         LISTED_AT_ONCE = 500
         PRUNED_AT_ONCE = 500
 
-        # @param prefix [String] the beginning of the tables' names; `suffix` is their end
+        # @param prefix [String] the beginning of the tables' names
+        # @param suffix [String] the end of the tables' names
         def initialize(prefix, suffix)
           @leases = "#{prefix}plock_leases#{suffix}"
           @claims = "#{prefix}plock_claims#{suffix}"
@@ -132,7 +133,7 @@ module Plock
           connection.batch([lock_rows, prune_claims_of_key, flag], { key: key }, "", deadline)
         end
 
-        # @param fences [Array<Integer>, nil] of the leases to break; nil: all leases
+        # @param fences [Array<Integer>, nil] the fences of the leases to break; nil: all leases
         # @return [Array<Array(String, String, Integer)>] a row for each holder that loses its
         #   lease, and a row for the first waiter. Each row has the holder record, the token, and 1
         #   for a holder or 0 for the waiter
@@ -164,7 +165,7 @@ module Plock
 
         # Gives a lease to another owner, with a new fence.
         #
-        # @param from [String] the token of the owner that left it
+        # @param from [String] the token of the owner that left the lease
         # @param ttl [Integer, nil] nil: the lease keeps its expiry
         # @return [Array(Integer, Integer), nil] the fence, and how long the lease still lasts;
         #   nil: the lease is no longer held
@@ -228,8 +229,8 @@ module Plock
         # Renews leases on keys that only one holder may have.
         #
         # @param names [Hash{String => String}] the keys of the leases, by token
-        # @return [Array<String>] the tokens of the renewed leases; another transaction may have
-        #   locked the others, or they are no longer held
+        # @return [Array<String>] the tokens of the renewed leases. The other leases are no longer
+        #   held, or another transaction has locked them.
         def prolong_all(connection, names, span, deadline)
           mine = among(connection, names)
           connection.run("UPDATE #{@leases} SET #{ends_in(span)} WHERE #{mine}", deadline)
@@ -246,7 +247,7 @@ module Plock
         end
 
         # @return [Integer] how long an exclusive holder still has the key; 0 or less: there is no
-        #   such holder, or only a batch that locks the row can find out
+        #   such holder, or the clock was set back, and only a batch that locks the row can tell
         def held_for(connection, key, deadline)
           left = "CASE WHEN #{ahead("acquired_at")} THEN 0 ELSE expires_at - #{now} END"
           connection.run("SELECT #{left} FROM #{@leases} WHERE name = $1", key, deadline).value || 0
@@ -264,7 +265,7 @@ module Plock
 
         # @return [Array<Array(Integer, Integer, Integer, String, String)>] the holders, and then
         #   the waiters in order. Each row has the fence, or nil; the time left; when the lease or
-        #   the wait began; the holder record; and how it shares the key.
+        #   the wait began; the holder record; the mode, or nil; and a number that sorts the rows.
         def examine(connection, key, deadline)
           connection
             .run(

@@ -10,10 +10,10 @@ module Plock
   class LocalHold < Hold
     FORMAT = "local"
 
-    # Leaves the lease to the process that adopts the result.
+    # Gives the lease up without a release. The process that adopts the result gets the lease.
     #
-    # @return [String, false, nil] an ASCII string; false: the lease was lost; nil: it is no
-    #   longer held
+    # @return [String, false, nil] an ASCII string; false: the lease was lost; nil: the lease
+    #   was released or handed over before
     # @raise [Error] the store could not be used
     def dump
       left = leave or return left

@@ -26,7 +26,7 @@ module Plock
 
     # Keeps the note if there is none yet, or if `replace` is true.
     #
-    # @param note [String] empty: only reads the existing note
+    # @param note [String] an empty String only reads the existing note
     # @param replace [Boolean]
     # @return [String, nil] the note that is kept
     # @raise [Error]

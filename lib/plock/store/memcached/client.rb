@@ -28,10 +28,11 @@ module Plock
           socket_failure_delay: 0.01
         }.freeze
 
-        # The options that are copied from a given client.
+        # The options that are copied from the caller's Dalli::Client.
         TAKEN_OVER = %i[username password ssl_context digest_class].freeze
 
-        # Dalli's time limits need IO#timeout, which older versions of Ruby do not have.
+        # Must every request run on a separate thread? Dalli's time limits need IO#timeout, which
+        # older versions of Ruby do not have.
         ASIDE = !IO.method_defined?(:timeout=)
 
         # Limits the wait for each answer on a socket. This does not help if the server stops in the
@@ -106,10 +107,10 @@ module Plock
         #   it was read.
         def delete(key, cas) = !!ask { @dalli.delete_cas(key, cas) }
 
-        # @return [Boolean] true if no request is unfinished, and no server has closed its socket
+        # @return [Boolean] true if {#finished?} is true, and no server has closed its socket
         def usable? = finished? && sockets.none? { |socket| socket.wait_readable(0) }
 
-        # @return [Boolean] is no request unfinished?
+        # @return [Boolean] false while a request runs, and after a request that failed
         def finished? = !@busy
 
         def close = @dalli.close
@@ -121,12 +122,12 @@ module Plock
 
         def servers = @dalli.__send__(:ring).servers
 
-        # Only plain sockets, because data to read on a TLS socket does not always mean that the
-        # server closed it.
+        # Returns only plain sockets. On a TLS socket, data to read does not always mean that the
+        # server has closed it.
         def sockets = servers.map(&:sock).grep(BasicSocket)
 
         # Without a Fiber scheduler, interrupts are masked until the answer arrives, because Dalli
-        # would take some of them for server failures.
+        # would mistake some of them for server failures.
         def ask(&block)
           seconds = [@timeout, @deadline - Clock.now].min
           raise late unless seconds.positive?
@@ -153,9 +154,9 @@ module Plock
           yield
         end
 
-        # A caller whose time is over abandons the connection. While the process ends, no other
-        # thread can run, so {InTime} limits the wait. No connection is opened then, because nothing
-        # would limit Dalli's handshake.
+        # When its time is over, the caller continues without an answer. While the process is
+        # ending, no thread can start, so {InTime} limits the wait instead. No connection is opened
+        # then, because nothing would limit the time of Dalli's handshake.
         def ask_aside(seconds, &block)
           if Background.over?
             raise late unless sockets.size == servers.size

@@ -53,7 +53,8 @@ module Plock
         @pid = Process.pid
         @scheduled_at = nil
         @scheduler = Store::Scheduler.new
-        @known = !Events.here? # a backend in another Ractor ends with that Ractor
+        # A backend of another Ractor ends with that Ractor, so {clear_all} ignores it.
+        @known = !Events.here?
       end
 
       # Forgets all locks, and resets the clock. Leases are lost without a notice, and waiters are
@@ -90,14 +91,14 @@ module Plock
         end
       end
 
-      # Like {#enter}, with one lock, which is brought up to date first.
+      # Like {#enter}, but passes one lock to the block. The lock is brought up to date first.
       #
       # @yieldparam lock [MemoryLock]
       # @yieldparam now [Float]
       # @return [Object] the block's value
       def with(key) = with_all([key]) { |(lock), now| yield lock, now }
 
-      # Like {#with}, with several locks. After the block, idle locks are forgotten.
+      # Like {#with}, but for several locks. After the block, idle locks are forgotten.
       #
       # @yieldparam locks [Array<MemoryLock>]
       # @yieldparam now [Float]
@@ -112,9 +113,10 @@ module Plock
         end
       end
 
-      # Keeps the note if there is none yet, or if `replace` is true.
+      # Stores the note if there is none of this name yet, or if `replace` is true. An empty note is
+      # never stored.
       #
-      # @return [String, nil] the note that is kept
+      # @return [String, nil] the note that is now stored; nil: there is none
       def keep_note(name, note, replace)
         enter do
           @notes[name] = note if !note.empty? && (replace || !@notes.key?(name))
@@ -186,7 +188,8 @@ module Plock
       end
 
       # @param time [Float] on this backend's clock
-      # @return [Float] seconds since 1970, as if the clock had not been moved
+      # @return [Float] seconds since 1970: the present less the age of `time` on this backend's
+      #   clock
       def since_epoch(time) = Clock.wall - (now - time)
 
       # The methods that {Store::LeaseState} requires of a store. The caller must hold the mutex.
@@ -196,15 +199,15 @@ module Plock
         true
       end
 
-      # {Store::LeaseState} has already made the lease a reader's, so this only admits waiting
-      # readers.
+      # {Store::LeaseState} has already turned the lease into a read lease, so this only admits
+      # waiting readers.
       def downgrade(lease)
         check_reach
         @locks.fetch(lease.key).admit(now)
         true
       end
 
-      # @param keep [Float] seconds that the key stays taken
+      # @param keep [Float] for how many seconds the key stays taken after the release
       def give_back(lease, keep, _deadline)
         check_reach
         carry_out(lease, keep)

@@ -7,8 +7,8 @@ module Plock
     # The key has one holder, or several that share it in the same mode. No request is admitted
     # before an earlier one.
     #
-    # Before each look at the lock, {#catch_up} carries out everything that was due, event by event.
-    # {#alarm_at} says when {#catch_up} must be called at the latest.
+    # Before each look at the lock, {#catch_up} carries out everything that has become due, event by
+    # event. {#alarm_at} says when {#catch_up} must be called at the latest.
     #
     # @api private
     class MemoryLock
@@ -23,7 +23,7 @@ module Plock
 
       def idle? = @holders.empty? && @waiters.empty?
 
-      # @return [Float, nil] when a thread must be notified of an event
+      # @return [Float, nil] the time of the next event that a thread must learn of at once
       def alarm_at
         renewal = @holders.filter_map(&:renew_at).min if Events.renewals
         expiry =
@@ -31,7 +31,7 @@ module Plock
         [renewal, expiry, first_deadline].compact.min
       end
 
-      # @return [Float, nil] when the next change happens without a request
+      # @return [Float, nil] the time of the next renewal, expiry or timeout of a waiter
       def next_event
         [
           @holders.filter_map(&:renew_at).min, @holders.map(&:expires_at).min, first_deadline
@@ -47,7 +47,8 @@ module Plock
         @waiters << lease
       end
 
-      # Takes a request back, and admits the waiters that waited only for this request.
+      # Removes a waiting request, or releases a granted one. Then admits the waiters that can now
+      # have the key.
       def leave(lease, now)
         return admit(now) if @waiters.delete(lease)
 
@@ -71,7 +72,7 @@ module Plock
         hand_to(@waiters.shift, now) while @waiters.any? && room_for?(@waiters.first)
       end
 
-      # @param fences [Array<Integer>, nil] of the leases to break; nil: all leases
+      # @param fences [Array<Integer>, nil] the fences of the leases to break; nil: all are broken
       # @return [Boolean] was any lease broken?
       def break(now, fences)
         lost, @holders =
@@ -88,8 +89,8 @@ module Plock
       end
 
       # Carries out all renewals, expiries and timeouts of waiters that have become due, each as
-      # of its own time. But a lease that is granted here begins now, because no caller could use
-      # it before.
+      # of the moment when it was due. But a lease that is granted here begins now, because no
+      # caller could have used it earlier.
       def catch_up(now)
         while (due = next_event) && due <= now
           if (lease = @holders.find { |holder| holder.renew_at == due })

@@ -9,14 +9,16 @@ module Plock
     # `wait:`. All stores in Ruby acquire and wait by means of this class. Each of them has the
     # following methods:
     #
-    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}, or nil. `how` is
-    #   the kind of attempt: `:once` joins no wait queue, and `:place` joins it or keeps a place
-    #   in it. `:called` follows a call to the request, and `:look` follows a pause;
+    # - `ask(request, how, deadline)` makes one attempt, and returns an {Answer}. nil is a refusal
+    #   about which nothing more is known. `how` is the kind of attempt. `:once` does not join the
+    #   wait queue, and `:place` joins it. `:called` comes after another thread called the request
+    #   (see {Place}), and `:look` comes after a pause;
     # - `line_up(request)` returns the {Place} where the request waits;
     # - `take_back(lease, seconds, doubt:)` removes from the server everything that belongs to the
-    #   lease's token. It does so again later if a request may still arrive;
+    #   lease's token. It does so again later if `doubt` says that a request may still arrive;
     # - `take_back_later(lease)` does the same in the background;
-    # - `attempt_timeout` returns seconds, and `reach` returns a {Reach} or nil.
+    # - `attempt_timeout` returns the seconds that one attempt may take;
+    # - `reach` returns a {Reach}, or nil if a request never gives up before `wait:` is over.
     #
     # @api private
     class AcquireRequest
@@ -27,8 +29,8 @@ module Plock
       Answer = Struct.new(:fence, :asked_at, :left, :first)
 
       # The place of a request in the wait queue. To call a request is to tell it that its turn
-      # may have come. No thread can call a request in this kind of place, so the request polls
-      # the server.
+      # may have come. No thread can call a request in a plain Place, so such a request polls the
+      # server.
       class Place
         # Prepares this process to receive calls.
         def ready; end
@@ -52,13 +54,13 @@ module Plock
         def leave; end
       end
 
-      # Seconds between two attempts of a request: FIRST_S to LONGEST_S if the request cannot be
-      # called, else CALLED_S.
+      # Seconds between two attempts of a request. If the request can be called, this is CALLED_S.
+      # Otherwise the pauses grow from FIRST_S to LONGEST_S.
       FIRST_S = 0.004
       LONGEST_S = 0.25
       CALLED_S = 1.0
 
-      # Seconds between two attempts after the store failed.
+      # Seconds between two attempts after the store failed: the first and the longest pause.
       AFTER_FAILURE_S = [0.02, 0.5].freeze
 
       # Any attempt of a waiting request may take this many seconds, even if `wait:` ends earlier.
@@ -68,7 +70,7 @@ module Plock
       # store continues in the background.
       AT_ONCE_S = 0.1
 
-      # A waiting request asks again this many seconds after the end of the holder's lease.
+      # The first waiter asks again this many seconds after the end of the holder's lease.
       LATE_S = 0.001
 
       # Failures that can occur merely because the store is busy with other callers.
@@ -147,8 +149,8 @@ module Plock
         true
       end
 
-      # Masks interrupts until the request knows its place. A place that the request cannot leave
-      # would block the requests behind it.
+      # Masks interrupts until the request knows its place. Otherwise an interrupted
+      # request could not leave the place, and would block the requests behind it.
       def line_up
         Thread.handle_interrupt(UNINTERRUPTED) { @place ||= @store.line_up(self) }
         @place.ready
@@ -200,15 +202,14 @@ module Plock
         false
       end
 
-      # Returns whether the failure counts as a normal end of `wait:`. It does if the store
-      # refused the request earlier and was then too slow for the rest of `wait:`. Competing
-      # callers may have kept the store busy. It does not if the store has been out of reach for
-      # too long.
+      # Returns true if a failure counts as an ordinary timeout of `wait:`. It counts if the store
+      # refused the request earlier, and is now only slow, because other callers may be keeping the
+      # store busy. No failure counts if the store has been out of reach for too long.
       def refused_until_late?(error)
         @contended && SLOW.include?(error.code) && !@store.reach&.lost?(error, @called_at)
       end
 
-      # The result of the last attempt is unknown, so its token is never used again.
+      # The result of the last attempt may be unknown, so its token is never used again.
       def start_again
         @store.take_back_later(@lease) if @doubt || @queued
         @doubt = @queued = @failed = false

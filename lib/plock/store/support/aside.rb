@@ -18,10 +18,11 @@ module Plock
         # the objects that the block uses.
         #
         # @param lasting [Boolean] does the block run to its end even if the caller no longer waits?
-        # @return [Array(Object), nil] the block's value, in an array; nil: the block took longer
+        # @return [Array(Object), nil] the block's value, in an array; nil: the time was over
         def run(seconds, lasting: false)
           thread = over = nil
-          ended = Turn.new if Fiber.current_scheduler # Ruby 3.1: fibers cannot limit a join
+          # On Ruby 3.1, a fiber cannot join a thread with a time limit.
+          ended = Turn.new if Fiber.current_scheduler
           uninterrupted do
             thread = Background.launch do
               thread = Thread.current
@@ -41,7 +42,7 @@ module Plock
         end
 
         # Runs the block without a time limit. If the caller is interrupted, it kills the other
-        # thread, and continues only when that thread has ended.
+        # thread, and continues after that thread has ended.
         def wait(&block)
           thread = over = nil
           uninterrupted do
@@ -63,9 +64,10 @@ module Plock
 
         private
 
-        # An interrupt between the start of a thread and its assignment would leave a thread that no
-        # caller can kill. A signal handler may raise there nevertheless: so the thread assigns
-        # itself, too, and does nothing if its caller has gone by then.
+        # Masks interrupts while a thread is launched and assigned to a variable. An interrupt
+        # between these steps would leave a thread that the caller cannot kill. A signal handler can
+        # still raise there. So the thread also assigns itself to the variable, and does nothing
+        # if its caller has already given up.
         def uninterrupted(&block) = Thread.handle_interrupt(UNINTERRUPTED, &block)
       end
     end

@@ -5,12 +5,12 @@ require_relative "lease_state"
 
 module Plock
   class Store
-    # Methods for drop-in replacements that name the holder of a key themselves, and keep no lease.
-    # The store must have the method `check_name`.
+    # Methods for the drop-in replacements of other gems. Such a replacement names the holder of a
+    # key itself, and keeps no lease. The store must have the method `check_name`.
     #
     # @api private
     module ByOwner
-      # One attempt to take the lock for `owner`, like {Store#lock_acquire}.
+      # Makes one attempt to take the lock for `owner`, like {Store#lock_acquire}.
       #
       # @param key [String] the raw key in the store
       # @param ttl [Numeric] seconds

@@ -8,11 +8,12 @@ module Plock
     # The thread that notices when a server ends a connection on which a lock depends. It watches
     # all such connections of the process.
     #
-    # Most locks last for less than LOOK_S, and waking a thread costs more than such a lock. So
-    # while connections come and go, nothing wakes this thread. It looks once every LOOK_S, and
-    # never sees most of the connections. When no connection has been added for a while, the thread
-    # sleeps until a socket has data, or a connection is added or removed. In both states, the
-    # thread notices a loss within about LOOK_S.
+    # Most locks are held for less than LOOK_S, and waking a thread costs more than such a lock. So
+    # while connections are added and removed, nothing wakes this thread. It looks once every
+    # LOOK_S, and never sees most of the connections. When no connection has been added for a
+    # while, the thread sleeps until a socket has data, or a connection is added or removed. Awake
+    # or asleep, the thread notices a loss within about LOOK_S. If a socket is unknown, this takes
+    # up to UNSEEN_S.
     #
     # A watched connection has two methods. `watched_io` returns the IO of its socket, or nil.
     # `notice_end` checks the connection, and returns `:live`, `:busy` if another thread uses it, or
@@ -20,8 +21,8 @@ module Plock
     #
     # @api private
     class ConnectionWatch
-      # Seconds between two looks while connections come and go, or while a connection that is live
-      # or in use has data to read.
+      # Seconds between two looks while connections are added and removed. Also used while a
+      # connection that is live or in use has data to read.
       LOOK_S = 0.01
 
       # After this many looks without a new connection, the thread goes to sleep, or ends if it
@@ -34,7 +35,7 @@ module Plock
 
       @watches = PerProcess.new { new }
 
-      # @return [ConnectionWatch] the one of this process
+      # @return [ConnectionWatch] the watch of this process
       def self.here = @watches.enter(&:itself)
 
       def initialize
@@ -61,8 +62,8 @@ module Plock
 
       private
 
-      # If the thread sleeps, wakes it, even for a removed connection: the operating system does
-      # not close a socket while a thread waits for it.
+      # Runs the block, and wakes the thread if it sleeps. This is needed even after a connection is
+      # removed, because the operating system does not close a socket while a thread waits for it.
       def change
         Thread.handle_interrupt(UNINTERRUPTED) do
           @lock.synchronize do
@@ -87,7 +88,7 @@ module Plock
 
       # Decides whether the thread goes to sleep now.
       #
-      # @return [Hash, nil] what to watch; nil: there has been nothing to watch for a while
+      # @return [Hash, nil] the connections and their IOs; nil: there have been none for a while
       def current
         @lock.synchronize do
           @watched.delete_if { |_one, io| io&.closed? }

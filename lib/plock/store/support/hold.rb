@@ -32,7 +32,7 @@ module Plock
 
         Dispatcher.tell_of_abandoned(state.key, state.fence) if state.release(0.0)
       rescue *Locking::Acquisition::STORE_FAILURES
-        Dispatcher.tell_of_abandoned(state.key, state.fence) # not released, so it expires
+        Dispatcher.tell_of_abandoned(state.key, state.fence) # the lease expires by itself
       end
       private_class_method :abandon
 
@@ -88,7 +88,7 @@ module Plock
 
       def contended? = @contended
 
-      # @return [String, false, nil]
+      # @return [String, false, nil] false: the lease was lost; nil: it was released or handed over
       def dump
         left = @lease.leave or return left
 

@@ -16,11 +16,12 @@ module Plock
     # The base of the stores in Ruby. Such a store has the methods that {AcquireRequest} and
     # {Locking} require, and also:
     #
-    # - `disconnect`;
+    # - `disconnect`, which closes the connections that are not in use;
     # - `prolong`, `still?`, `give_back` and `downgrade`, which return whether the lease's token
     #   still held the key;
-    # - `take_over(lease, token, ttl, granted)`, which moves what `token` holds to the lease, and
-    #   returns the fence and the seconds left, or nil.
+    # - `take_over(lease, token, ttl, granted)`, which moves the key from `token` to the lease's
+    #   own token. It returns the fence and the seconds left, or nil if `token` does not hold the
+    #   key.
     #
     # @api private
     module InRuby
@@ -111,8 +112,8 @@ module Plock
       # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, the
       # lease is taken back, because no other code knows the new token.
       #
-      # @param heir [String, nil] the dump of another lease. Its token becomes the new token,
-      #   because other processes know that token.
+      # @param heir [String, nil] the dump of another lease, whose token becomes the new token.
+      #   Other processes know that token, so the lease is not taken back if the answer is lost.
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
@@ -176,7 +177,8 @@ module Plock
 
       def lease_for(key, **options) = LeaseState.new(self, key, Plock.token, **options)
 
-      # @param undo [#call, nil] takes back what may have been granted
+      # @param undo [#call, nil] takes back a lease that may have been granted; nil: such a
+      #   lease stays
       def give_up(lease, undo)
         if lease.fence && lease.ended.nil? then lease.release(0.0)
         else undo&.call(lease)

@@ -16,8 +16,8 @@ module Plock
       # A lease is renewed when a third of its ttl has passed.
       RENEWALS_PER_TTL = 3
 
-      # For at most this many seconds, an automatically renewed lease is neither renewed nor
-      # watched for breaks. Most blocks are shorter.
+      # At first, for at most this many seconds, an automatically renewed lease is neither renewed
+      # nor watched for breaks. Most blocks are shorter.
       LATER_S = 0.25
 
       # How many times a failed renewal is repeated within one ttl.
@@ -40,8 +40,8 @@ module Plock
       # @return [Float, nil] when the scheduler must next look at the lease, on {Clock}
       attr_reader :due_at
 
-      # A renewal may be early by this fraction of the time between two renewals, so that it is
-      # sent together with others.
+      # A renewal may be early by this fraction of the time between two renewals, so that several
+      # renewals are sent together.
       TOGETHER = 0.1
 
       # @param guarded [Boolean] must the store act when the lease expires?
@@ -63,7 +63,7 @@ module Plock
         @ended = @due_at = @fence = @doubtful = @transaction = nil
         @told = false # whether the caller knows that the lease was lost
         @renewing = false # whether the scheduler's worker is renewing the lease now
-        @ending = false # the final request has begun or is queued: no other may begin
+        @ending = false # whether the final request has begun or is queued
         @pid = Process.pid
       end
 
@@ -71,8 +71,10 @@ module Plock
       #
       # @param asked_at [Float] on {Clock}, before the request left
       # @param ttl [Float] seconds
-      # @param left [Float] the seconds that are left, if the lease was granted earlier
-      # @raise [UnavailableError] the lease has already expired here; the server may still have it
+      # @param left [Float] seconds that the lease still lasts; less than `ttl` if it was granted
+      #   earlier
+      # @raise [UnavailableError] the lease expired before the answer came; the server may still
+      #   have it
       def given(fence, asked_at, ttl, left = ttl)
         if clock.now >= end_of(asked_at, ttl, left)
           raise UnavailableError.new(
@@ -136,7 +138,7 @@ module Plock
         @valid_until = [@valid_until, moment].min
       end
 
-      # @param keep [Float] seconds that the key stays taken
+      # @param keep [Float] for how many seconds the key stays taken after the release
       # @param deadline [Float, nil] on {Clock}; nil: the store's default
       # @return [Boolean, nil] as {#extend}
       def release(keep, deadline = nil)
@@ -153,7 +155,7 @@ module Plock
           end
         end
       ensure
-        # if the fiber was stopped while it waited for its turn
+        # a fiber that was stopped while it waited for its turn has not released the lease yet
         release_later(keep) if @ended.nil? && @valid_until
       end
 
@@ -225,8 +227,8 @@ module Plock
       end
 
       # Ends the lease if it has expired, even if the scheduler's renewal is still unanswered. But
-      # while another thread is asking the store about the lease, does not end it: the answer may
-      # still prolong it.
+      # a lease does not end while another thread is asking the store about it, because the answer
+      # may still prolong the lease.
       #
       # @return [Boolean] has the lease ended?
       def expire
@@ -263,7 +265,7 @@ module Plock
 
       # @param answer [Boolean, nil] was the lease ours? nil: the store did not answer
       def renewed(asked_at, span, answer)
-        # the answer arrived too late
+        # the renewal succeeded after the lease was given up as lost, so the key must be freed
         return @store.give_back_later(self, 0.0) if answer && @ended == :lost
         return if answer.nil? || @ended
         return lose unless answer
@@ -309,9 +311,9 @@ module Plock
       # The clock for all times in this class.
       def clock = Clock
 
-      # If the answer to an extension is lost, the server may carry out the extension at any time.
-      # Until a later extension is answered, the lease is assumed to last no longer than the shorter
-      # span.
+      # If the answer to an extension is lost, the server may still carry out the extension at any
+      # time, and perhaps shorten the lease. Until a later extension is answered, renewals therefore
+      # ask for the shorter of the old and the new TTL.
       def doubting(ttl)
         answered = false
         ours = yield
@@ -376,8 +378,8 @@ module Plock
       # one request.
       def with_others(at, pause) = at - (at % (pause * TOGETHER))
 
-      # When to find out whether the block is a long one: halfway to the first renewal at the
-      # latest.
+      # When to find out whether the block is a long one: after LATER_S, or halfway to the first
+      # renewal if that is earlier.
       def look_at(asked_at) = [asked_at + LATER_S, (asked_at + @renew_at) / 2].min
 
       def end_of(asked_at, ttl, left) = asked_at + left - Clock.margin(ttl)

@@ -13,7 +13,7 @@ module Plock
     #
     # @api private
     class Lines
-      # A waiting request, and its entry for {Status}.
+      # A waiting request: the turn that wakes it, and its entry for {Status}.
       Waiter = Struct.new(:turn, :told)
 
       # The place of an {AcquireRequest}. The request is called when it becomes the first one for
@@ -55,7 +55,7 @@ module Plock
         waiter
       end
 
-      # Removes the waiter. If it was the first one, calls the next.
+      # Removes the waiter. If it was the first one, calls the next waiter.
       def leave(key, waiter)
         @lines.enter do |lines|
           line = lines[key] or next

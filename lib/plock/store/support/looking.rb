@@ -10,8 +10,8 @@ module Plock
     # holder. In addition to the methods that {InRuby} requires, such a store has:
     #
     # - `add(lease, ttl, deadline)`, which makes one attempt and returns the fence, or nil;
-    # - `undo(lease, within)`, which deletes the key if the token holds it, and returns whether the
-    #   store answered;
+    # - `undo(lease, within)`, which deletes the key if the lease's token holds it. It returns
+    #   whether the store answered;
     # - `holders(key)`, which returns the holders for {Status};
     # - `ONE_HOLDER`, the error message that says why a key cannot be shared.
     #
@@ -24,7 +24,8 @@ module Plock
       AFTERMATH_S = 1.0
       private_constant :AFTERMATH_S
 
-      # Makes one attempt. A new caller makes none while callers of this process wait for the key.
+      # Makes one attempt. A new caller makes none while other callers of this process wait for the
+      # key.
       def ask(request, how, deadline)
         return if how == :once && @lines.anybody?(request.key)
 
@@ -35,13 +36,14 @@ module Plock
 
       def line_up(request) = @lines.line_up(request)
 
-      # Undoes a grant that the caller may not know of. Does so now, and again after AFTERMATH_S,
-      # because the original request may arrive after the first undo. While the store does not
-      # answer, the scheduler repeats the second undo until the lease would have expired. After
-      # such an outage, it undoes twice more, with pauses as long as the outage. The operating
-      # system resends the data of a closed connection with pauses that double, so the request may
-      # still arrive. If the first undo fails and `within` is given, the scheduler repeats the
-      # first undo at once.
+      # Undoes a grant that the caller may not know of. The acquire may reach the server after this
+      # first undo, so the scheduler undoes the grant again after AFTERMATH_S. If the first undo
+      # fails and `within` is given, the scheduler also repeats it at once.
+      #
+      # While the store does not answer, the scheduler repeats the second undo. After such an
+      # outage, it undoes the grant twice more, with pauses as long as the outage. The operating
+      # system resends the data of a closed connection with pauses that double, so the acquire may
+      # still arrive. The scheduler stops when the lease would have expired.
       #
       # @param within [Float, nil] seconds that the caller can wait; nil: `attempt_timeout`
       def take_back(lease, within = nil, **)

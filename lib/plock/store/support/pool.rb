@@ -25,15 +25,16 @@ module Plock
       # A lent connection, or room for one. The states:
       #
       #   nil         nothing is lent
-      #   :lent       a connection, or room for one
-      #   :connecting a thread opens a connection for it
-      #   :returning  its borrower is putting it back
-      #   :abandoned  its borrower has returned it while a thread was connecting: that thread puts
-      #               it back
+      #   :lent       the borrower has a connection, or room for one
+      #   :connecting a thread is opening the connection
+      #   :returning  the borrower is putting the loan back
+      #   :abandoned  the borrower returned the loan while a thread was connecting, so that thread
+      #               puts the loan back
       Loan = Struct.new(:connection, :state, :pool_pid)
 
-      # The states after the borrower has returned the loan, and after a thread has connected. A
-      # state may map to itself, because these steps run again if a signal handler cuts them off.
+      # RETURNED gives the state after the borrower has returned the loan. FULFILLED gives the state
+      # after a thread has connected. A state may map to itself, because these steps run again if a
+      # signal handler cuts them off.
       RETURNED = {
         lent: :returning, returning: :returning, connecting: :abandoned, abandoned: :abandoned
       }.freeze
@@ -41,8 +42,8 @@ module Plock
 
       SIZES = (1..1024).freeze
 
-      # By how many connections a call can exceed the pool's size: a release does not wait for
-      # acquires, and a renewal waits for neither.
+      # By how many connections a call can exceed the pool's size. So a release does not wait for
+      # acquires, and a renewal waits for neither releases nor acquires.
       RELEASE = 1
       RENEWAL = 2
 
@@ -124,7 +125,7 @@ module Plock
           @closed = true
           idle = @idle
           count = @count - idle.size
-          # no signal handler can part these assignments
+          # no signal handler can run between these assignments
           @idle = []
           @count = count
           idle
@@ -141,7 +142,7 @@ module Plock
         end
       end
 
-      # In a forked child, discards the connections of its parent.
+      # In a forked child, discards the connections of the parent process.
       def discard_all
         return if @pid == Process.pid
 
@@ -176,7 +177,7 @@ module Plock
           next unless begun
 
           state = @lock.synchronize do
-            @made = true if connection # before the first connection, there can be no lease
+            @made = true if connection # before its first connection, a store has granted no lease
             @all << connection if connection
             loan.connection = connection
             loan.state = FULFILLED[loan.state]
@@ -199,7 +200,7 @@ module Plock
           loan.pool_pid = @pid
           idle = @idle[0...-1]
           count = loan.connection ? @count : @count + 1
-          # no signal handler can part these assignments
+          # no signal handler can run between these assignments
           @idle = idle
           @count = count
           loan.state = :lent
@@ -243,7 +244,7 @@ module Plock
         @lock.synchronize do
           idle = @idle + kept
           count = @count + kept.size - 1
-          # no signal handler can part these assignments
+          # no signal handler can run between these assignments
           loan.state = nil
           @idle = idle
           @count = count

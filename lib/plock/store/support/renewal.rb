@@ -5,12 +5,12 @@ require_relative "../../errors"
 
 module Plock
   class Store
-    # Renews the leases of one store that are due, or checks whether they are still held, in as few
-    # requests as the store allows.
+    # Renews leases of one store, or checks whether they are still held. It makes as few requests as
+    # the store allows.
     #
     # If another thread is already asking the store about a lease, that lease is only scheduled
-    # again. Every other lease is scheduled again after its request, even a failed one, unless the
-    # lease has ended.
+    # again. Every other lease is scheduled again after its request, even if the request failed,
+    # unless the lease has ended.
     #
     # @api private
     class Renewal

@@ -33,7 +33,7 @@ module Plock
       # Seconds between two checks of an expired lease that another thread is still asking about.
       LOOK_S = 0.02
 
-      # Seconds between two attempts of a call that fails.
+      # Seconds between two attempts of a call that fails: the first and the longest pause.
       RETRY_S = [0.1, 2.0].freeze
 
       # The largest number of tasks in one batch. In a larger batch, the first tasks would wait for
@@ -81,7 +81,7 @@ module Plock
       def schedule(task, at)
         enter do
           at = [at, Clock.now + PAUSE_S].max if ours?
-          # most entries are void by now
+          # drops the void entries when they are most of the schedule
           @schedule = @entries.values.sort_by(&:at) if @schedule.size > 64 &&
                                                        @schedule.size > 4 * @entries.size
           @schedule.insert(
@@ -100,7 +100,7 @@ module Plock
       # @yieldreturn [Float, nil] the next moment, on {Clock}
       def call_later(delay = 0.0, &work) = schedule(Call.new(self, &work), Clock.now + delay)
 
-      # Calls the block once. After each failure it repeats the call, with growing pauses.
+      # Calls the block, and calls it again after each failure, with growing pauses.
       #
       # @param until_time [Float] on {Clock}; no attempt is made after this moment
       def retry_until(until_time)
@@ -159,7 +159,7 @@ module Plock
             return due if due.any? || now >= @next_end
 
             idle = @entries.empty?
-            # a renewal may have been answered by now
+            # the renewals in hand may have been answered, so {#work} must look at them again
             return [] if idle && @next_end.finite? && now >= idle_until
             return end_thread if idle && now >= idle_until
 

@@ -13,8 +13,8 @@ module Plock
 
       private
 
-      # @return [Object] a String instead of a URI, with the scheme in lower case; other objects are
-      #   unchanged
+      # @return [Object] a String with the scheme in lower case, if the source is a String or a URI;
+      #   any other source is unchanged
       def plain(source)
         source = source.to_s if defined?(URI::Generic) && URI::Generic === source
         return source unless String === source

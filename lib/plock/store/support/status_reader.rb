@@ -23,7 +23,7 @@ module Plock
       private_constant :MICROSECONDS, :NOTE, :SHARE_NOTE, :SPECIAL
 
       # @param key [String] the raw key in the store
-      # @return [Boolean] does `owner` hold it?
+      # @return [Boolean] does `owner` hold the key?
       # @raise [Error] the store failed
       def lock_held?(key, owner) = ask_status(key, 0, nil).first == owner
 
@@ -114,7 +114,7 @@ module Plock
 
       def holder(left, note)
         mode, fence, *since, record = SHARE_NOTE.match(note.b)&.captures
-        # Without a mode, the entry is a place that is kept for a waiter that has been called.
+        # Without a mode, the entry is a place reserved for a waiter that has been called.
         return Status.holder(remaining: seconds(left), mode: note[0]) unless mode
 
         noted_holder(left, fence, since, record, mode)

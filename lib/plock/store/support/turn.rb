@@ -4,8 +4,8 @@ require_relative "../../brief_mutex"
 
 module Plock
   class Store
-    # Lets a thread or fiber sleep until another thread or fiber calls it. A call that is made
-    # before the sleep ends that sleep at once.
+    # Lets a thread or fiber sleep until another thread or fiber calls it. If the call comes first,
+    # the next sleep ends at once.
     #
     # @api private
     class Turn

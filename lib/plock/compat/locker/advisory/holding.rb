@@ -2,11 +2,11 @@
 
 class Locker
   class Advisory
-    # The lock of one block. It lasts as long as its connection.
+    # The lock of one block. It has a connection of its own, and ends if the connection is lost.
     #
     # @api private
     class Holding < Plock::Store::Advisory::LeaseState
-      # Seconds. An advisory lock does not expire, so this is longer than any process lives.
+      # Seconds: longer than any process lives, because an advisory lock does not expire.
       TTL_S = 1e9
       private_constant :TTL_S
 

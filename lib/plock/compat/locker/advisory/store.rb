@@ -10,16 +10,16 @@ class Locker
     class Store < Plock::Store::Advisory
       TIMEOUTS = { attempt_timeout: 5.0, release_timeout: 5.0, connect_timeout: 5.0 }.freeze
 
-      # Seconds. If the database fails, the call fails at once, because the gem does not retry
-      # either.
+      # Seconds for which a failing acquire is repeated. They are practically 0, because the gem
+      # does not repeat it either.
       UNAVAILABLE_S = 0.001
 
       CONNECTIONS = 1024
 
       # The statements for keys of two numbers.
       class Locks < PostgresqlLocks
-        # The longest wait of one statement, in seconds. A waiter whose connection has died notices
-        # it after this time at the latest.
+        # The longest wait of one statement, in seconds. A waiter notices after this time at the
+        # latest that its connection has died.
         def longest_wait = 600.0
 
         # @return [String] the two numbers, separated by a space
@@ -30,8 +30,8 @@ class Locker
         def argument = "split_part($1, ' ', 1)::int, split_part($1, ' ', 2)::int"
       end
 
-      # The place of a request whose caller has set `block_spin_wait`, the pause between two
-      # attempts.
+      # The place of a request that polls, because its caller has set `block_spin_wait`: the pause
+      # between two attempts.
       class Place < Plock::Store::AcquireRequest::Place
         def initialize(request)
           @request = request

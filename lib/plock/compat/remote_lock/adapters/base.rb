@@ -5,14 +5,14 @@ require "securerandom"
 
 class RemoteLock
   module Adapters
-    # An adapter makes one try, one query or one release at a time; {RemoteLock} does the rest. An
-    # application's own adapter need not inherit from this class.
+    # The base of plock's adapters. Each call of an adapter makes one request: a try, a query or a
+    # release. An application's own adapter need not inherit from this class.
     class Base
       HOST = Etc.uname[:nodename].freeze
       private_constant :HOST
 
       # @param adapter [Object]
-      # @return [Boolean] whether it has the methods of an adapter
+      # @return [Boolean] whether the object has the methods of an adapter
       def self.valid?(adapter)
         adapter.respond_to?(:store) && adapter.respond_to?(:has_key?) &&
           adapter.respond_to?(:delete)

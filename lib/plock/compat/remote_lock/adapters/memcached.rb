@@ -7,8 +7,8 @@ require_relative "base"
 
 class RemoteLock
   module Adapters
-    # Locks in memcached that processes using the original gem also see. This adapter loads Dalli
-    # even if it receives another client.
+    # Locks in memcached that processes using the original gem also see. This adapter always needs
+    # the gem `dalli`, even if it is given a client of another gem.
     class Memcached < Base
       include QueuedAcquire
 

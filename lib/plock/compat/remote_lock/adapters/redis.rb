@@ -42,8 +42,8 @@ class RemoteLock
 
       def free(key) = turns.lock_release(key, owner(key))
 
-      # One request releases the lock and the turn, and notifies the next waiter. So that waiter
-      # need not wait for a second request.
+      # One request releases the lock and the turn, and notifies the next waiter. With two requests,
+      # the waiter would have to wait for the second one.
       def free_with(key, turn)
         since = turn.releasing
         ours, its = turns.lock_release_with(key, owner(key), turn.hold)

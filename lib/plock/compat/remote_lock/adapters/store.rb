@@ -44,7 +44,7 @@ class RemoteLock
 
       # @api private
       # @param key [String]
-      # @param seconds [Numeric] until the lock expires
+      # @param seconds [Numeric] seconds until the lock expires
       # @param wait [Numeric] seconds to wait
       # @return [Boolean] whether the lock is ours
       def obtain(key, seconds, wait) = leased(@leases, key, seconds, wait) { true }

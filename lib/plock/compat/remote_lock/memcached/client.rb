@@ -14,13 +14,13 @@ class RemoteLock
         def self.load(bytes) = bytes
       end
 
-      # An owner's name has the encoding of its host's name.
+      # The encodings of owners' names. An owner's name has the encoding of its host's name.
       ENCODINGS = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
       private_constant :ENCODINGS
 
       # @param bytes [String, nil] the result of {#read}
-      # @return [Boolean] whether this owner wrote the value. Recent clients may write it
-      #   unmarshalled.
+      # @return [Boolean] whether this owner wrote the value. Recent clients may not have marshalled
+      #   it.
       def self.same?(bytes, owner)
         return false unless bytes
 

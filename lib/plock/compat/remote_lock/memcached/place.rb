@@ -7,7 +7,8 @@ class RemoteLock
   #
   # @api private
   module Memcached
-    # The locks on one group of servers, and the turns of their queues, which are leases of plock.
+    # The locks on one group of servers, and the store for their turns. A turn is a lease of plock;
+    # see {QueuedAcquire}.
     class Place
       # The options that are copied from a client, in addition to those of {Client.address_of}.
       TAKEN_OVER = %i[namespace namespace_separator].freeze
@@ -52,7 +53,8 @@ class RemoteLock
           [servers, settings.merge(options.compact)]
         end
 
-        # Dalli and memcache-client map a key to the same server.
+        # Dalli can use the same list of servers, because it maps each key to the same server as
+        # memcache-client does.
         def of_memcache_client(client)
           servers = client.servers.map { |server| "#{server.host}:#{server.port}:#{server.weight}" }
           return [servers, {}] unless client.namespace
@@ -86,7 +88,8 @@ class RemoteLock
 
       private
 
-      # The same key in another namespace of the client is another lock, and has its own turns.
+      # Returns the store of the turns. Each namespace of the client has its own turns, because the
+      # same key in two namespaces is two different locks.
       def turns_at(servers, settings)
         prefix = prefix_of(settings)
         Plock::Store::Memcached.new(
