@@ -2,14 +2,14 @@
 
 # Compares the stores on databases and memcached, the drop-ins for databases, and
 # with_advisory_lock if it is installed. Measures pairs of acquire and release per second, and the
-# statements of a pair. Also measures the time from one process's release to another process's
-# entry (p50), and the CPU time of a waiter in 5 s. Then compares with_transactional_lock with the
-# bare SQL on the same connection, in alternate rounds.
+# SQL statements of a pair. Also measures the time from one process's release to another process's
+# entry (p50), and the CPU time that a waiter uses in 5 s. Then compares with_transactional_lock
+# with the bare SQL on the same connection, in alternate rounds.
 #
 #   ruby bench/databases.rb [NAME…]
 #
-# The servers are private, in temporary folders, and their data is not safe (fsync is off).
-# Otherwise the benchmark would measure a disk.
+# The servers are private, and their data is in temporary folders. fsync is off, because the
+# benchmark would otherwise measure a disk.
 
 %w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
 
@@ -38,8 +38,8 @@ module DatabaseBench
   ROUNDS = 301
   ROUND = 40 # transactions in a round
 
-  # A contestant: its name, how each process makes its lock, and how a process runs a block with
-  # the key. If the patience is nil, the process does not wait.
+  # make: a callable that returns a process's store or model. run: a callable that receives this
+  # store or model, the key, the seconds to wait, and a block that it runs while it holds the key.
   Contestant = Struct.new(:name, :make, :run)
 
   module_function
@@ -94,7 +94,7 @@ module DatabaseBench
     value
   end
 
-  # Locker waits forever, so a short patience needs a timeout.
+  # Locker itself waits forever, so Timeout ends a short wait.
   def bounded(seconds, &block)
     seconds > 10 ? block.call : Timeout.timeout(seconds, &block)
   end
@@ -135,7 +135,8 @@ module DatabaseBench
     sent
   end
 
-  # Two processes take turns. Each notes when it left and when it entered.
+  # Returns the median of the seconds between one process's exit and the other's entry. The two
+  # processes take turns, and each records when it enters and leaves.
   def handoff(contestant)
     contestant.make.call # makes the shared state before the fork
     pids = []
@@ -202,10 +203,9 @@ module DatabaseBench
     }
   }.freeze
 
-  # Returns the transactions per second of the bare SQL and of with_transactional_lock, from the
-  # median round of each. Each round of ours is also compared with the adjacent round of the bare
-  # SQL, so that other load on the machine affects both. The third value is the median of these
-  # ratios.
+  # Returns three values. The first two are the transactions per second of the bare SQL and of
+  # with_transactional_lock, each from its median round. The third is the median ratio of their
+  # times. Each ratio compares two adjacent rounds, so that other load on the machine affects both.
   def transactional(name)
     model = Support::TransactionalLocks.model(name)
     connection = model.lease_connection
@@ -247,7 +247,8 @@ module DatabaseBench
     contestants.each do |contestant|
       next if names.any? && names.none? { |name| contestant.name.include?(name) }
 
-      # measured first, because a child pays for each page of its parent that it touches
+      # measured first, while this process is small; the child's CPU time includes copying each
+      # page of this process that it writes to
       cpu = waiting_cpu(contestant)
       puts format(
         "%-32s %10.0f %10d %14.2f %14.1f",

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# The cost of metrics, traces and logs: pairs of acquire and release of a free key, on a local
-# store and on a private Redis, by one process without contention.
+# Measures the cost of metrics, traces and logs. One process acquires and releases a free key again
+# and again, on a local store and on a private Redis.
 #
 #   bundle exec ruby bench/observed.rb [ROUNDS [local|redis]]
 #
 # In each round, each configuration runs in its own process. The order changes from round to
 # round, so that a busy moment of the machine does not always affect the same configuration. The
-# CPU time is that of the process, without the server.
+# CPU time is that of this process alone, without the server.
 
 %w[../lib ../spec].each { |folder| $LOAD_PATH.unshift(File.expand_path(folder, __dir__)) }
 
@@ -63,7 +63,7 @@ module ObservedBench
     RUBY
   }.freeze
 
-  # Prints three numbers for each pair: wall-clock µs, CPU µs, and allocated objects.
+  # Prints three averages for one pair: wall-clock µs, CPU µs, and allocated objects.
   PROGRAM = <<~'RUBY'
     require "plock"
     ADDRESS, PAIRS, SETTLE, FOLDER = ARGV[0], Integer(ARGV[1]), Integer(ARGV[2]), ARGV[3]

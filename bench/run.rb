@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compares plock with the floor and its peers, all on one private server. The options are listed
-# by `ruby bench/run.rb --help`.
+# Compares plock with the floor and its peers, on private servers. `ruby bench/run.rb --help` lists
+# the options.
 
 require_relative "parts/pairs"
 require_relative "parts/handoff"
@@ -31,7 +31,7 @@ module Bench
       LocalLocks, Start, Growth, Ractors, Topologies
     ].to_h { |part| [part::NAME, part] }.freeze
 
-  # All contestants of these parts need the async gem.
+  # These parts run all contestants in the bench's bundle, because they need the async gem.
   FIBERS = [Fibers::NAME, Ractors::NAME].freeze
 
   class Run

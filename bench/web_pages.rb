@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# The cost of the web pages for the locks: processes acquire and release, with and without a
-# viewer who has the list of 10,000 locks open. Turns with and without the viewer alternate, so
-# that other load on the machine affects both. In turns without the viewer, its process is
-# stopped.
+# Measures how much the web pages slow down the locks. Processes acquire and release, with and
+# without a viewer who has the list of 10,000 locks open. Turns with and without the viewer
+# alternate, so that other load on the machine affects both. In turns without the viewer, its
+# process is stopped.
 #
 #   bundle exec ruby -Ilib bench/web_pages.rb [SECONDS a turn] [TURNS]
 

@@ -41,7 +41,7 @@ RSpec.describe "bin/demo" do
       expect(status).to be_success, output
       expect(output).to start_with("8 processes, one lock, no server\n")
       expect_a_table_in output
-      # the others do not wait until the dead process's lease expires
+      # the other processes go on before the dead process's lease would have expired
       expect(output[/to the next section \| +(\d+\.\d) ms/, 1].to_f).to be < 900
       expect(left_behind).to be_empty
     end
@@ -76,9 +76,9 @@ RSpec.describe "bin/demo" do
       }
       Open3.popen2e(env, "#{root}/bin/demo", pgroup: true) do |_, output, demo|
         eventually(20, "the demo did not start to contend") { server.call("KEYS", "*").any? }
-        Process.kill(:INT, -demo.pid) # to the whole group, as a terminal does
+        Process.kill(:INT, -demo.pid) # Ctrl-C in a terminal signals the whole group
         expect(demo.value.exitstatus).to eq 130
-        output.read # reads to the end, which comes when no process has the pipe open
+        output.read # returns when no process has the pipe open any more
       end
       expect(server.call("KEYS", "*")).to be_empty
       expect(left_behind).to be_empty

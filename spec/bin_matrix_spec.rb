@@ -4,14 +4,14 @@ require "spec_helper"
 require "open3"
 require "tmpdir"
 
-# The messages of bin/matrix when it makes no chroot. Only a real run of bin/matrix can show that
-# it makes a chroot, and how the steps inside go.
+# The messages of bin/matrix when it makes no chroot. Only a real run can show that it makes a
+# chroot, and that the steps inside work.
 RSpec.describe "bin/matrix" do
   tools = %w[sh dirname id sed head ls mkdir mktemp rm tar timeout flock unshare true]
 
   let(:folder) { discard(Pathname(Dir.mktmpdir("plock-matrix-spec")), :rmtree) }
 
-  # A PATH with these programs, and with a script for each name that is passed as a keyword.
+  # Makes a PATH with only these programs, and with a script for each keyword argument.
   def path(*names, **programs)
     bin = folder.join("bin").tap(&:mkpath)
     names.each do |name|

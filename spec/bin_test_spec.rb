@@ -63,7 +63,7 @@ RSpec.describe "bin/test" do
     expect(output).to include("skipped: no valgrind", "checks: 0 passed, 0 failed, 1 skipped")
   end
 
-  # The last lines that bin/test prints, for each of these endings of a failed check's output.
+  # For each ending of a failed check's output, returns the last lines that bin/test prints.
   define_method(:last_lines) do |*endings|
     program = <<~RUBY
       ARGV.replace(["--list"])

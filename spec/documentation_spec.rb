@@ -2,8 +2,8 @@
 
 require "spec_helper"
 
-# Runs each `@example` in the documentation of the API. spec/readme_spec.rb runs the examples of
-# the pages.
+# Compiles each `@example` in the documentation of the API, but does not run it. spec/readme_spec.rb
+# runs the examples of the pages.
 RSpec.describe "The documentation of the API" do
   root = File.expand_path("..", __dir__)
 

@@ -81,7 +81,7 @@ RSpec.describe "The gem", :slow do
       expect(job.finish.exitstatus).to eq 3
     end
 
-    # The processor time of a command, in seconds.
+    # The processor time that a command takes, in seconds.
     def cost(*words)
       before = Process.times
       start(*words).finish
@@ -89,10 +89,10 @@ RSpec.describe "The gem", :slow do
       after.cutime + after.cstime - before.cutime - before.cstime
     end
 
-    # Compares with a gem's command that does nothing, which takes as long as Ruby and RubyGems
-    # need. On a slow or busy machine, all commands take longer, so the limit is relative to Ruby
-    # alone. Other work of the machine can only make a run slower, so each command's fastest run
-    # counts. The commands take turns, because the machine is often busy for seconds.
+    # Compares `plock status` with `plock --version`, which does little more than start Ruby and
+    # RubyGems. On a slow or busy machine, all commands take longer, so the limit is relative to
+    # Ruby alone. Other work of the machine can only make a run slower, so each command's fastest
+    # run counts. The commands take turns, because the machine is often busy for seconds.
     it "starts in at most 30 ms more than one that does nothing, where Ruby alone takes 44",
        :timing, :slow do
       programs = {

@@ -2,8 +2,8 @@
 
 require "support/messages"
 
-# Lists all messages in one file. Before you change one, remember that applications may match on
-# it.
+# Lists all messages in one file. Before you change a message, remember that applications may match
+# on its text.
 RSpec.describe Support::Messages do
   it "lists plock's messages in spec/messages.txt, which `rake messages:update` rewrites" do
     expect(File.read(described_class::FILE)).to eq(described_class.all)

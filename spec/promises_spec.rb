@@ -12,7 +12,7 @@ RSpec.describe "The promises of README.md and docs/" do
 
   plain = ->(text) { text.gsub(/\s+/, " ").strip }
 
-  # The bullets, each with all its lines, and the rows of tables, without the tables' heads.
+  # Returns the bullets, each with all its lines, and the rows of tables without their header rows.
   units = ->(section) do
     bullets = section.scan(/^- .*(?:\n  .*)*/)
     tables = section.scan(/(?:^\|.*\n?)+/).map { |table| table.lines(chomp: true).drop(2) }

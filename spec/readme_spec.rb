@@ -4,8 +4,8 @@ require "spec_helper"
 require "support/documents"
 require "support/postgres"
 
-# Runs each example in README.md and docs/ as a program of its own, and compares its values. Also
-# checks the links between pages.
+# Runs each example in README.md and docs/ as a program of its own, and compares its values with
+# those on the page. Also checks the links between pages.
 RSpec.describe "README.md and docs/" do
   pages = Support::Documents.pages
 

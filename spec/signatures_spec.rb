@@ -3,7 +3,7 @@
 require "spec_helper"
 require "rbs"
 
-# All methods in sig/ must exist, and take the same arguments as in sig/.
+# All methods in sig/ must exist, and must take the keywords that sig/ names.
 RSpec.describe "sig/plock.rbs", :databases do
   loader = RBS::EnvironmentLoader.new
   loader.add(path: Pathname(File.expand_path("../sig", __dir__)))
@@ -14,7 +14,8 @@ RSpec.describe "sig/plock.rbs", :databases do
       name.to_s.match?(/\A::(Plock|Parse|RemoteLock|Mongo|Locker|WithTransactionalLock)\b/)
     end
 
-  # Keywords are compared only if Ruby code names them. Methods in C and methods with "**" do not.
+  # Methods in C, and methods with "**", do not name their keywords. So the keywords are compared
+  # only for other methods.
   def keywords(method) =
     method.parameters.filter_map { |kind, name| name if %i[key keyreq].include?(kind) }
 

@@ -10,12 +10,12 @@ root = File.expand_path("..", __dir__)
   $LOAD_PATH.unshift(folder)
 end
 
-# Only this process uses this variable, under valgrind. Other Ruby processes would warn that it is
-# experimental.
+# Only this process needs this variable, and only under valgrind. Other Ruby processes would warn
+# that it is experimental.
 ENV.delete("RUBY_FREE_AT_EXIT")
 
 # If the suite runs in the background or under nohup, it ignores these signals. The processes that
-# examples start would inherit that.
+# examples start would then also ignore them.
 %i[HUP QUIT].each { |signal| trap(signal, "DEFAULT") }
 
 require "plock"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The floor is a C program (floor.c). run.rb compiles it before the first round.
+# The floor: a speed that no lock on one Redis can beat. Bench::Floor compiles the C program that
+# measures this speed (floor.c).
 { tcp: :port, unix: :socket }.each do |transport, place|
   Bench.contestant "floor-#{transport}",
                    label: "floor, C", role: :floor, transport: transport,

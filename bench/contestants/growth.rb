@@ -4,7 +4,7 @@
 # and has room for all keys of the largest step.
 module Bench
   module Stores
-    # With 64 processes on the server's core, answers are slow.
+    # The timeouts are long, because the server answers slowly when 64 processes share its core.
     PATIENT = { connect_timeout: 5, command_timeout: 10, unavailable_timeout: 20 }.freeze
     KEYS = 200_000
     HUGE_KEYS = 1_048_576 # the maximum of a local store
@@ -20,7 +20,8 @@ module Bench
       "local:#{path(address)}?keys=#{ENV[HUGE] ? HUGE_KEYS : KEYS}"
     end
 
-    # The store's first call prepares the shorter path of later calls.
+    # Calls `status`, because a store's first call compares the secret, and only later calls take
+    # the short way through C.
     def self.open(name, address)
       require "plock"
 

@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
-# Locks with several keys or several holders, and the plain lock of the same API for comparison.
+# Locks that several holders share, several keys at once, and other calls of the same API. The plain
+# lock is the reference.
 module Bench
-  # Each kind's label, and a callable that receives the store and returns a pair.
+  # name => the label, and a callable that receives the store. It returns another callable, which
+  # acquires and releases once.
   KINDS_OF_PAIRS = {
     "plain" => ["one key", ->(store) { -> { store.acquire("bench:kinds") { :held } } }],
     "try" => ["try_acquire", ->(store) { -> { store.try_acquire("bench:kinds") { :held } } }],

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Locks among the processes of one host: plock's embedded store and its peers. They have their own
-# part of the benchmark. Their files are in the folder of the server's socket.
+# Locks among the processes of one host: plock's local store and its peers. The part `local`
+# measures them. Their files are in the folder of the server's socket.
 module Bench
   module Local
     def self.folder(server) = File.dirname(server.socket)
@@ -27,7 +27,7 @@ module Bench
         .tap { |database| database.busy_timeout = WAIT * 1000 }
     end
 
-    # transaction does not return the block's value, so this method does.
+    # Returns the block's value, which SQLite3::Database#transaction does not return.
     def self.within(database)
       value = nil
       database.transaction(:immediate) { value = yield }
@@ -115,7 +115,8 @@ module Bench
     end
   end
 
-  # flock and sqlite lock a file, and have no other names for locks.
+  # flock locks a file, so each key has its own file. SQLite locks the whole database, so its
+  # contender ignores the key.
   contender "flock" do |server|
     -> do
       files =

@@ -3,8 +3,8 @@
 # Semaphores with more callers than permits.
 module Bench
   PERMITS = 3
-  # seconds inside; without any work there, no caller would keep a permit long enough for the
-  # others to need another one
+  # seconds for which a caller keeps its permit; if all callers returned their permits at once, one
+  # permit would be enough for them
   INSIDE = 0.0005
 end
 

@@ -14,7 +14,7 @@ module Bench
         Hash.new { |all, key| all[key] = Redis::Semaphore.new(key, redis: redis, **options) }
     end
 
-    # The gem's lock returns the token, so this method returns the block's value.
+    # Returns the block's value. The gem's #lock returns the token instead.
     def acquire(key)
       value = nil
       @semaphores[key].lock { value = yield }

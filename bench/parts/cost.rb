@@ -25,13 +25,14 @@ module Bench
     COMMANDS = 4
     CPU_MS = 2
 
-    # commands: the names of the commands that the waiter sent. connections: all connections of
-    # the server.
+    # commands: the names of the commands that the waiter sent. connections: the number of all
+    # connections to the server. cpu_ms: the waiter's CPU time in milliseconds.
     Wait = Struct.new(:commands, :connections, :cpu_ms) do
       def to_h = super.merge(commands: commands.tally)
     end
 
-    # connections: the waiter's connections.
+    # first: the first Wait. wait: the Wait that is measured. connections: the number of the
+    # waiter's connections.
     Result = Struct.new(:contestant, :first, :wait, :connections) do
       def preparing = first.commands.count { |name| PREPARING.include?(name) }
 
@@ -42,7 +43,7 @@ module Bench
         }
     end
 
-    # A sleeping process costs the same on every core.
+    # One placement is enough, because a sleeping process costs the same on every core.
     def everywhere? = false
 
     private
@@ -57,7 +58,7 @@ module Bench
       end
     end
 
-    # The same process waits twice. The first wait includes its preparations.
+    # The same process waits twice, because the first wait includes preparations for all waits.
     def cost(contestant, holder, waiter, others)
       first = wait(holder, waiter, FIRST)
       second = wait(holder, waiter, @options.waiting)

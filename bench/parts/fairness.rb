@@ -4,7 +4,7 @@ require_relative "../support/contest"
 require_relative "../support/part"
 
 module Bench
-  # How much of a lock's speed is left if many processes want it, and does each process get its
+  # How much of its speed does a lock keep if many processes want it? Does each process get an equal
   # share?
   class Fairness < Part
     NAME = "fairness"
@@ -26,8 +26,8 @@ module Bench
       "longest wait ms" => ->(r) { format("%.1f", r.shares.longest_ms) }
     }.freeze
 
-    # The targets: at least this share of one process's rate, at least this evenness, and at most
-    # this wait.
+    # The targets: the least share of the rate of one process alone, the least evenness, and the
+    # longest wait.
     OF_ALONE = 0.8
     EVENNESS = 0.98
     LONGEST_MS = 25
@@ -51,8 +51,8 @@ module Bench
       end
     end
 
-    # One process runs alone before and after the contest. So a machine that becomes slower or
-    # faster in between does not distort the result.
+    # One process runs alone before the contest and after it. The average of its two rates is fair
+    # even if the machine becomes slower or faster during the contest.
     def contest(contestant, processes, key)
       alone = [alone(processes, key)]
       shares =

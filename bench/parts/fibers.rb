@@ -23,12 +23,12 @@ module Bench
 
     CONNECTIONS = 4
 
-    # connections: the number of the waiting process's connections at each look.
+    # connections: how many connections the waiting process had at each look.
     Result = Struct.new(:contestant, :fibers, :connections, :entered, :gave_up, :served_s) do
       def to_h = super.merge(contestant: contestant.name)
     end
 
-    # The number of connections does not depend on the core.
+    # One placement is enough, because the number of connections does not depend on the core.
     def everywhere? = false
 
     private

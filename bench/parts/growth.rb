@@ -8,24 +8,24 @@ require_relative "growth/processes"
 require_relative "growth/waiters"
 
 module Bench
-  # Does a lock stay as fast with more keys, leases, waiters or processes, and far from its
-  # server? Each question has a table.
+  # Does a lock stay as fast when there are more keys, leases, waiters or processes? How fast is it
+  # when its server is far away? A table answers each question.
   class Growth < Part
     NAME = "growth"
     TITLE = "Growth"
     SECTIONS = [Keys, Waiters, Processes, Leases, Distance].freeze
 
-    # Each section chooses its contestants by their family.
+    # Passes all contestants on, because each section chooses its own by their family.
     def initialize(...)
       super
       ENV[Stores::HUGE] = @options.huge ? "1" : nil
       @sections = SECTIONS.map { |section| section.new(...) }
     end
 
-    # The figures are compared only with one another, not with those of another placement.
+    # One placement is enough, because figures are compared only with others of the same placement.
     def everywhere? = false
 
-    # Returns a Finding for each section.
+    # Returns a Finding for each section that has results.
     def run(placement, &progress)
       @sections.filter_map do |section|
         section.run(placement) { |what| progress.call("#{section.class::TITLE}: #{what}") }

@@ -9,7 +9,8 @@ module Bench
     NAME = "handoff"
     TITLE = "Hand-off"
 
-    # seconds, chosen at random so that a polling waiter is not in step with the releases
+    # seconds for which a process holds the lock; chosen at random, so that a polling waiter is not
+    # in step with the releases
     HOLD = (0.02..0.12).freeze
     SEED = 1                   # the same for all contestants
 
@@ -22,7 +23,8 @@ module Bench
       "hand-offs" => ->(r) { r.took_ms.size.to_s }
     }.freeze
 
-    # The targets: at most this many milliseconds, by placement.
+    # The targets in milliseconds: the longest p50 in each placement, and the longest hand-off from
+    # an older process.
     P50_MS = { "one" => 0.35, "two" => 0.45, "free" => 0.45 }.freeze
     FROM_OLDER_MS = 100
 
@@ -49,7 +51,7 @@ module Bench
       same + between_older_and_newer(placement)
     end
 
-    # Measures hand-offs on one key, in both directions.
+    # Measures hand-offs between an older and a newer process on one key, in both directions.
     def between_older_and_newer(placement)
       pair = [contenders.find(&:plock?), contenders.find { |one| one.name == "older" }]
       return [] if pair.any?(&:nil?)

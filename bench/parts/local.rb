@@ -14,7 +14,7 @@ module Bench
     FAMILY = :local
 
     PROCESSES = 8
-    WARM_UP = 0.03    # seconds, before each slice
+    WARM_UP = 0.03    # seconds, before each measured slice
     DEATHS = 10       # holders that are killed
     HOLD = 0.01..0.03 # seconds that a waiter waits
     SEED = 1
@@ -35,15 +35,16 @@ module Bench
 
     PAIRS = 400_000
     P50_US = 2.5
-    HANDOFF_US = 10    # µs more than flock's
+    HANDOFF_US = 10    # the most µs by which a hand-off may exceed flock's
     OF_PARSE = 0.9     # the pairs of Plock.acquire, as a share of Parse::Lock's
     EVENNESS = 0.98
     DEATH_MS = 10
 
     def self.middle(sorted) = sorted[sorted.size / 2]
 
-    # handoffs, deaths: times in nanoseconds, sorted. A death counts from the kill of a holder until
-    # the waiter enters. deaths is nil if a dead process's lock ends only when it expires.
+    # handoffs, deaths: sorted times in nanoseconds. Each time in `deaths` runs from the kill of a
+    # holder until the waiter enters. deaths is nil if a dead holder's lock stays taken until its
+    # lease expires.
     Row = Struct.new(:contestant, :result, :handoffs, :shares, :deaths) do
       def rate = result.rate
       def p50 = result.p50
@@ -100,7 +101,7 @@ module Bench
       end
     end
 
-    # Measures the times from the kill until the waiter enters.
+    # Returns the sorted times from the kill of a holder until the waiter enters.
     def deaths(one, placement)
       Array.new(DEATHS) do
         start([one], placement, each: 2) do |(holder, waiter)|

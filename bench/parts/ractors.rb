@@ -70,7 +70,7 @@ module Bench
       end
     end
 
-    # Ractors need a core each, so this part has its own placement.
+    # Each Ractor needs its own core, so this part has its own placement.
     def everywhere? = false
 
     def run(placement, &progress) = super(spread(placement), &progress)

@@ -10,7 +10,7 @@ module Bench
     NAME = "start"
     TITLE = "The command's start"
 
-    MORE_MS = 40 # the most milliseconds in addition to Ruby itself
+    MORE_MS = 40 # the most milliseconds that a command may take in addition to Ruby itself
 
     COLUMNS = {
       "command" => ->(r) { r.title },
@@ -28,7 +28,7 @@ module Bench
       def to_h = { command: title, p50_ms: p50, least_ms: least, more_ms: more }
     end
 
-    # A command needs no server.
+    # One placement is enough, because a command needs no server.
     def everywhere? = false
 
     private

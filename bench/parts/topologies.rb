@@ -12,8 +12,8 @@ module Bench
     TITLE = "Topologies"
     FAMILY = :topologies
 
-    # The targets: the least share of the rate, and of a hand-off's speed, that is left with a
-    # topology.
+    # The targets: with a topology, at least these shares of the reference's pairs per second and of
+    # the speed of its hand-offs.
     PAIRS = 0.97
     HANDOFFS = 0.9
 

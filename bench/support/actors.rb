@@ -3,8 +3,8 @@
 require_relative "bench"
 
 module Bench
-  # The work of each actor: a thread, a fiber or a Ractor, with an open store. All three run the
-  # same code, so no object here may belong to one Ractor.
+  # The work of an actor, which is a thread, a fiber or a Ractor with an open store. All three kinds
+  # run this code, so it may only use objects that every Ractor can use.
   module Actors
     STAY = 0.001 # seconds inside, during which the other actors ask for the key
 
@@ -21,8 +21,8 @@ module Bench
       [start, Bench.now]
     end
 
-    # Enters and leaves until the time is up. Returns the entry and exit of each section, in
-    # nanoseconds.
+    # Acquires and releases the key again and again until `finish`. Returns the times of each entry
+    # and exit. All times are in nanoseconds.
     def sections(store, key, finish)
       stays = []
       while Bench.now < finish
@@ -36,8 +36,7 @@ module Bench
     end
   end
 
-  # A group of actors of one kind. Each block receives a store and the actor's number, and must
-  # not refer to any other object.
+  # A group of actors of one kind. In this class, the actors are threads that share one store.
   class ThreadActors
     def initialize(store, count)
       @store = store
@@ -59,7 +58,7 @@ module Bench
     end
   end
 
-  # Fibers under async's scheduler. Their reactor has its own thread.
+  # Actors that are fibers under async's scheduler. Their reactor has its own thread.
   class FiberActors < ThreadActors
     private
 
@@ -74,7 +73,7 @@ module Bench
     end
   end
 
-  # Each Ractor opens its own store, and keeps it for later orders.
+  # Actors that are Ractors. Each opens its own store, and keeps it for later orders.
   class RactorActors
     def initialize(url, secret, count)
       Warning[:experimental] = false

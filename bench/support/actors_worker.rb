@@ -5,7 +5,8 @@
 #
 #   gather KIND COUNT     prepares this many threads, fibers or Ractors for later orders
 #   pairs COUNT           makes this many pairs, divided evenly among the actors, each with its
-#                         own key; answers with the number of pairs, and the nanoseconds for all
+#                         own key; answers with the number of pairs, and the nanoseconds that all
+#                         of them took together
 #   sections KEY SECONDS  all actors want one key; answers with the nanoseconds from each exit to
 #                         the next actor's entry, and with each actor's number of entries
 

@@ -7,11 +7,12 @@ module Bench
   # A process that reads orders from its standard input, and answers with lines of JSON. The class
   # that includes this module has a contestant and a method #run.
   module Answering
-    # Runs the worker if its file is the program.
+    # Runs the worker if `program` is the file with which Ruby was started.
     def self.begin(program, worker)
       return unless $PROGRAM_NAME == program
 
-      # Ctrl-C reaches the whole process group, and run.rb reports it
+      # Ctrl-C also reaches this process. It ends without a message, because run.rb reports the
+      # interrupt.
       Signal.trap("INT", "SYSTEM_DEFAULT")
       name, port, socket = ARGV
       worker.new(Bench.contestants.fetch(name), Bench::Address.new(Integer(port), socket)).run

@@ -8,8 +8,8 @@ module Bench
   GEMFILE = File.join(ROOT, "Gemfile")
   SECRET = "a secret for the bench, not for you"
 
-  # The options of contenders. No wait lasts as long as WAIT, which only ends a process that
-  # hangs.
+  # The options of contenders. WAIT is longer than any wait in a measurement, so it only ends a
+  # process that hangs.
   TTL = 10  # seconds
   WAIT = 30 # seconds
 
@@ -21,15 +21,17 @@ module Bench
   # :peer.
   # gems: the gems of bench/Gemfile that it needs; none for plock and the floor.
   # family: the group in which it is compared: :lock; :kinds and :permits, locks with several keys
-  # or holders; :local, locks without a server; :remote_lock, the drop-in; :topologies, several
-  # servers. In :topologies, the transport decides which contestants are compared.
+  # or holders; :local, locks without a server; :growth, stores under growing load; :remote_lock,
+  # the drop-in; :topologies, several servers. In :topologies, only contestants with the same
+  # transport are compared with each other.
   #
   # setup: receives the Address, and returns a callable. A call makes one pair, and returns :held,
   # the value of the locked block.
-  # floor: for the C program, in place of setup. It receives the Address, and returns the arguments.
-  # contender: nil if the contestant is not measured under contention. It is called once in a
-  # process, with the Address, and returns a callable that makes a lock for one thread. A lock is
-  # called with a key and a Proc, and returns the Proc's value.
+  # floor: in place of setup, if the contestant is the C program: a callable that receives the
+  # Address, and returns the program's arguments.
+  # contender: a callable, or nil if the contestant is not measured under contention. It is called
+  # once in each process, with the Address, and returns a callable that makes a lock for one thread.
+  # A lock is called with a key and a Proc, and returns the Proc's value.
   Contestant =
     Struct.new(
       :name, :label, :role, :family, :transport, :gems, :floor, :setup, :contender,
@@ -43,7 +45,7 @@ module Bench
       def beside?(other) = [family, transport] == [other.family, other.transport]
     end
 
-  # The addresses of the private server.
+  # The addresses of the private server: its TCP port, and the path of its Unix socket.
   Address = Struct.new(:port, :socket) do
     def url(transport) = transport == :unix ? "unix://#{socket}" : "redis://127.0.0.1:#{port}/0"
   end
@@ -60,7 +62,7 @@ module Bench
       )
     end
 
-    # Also enters a contestant in the measurements under contention.
+    # Adds a contestant to the measurements under contention. The block becomes its contender.
     def contender(name, &open)
       @contestants.fetch(name).contender = open
     end

@@ -7,8 +7,8 @@ module Bench
   # that waits for the lock, the parent does not wait for the answer, so that it can send orders
   # to other processes. It reads the answer later.
   class Contender < Conversation
-    # How many processes start at a time. If more started on one core, their first answers would
-    # come too late.
+    # The number of processes that start at a time. If more started on one core, their first
+    # answers would come too late.
     STARTING = 16
 
     # Starts `each` processes for each contestant, and yields them when all are ready.

@@ -94,12 +94,12 @@ module Bench
       [sections, longest]
     end
 
-    # The reactor has its own thread, because this thread reads orders.
+    # The reactor has its own thread, so that this thread can answer when all fibers have asked.
     def fibers(key, count)
       require "async"
 
-      # If each fiber needed a connection, the result should show that. The limit must not make it
-      # fail.
+      # Raises the limit of open files. If each fiber opened a connection, the result should show
+      # how many there were, and the process should not fail.
       Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
       asked = Queue.new
       reactor =

@@ -7,7 +7,7 @@ module Bench
   module Contest
     WARM_UP = 1.0 # seconds under contention, because a process's first wait includes preparations
 
-    # The number of one thread's entries, and its longest wait.
+    # One thread's number of entries, and its longest wait.
     Share = Struct.new(:contestant, :sections, :longest_ns)
 
     module_function

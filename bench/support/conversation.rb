@@ -33,7 +33,7 @@ module Bench
 
     private
 
-    # Returns whether the process ended before the deadline. Unread answers may precede the end.
+    # Returns whether the process ended before the deadline. Discards its unread answers.
     def left?(deadline)
       while @io.wait_readable([deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC), 0].max)
         return true if @io.read_nonblock(4096, exception: false).nil?

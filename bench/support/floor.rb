@@ -5,7 +5,7 @@ require "tmpdir"
 require_relative "bench"
 
 module Bench
-  # The floor is a C program.
+  # Compiles the floor, which is a C program.
   module Floor
     SOURCE = File.join(ROOT, "floor.c")
 

@@ -4,24 +4,25 @@
 # standard input, and answers with lines of JSON. Times are in nanoseconds, on the clock that all
 # processes share.
 #
-#   hold COUNT          acquires keys until it holds this many; answers with the time for each key,
-#                       and with its resident memory before the first key and now
+#   hold COUNT          acquires keys until it holds this many; answers with the average time for a
+#                       key, and with its resident memory before the first key and after the last
 #   release             releases all keys
 #   look SECONDS        makes pairs with another key for this time, then calls each_lock once;
-#                       answers with the median pair, and with each_lock's time and keys
+#                       answers with the median time of a pair, each_lock's time, and the number
+#                       of keys that each_lock yields
 #   enter KEY           acquires the key and stays inside; answers when it is inside
 #   leave               releases the key; answers with the time at which it left
 #   wait KEY COUNT      this many threads ask for the key, and each leaves as soon as it is inside;
-#                       answers when the threads run
-#   drained             answers when the last of these threads has left
+#                       answers when the threads have started
+#   drained             answers when the last thread of `wait` has left
 #   queue KEY COUNT     answers when this many callers wait for the key
 #   idle SECONDS        answers with the CPU time that the process uses in this time
 #   visit KEY COUNT TIMES
-#                       one more thread joins the COUNT waiters and is killed, this many times;
+#                       TIMES times, one more thread joins the COUNT waiters and is killed;
 #                       answers with the times from each kill to the thread's end
 #   renew COUNT CPU_SECONDS EVENT_SECONDS
-#                       holds this many renewed leases; answers with the CPU time in the first span,
-#                       and with the lateness of each renewal in the second span
+#                       holds this many renewed leases; answers with the CPU time that it uses in
+#                       CPU_SECONDS, and with how late each renewal is in EVENT_SECONDS after that
 
 require_relative "answering"
 require_relative "renewals"
@@ -91,8 +92,8 @@ module Bench
       { "pair_ns" => pair, "each_lock_ns" => Bench.now - start, "keys" => keys }
     end
 
-    # Returns the median time of a pair. Between two readings of the clock, only the pair
-    # allocates.
+    # Returns the median time of a pair. Between two readings of the clock, only the pair allocates
+    # objects.
     def pair(seconds)
       took = Array.new(MAX_SAMPLES, 0)
       pairs = 0
@@ -153,7 +154,7 @@ module Bench
       took = Array.new(times) do
         visitor = Thread.new { @store.acquire(key, ttl: TTL, wait: PATIENCE) { :held } }
         await(key, count + 1)
-        GC.start # otherwise the thread's end would also collect the garbage of the last look
+        GC.start # otherwise the measured time might include collecting the garbage of #await
         sleep(REST)
         start = Bench.now
         visitor.kill.join

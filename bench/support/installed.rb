@@ -9,7 +9,7 @@ require_relative "bench"
 module Bench
   # Gems as a user has them: built, and installed in their own empty folder.
   class Installed
-    # Clears the bundle of this process from a child's environment.
+    # Environment variables with which a child does not use this process's bundle.
     CLEAN = {
       "RUBYOPT" => nil, "RUBYLIB" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil
     }.freeze
@@ -34,7 +34,7 @@ module Bench
       File.join(home, "bin", name)
     end
 
-    # Returns the path of an empty gem's command, which costs only the time of RubyGems.
+    # Returns the path of an empty gem's command, which takes only the time of Ruby and RubyGems.
     def empty_command
       folder = folder("empty")
       File.write(File.join(folder("empty/exe"), "empty"), "#!/usr/bin/env ruby\n")
@@ -49,7 +49,7 @@ module Bench
       command("empty", from: folder)
     end
 
-    # Makes and returns a folder for the commands' output.
+    # Makes a folder with this name, and returns its path.
     def folder(name) = File.join(@folder, name).tap { |path| FileUtils.mkdir_p(path, mode: 0o700) }
 
     private

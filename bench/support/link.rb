@@ -30,7 +30,8 @@ module Bench
       @own = round_trip
     end
 
-    # The address of the server behind the relay. Its Unix socket is not slowed down.
+    # The address of the server with the relay's port in place of its own. The Unix socket bypasses
+    # the relay.
     def address = Address.new(@port, @socket)
 
     # Sets the duration of a round trip in milliseconds. It includes the relay's own time, and
@@ -40,7 +41,7 @@ module Bench
       @io.gets
     end
 
-    # The median of some PINGs, in milliseconds. The first half of them only warms up.
+    # The median time of several PINGs, in milliseconds. The first half of them only warms up.
     def round_trip
       took = []
       TCPSocket.open("127.0.0.1", @port) do |socket|

@@ -2,8 +2,8 @@
 
 # The process of a link: `link_process.rb UPSTREAM_PORT`. It accepts TCP connections on its own
 # port, connects each to the upstream port, and forwards the bytes in both directions after a
-# delay. It prints its port. Then each line on its standard input sets the delay of one direction
-# in nanoseconds. It answers each line with an empty line.
+# delay. It prints its port. Then each line on its standard input sets the delay in nanoseconds,
+# which applies to each direction. It answers each line with an empty line.
 
 require "socket"
 

@@ -91,8 +91,8 @@ module Bench
       order.each { |runner| runner.time(WARM_UP, 0.01) }
       @options.rounds.times do |round|
         yield "round #{round + 1} of #{@options.rounds}"
-        # Each round has a different order, so that a contestant does not always follow the same
-        # one.
+        # The order changes from round to round, so that a contestant does not always run after the
+        # same other contestant.
         order
           .rotate(round)
           .each { |runner| results[runner].rounds << runner.time(SLICE_WARM_UP, @options.seconds) }

@@ -38,7 +38,7 @@ module Bench
       parser.parse!(arguments.dup)
     end
 
-    # The requested contestants, and their floors in any case.
+    # Returns the requested contestants, and always the floors with which they are compared.
     def pick(contestants)
       return contestants.values unless only
 

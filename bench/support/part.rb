@@ -5,13 +5,13 @@ require_relative "contender"
 require_relative "table"
 
 module Bench
-  # Compares a target of plock with the measurement. A missed target is reported, and fails no
-  # run.
+  # A target of plock, and whether the measurement reached it. A missed target is reported, but does
+  # not make the run fail.
   Check = Struct.new(:what, :found, :reached) do
     def to_s = "- #{reached ? "reached" : "MISSED "}  #{what}: #{found}"
   end
 
-  # The result of a part in one placement. results: the rows of the table, each with a to_h.
+  # The result of a part in one placement. results: the rows of the table, each with a #to_h.
   # plots: pictures in the form that Plots draws, or nil.
   Finding =
     Struct.new(
@@ -32,7 +32,7 @@ module Bench
   class Part
     FAMILY = :lock # the family of the contestants
 
-    # missing: the contestants that could not be measured, and why.
+    # missing: a Hash to which the part adds each contestant that it cannot measure, and why.
     def initialize(server, contestants, options, missing)
       @server = server
       @contestants = contestants.select { |one| one.family == self.class::FAMILY }

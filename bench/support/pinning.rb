@@ -3,8 +3,8 @@
 require "etc"
 
 module Bench
-  # The cores of the server and the client. They matter more than any code, because waking
-  # another, idle core costs more than the work itself. This is most noticeable on a virtual
+  # The cores of the server and the client. The choice of cores matters more than any code, because
+  # waking an idle core costs more than the work itself. This is most noticeable on a virtual
   # machine.
   Placement = Struct.new(:name, :title, :server_core, :client_core)
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Draws pictures: `plotter.rb FOLDER`. Its standard input is a JSON array of plots (plots.rb), or
-# the file of a run (bench/results). Runs in the bench's bundle.
+# the JSON file of a run, from bench/results. Runs in the bench's bundle.
 
 require "fileutils"
 require "json"
@@ -54,7 +54,7 @@ module Bench
       @border_right += 20
     end
 
-    # Returns the least value, the greatest value and the step. The gem would add a margin.
+    # Returns the least value, the greatest value and the step. The gem's method adds a margin.
     def x_label_range
       @x_offset = 0
       [min_x_range, [max_x_range, min_x_range + 1].max, 1]
@@ -65,7 +65,7 @@ module Bench
       [min_y_range, max_y_range, 1]
     end
 
-    # The gem's list has one step more than the range.
+    # Overrides the gem's method, whose list goes one step beyond the range.
     def get_y_values
       least, most, @y_scale_division = y_label_range
       (least..most).to_a

@@ -3,8 +3,8 @@
 require_relative "contender"
 
 module Bench
-  # Two processes that pass one lock back and forth. While one is inside, the other one asks for
-  # it.
+  # Two processes that pass one lock back and forth. While one process holds the lock, the other
+  # waits for it.
   class Relay
     # A hand-off, from the moment at which the holder begins to leave until the waiter is inside.
     Passing = Struct.new(:from, :to, :released_ns, :asked_ns, :entered_ns, :cpu_ns) do
@@ -20,7 +20,7 @@ module Bench
       @holder.entered
     end
 
-    # Hands the lock over. The block determines how long the waiter waits.
+    # Calls the block while the waiter waits, and then hands the lock over. Returns a Passing.
     def pass
       @waiter.enter(@key)
       yield
@@ -34,7 +34,7 @@ module Bench
       passing
     end
 
-    # The last holder leaves.
+    # Makes the last holder release the lock.
     def finish
       @holder.leave
       @holder.left

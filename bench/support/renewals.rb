@@ -11,8 +11,8 @@ module Bench
       @leases = Array.new(count) { |i| store.acquire("bench:renewed:#{i}", ttl: TTL, renew: true) }
     end
 
-    # Returns the CPU time that the process uses in this time, in nanoseconds. It includes no
-    # subscriber.
+    # Returns the nanoseconds of CPU time that the process uses in this many seconds. Subscribes to
+    # no events, because a subscriber would also use CPU time.
     def cpu(seconds)
       before = spent
       sleep(seconds)

@@ -8,7 +8,7 @@ require_relative "bench"
 require_relative "plots"
 
 module Bench
-  # The output of a run: tables on the terminal, a JSON file, and on request the section between
+  # The output of a run: tables on the terminal, a JSON file, and with --record the section between
   # the two marks of bench/README.md.
   class Report
     README = File.join(ROOT, "README.md")

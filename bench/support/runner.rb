@@ -14,7 +14,7 @@ module Bench
     def time(warm, seconds) = order("time #{warm} #{seconds}", warm + seconds)
     def count(pairs) = order("count #{pairs}", pairs * SLOWEST_PAIR)
 
-    # Returns the resident memory in bytes, or nil if the system does not report it exactly.
+    # Returns the resident memory in bytes, or nil on a system without smaps_rollup.
     def resident
       path = "/proc/#{@io.pid}/smaps_rollup"
       File.exist?(path) ? Integer(File.read(path)[/^Rss:\s+(\d+) kB/, 1]) * 1024 : nil

@@ -53,7 +53,7 @@ module Bench
       end
     end
 
-    # Yields a Monitor. It slows the server down, so do not measure time in the block.
+    # Yields a Monitor. MONITOR slows the server down, so do not measure time in the block.
     def watch
       UNIXSocket.open(@address.socket) do |socket|
         ask(socket, "MONITOR")
@@ -64,7 +64,7 @@ module Bench
     # The memory that the server uses, in bytes.
     def memory = Integer(query("INFO", "memory")[/^used_memory:(\d+)/, 1])
 
-    # The number of client connections, without this one.
+    # The number of client connections, without the one that asks for it.
     def connections
       UNIXSocket.open(@address.socket) do |socket|
         ask(socket, "CLIENT", "SETNAME", "bench")
@@ -84,7 +84,8 @@ module Bench
         @query = query
       end
 
-      # The names of the commands since the beginning, or since the previous call.
+      # Returns the names of the commands that arrived since the previous call of this method, or
+      # since MONITOR began.
       def commands
         mark = "mark-#{Process.pid}-#{Bench.now}"
         @query.call("ECHO", mark)

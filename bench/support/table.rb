@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Bench
-  # Results as a Markdown table whose columns also line up on a terminal. Columns: heading => the
-  # callable that returns a result's text.
+  # Results as a Markdown table whose columns also line up on a terminal. columns: heading => a
+  # callable that receives a result and returns the text of its cell.
   class Table
     LEFT = ["command", "contestant", "over", "released by", "entered by"].freeze
 

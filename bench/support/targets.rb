@@ -6,7 +6,7 @@ require_relative "table"
 module Bench
   # plock's targets without contention.
   class Targets
-    # the least share of the floor's rate, by placement
+    # placement => the least share of the floor's rate
     OF_FLOOR = { "one" => 0.80, "two" => 0.90 }.freeze
     IN_BACKGROUND = { "two" => 1.3 }.freeze # the same for a release in the background
     P99_OF_FLOOR = 2.0
@@ -14,7 +14,8 @@ module Bench
     COMMANDS = 2
     GROWTH = 1024 * 1024 # bytes of growth over a million pairs
 
-    # The columns in which no peer may be better, and the direction that is better.
+    # The columns in which plock must be better than every peer. Each names the value, and says
+    # whether the greatest (:max) or the least (:min) is best.
     AGAINST_PEERS = {
       "pairs/s" => %i[rate max], "p50" => %i[p50 min], "p99" => %i[p99 min],
       "objects" => %i[objects min]

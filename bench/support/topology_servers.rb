@@ -8,7 +8,8 @@ require_relative "pinning"
 
 module Bench
   # The servers of the test suite: one Redis, a cluster of three nodes, and three sentinels with a
-  # primary and two replicas. Their common address is a file with their URLs.
+  # primary and two replicas. In place of a socket, their Address has the path of a file with their
+  # URLs and ports.
   class TopologyServers
     FLOOR_KEY = "bench:floor" # the key in floor.c
 

@@ -3,8 +3,9 @@
 # The process of one contestant written in Ruby: `worker.rb NAME PORT SOCKET`. Like floor.c, it
 # reads orders from its standard input, and answers each with one line of JSON:
 #
-#   time WARM SECONDS   makes pairs for WARM seconds unmeasured, then for SECONDS measured
-#   count PAIRS         makes this many pairs, untimed; also answers how many objects Ruby allocated
+#   time WARM SECONDS   makes pairs for WARM seconds, and then measures pairs for SECONDS
+#   count PAIRS         makes this many pairs without timing them; also answers with the number of
+#                       objects that Ruby allocated
 
 require_relative "answering"
 
@@ -12,8 +13,8 @@ module Bench
   class Worker
     include Answering
 
-    # a slice ends when the samples are full, because more of them would only burden the garbage
-    # collector
+    # A slice ends after this many pairs, because a longer list of samples would only burden the
+    # garbage collector.
     MAX_SAMPLES = 200_000
 
     def initialize(contestant, address)
@@ -36,8 +37,8 @@ module Bench
 
     private
 
-    # The clock is read once for each pair, and nothing is allocated between two readings. So the
-    # loop adds the same fraction of a microsecond to each contestant.
+    # The loop reads the clock once for each pair, and allocates nothing itself. So it adds the same
+    # fraction of a microsecond to each contestant.
     def time(warm, seconds)
       finish = now + (warm * 1e9).to_i
       held while now < finish

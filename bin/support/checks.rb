@@ -16,21 +16,21 @@ module Checks
   # a check that runs longer is killed
   TIME_LIMITS_S = { quick: 1200, full: 3600, nightly: 18_000 }.freeze
 
-  # Of a failed check's output: how many of the last lines are searched, how many are repeated,
-  # and how much of a line is shown.
+  # If a check fails, its last KEPT_LINES lines are searched for failures, and its last LAST_LINES
+  # lines are repeated. Each line is cut off after LINE_WIDTH characters.
   KEPT_LINES = 1000
   LAST_LINES = 60
   LINE_WIDTH = 300
 
-  # Matches the lines that name a failed example or program. Then: how many reasons and how many
-  # names are shown for each check.
+  # NAMES_FAILURE matches the lines that name a failed example or program. For each failed check, at
+  # most REASONS_SHOWN lines of RSpec's explanation and NAMES_SHOWN of those names are shown.
   NAMES_FAILURE = /\A(rspec |failed: )/.freeze
   REASONS_SHOWN = 30
   NAMES_SHOWN = 8
 
   SHOWN_WITHIN_S = 2
 
-  # The priority of :light checks, which mostly run while the specs in parallel wait.
+  # The nice value of :light checks, with which they mostly run while the :shared checks wait.
   NICE = 19
 
   # tier: the first of TIERS that runs the check.
@@ -190,7 +190,7 @@ module Checks
       "FAILED: cut off"
     ensure
       Process.kill(:KILL, -pid) if pid && status.nil?
-      showing&.join(SHOWN_WITHIN_S) # a process that the check left behind may keep its output open
+      showing&.join(SHOWN_WITHIN_S) # a process that the check left behind may keep the pipe open
     end
 
     # Writes the output as it arrives, so that even single dots are visible early.
@@ -215,8 +215,8 @@ module Checks
 
   module_function
 
-  # Runs the checks of a tier. If there are prefixes, runs only the checks whose names begin with
-  # them.
+  # Runs the checks of a tier. If there are prefixes, runs only those whose names begin with one of
+  # them. A check of another tier also runs if its full name is given.
   def run(tier, prefixes)
     checks = chosen(tier, prefixes)
     together, others = checks.partition(&:beside)
@@ -238,7 +238,8 @@ module Checks
     checks.empty? ? abort("no such check; there are #{Check.all.map(&:task).join(", ")}") : checks
   end
 
-  # Shows each check's output after its end, so that the outputs do not mix.
+  # Runs the :shared and the :light checks at the same time. Shows a check's output when the check
+  # has ended, so that the outputs do not mix.
   def run_together(checks)
     mutex = Mutex.new
     threads = checks.group_by(&:beside).values.map do |lane|

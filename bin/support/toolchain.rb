@@ -10,18 +10,20 @@ module Toolchain
 
   module_function
 
-  # On Debian, clang may only exist under a name with its version.
+  # On Debian, clang may only exist under a name with its version, such as clang-14.
   def clang
     @clang ||=
       first_of("clang", *NEWEST_CLANG.downto(OLDEST_CLANG).map { |version| "clang-#{version}" })
   end
 
-  # On macOS, gcc is another name for clang. Then the second check is redundant, but not wrong.
+  # On macOS, gcc is another name for clang. The checks with gcc then repeat those with clang, which
+  # does no harm.
   def gcc = @gcc ||= first_of("gcc", "cc")
 
   def compiler(name) = public_send(name)
 
-  # Other versions of clang-format break some lines in other places.
+  # The only version that is used, because other versions of clang-format break some lines in other
+  # places.
   CLANG_TOOLS = 14
 
   def clang_format = @clang_format ||= clang_tool("clang-format")

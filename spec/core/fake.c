@@ -42,7 +42,7 @@ plock_status fake_wait(void *context, const plock_interest *interest) {
     return PLOCK_OK;
 }
 
-/* --- the peers: the caller holds the mutex, because the worker thread also uses them --- */
+/* --- the peers; callers hold the mutex, because the worker thread also uses the peers --- */
 
 const char FAKE_SILENCE[] = "", FAKE_CLOSES[] = "";
 
@@ -52,7 +52,7 @@ static unsigned connections;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void wake(const fake_peer *peer) {
-    if (peer->waker >= 0) (void)!write(peer->waker, "x", 1); /* a full pipe is already readable */
+    if (peer->waker >= 0) (void)!write(peer->waker, "x", 1); /* a full pipe needs no more bytes */
 }
 
 static void clear(const fake_peer *peer) {
@@ -190,7 +190,7 @@ static bool take_command(fake_peer *peer, char command[FAKE_COMMAND_ROOM]) {
 static void take_commands(fake_peer *peer) {
     char command[FAKE_COMMAND_ROOM];
     while (take_command(peer, command)) {
-        if (is(command, "HELLO ")) { /* a HELLO is only counted */
+        if (is(command, "HELLO ")) { /* HELLO commands are counted, but not recorded */
             peer->hellos++;
             if (peer->silent_greeting)
                 answer(peer, command);
@@ -263,7 +263,7 @@ static plock_status read_some(plock_transport *transport, char *buffer, size_t s
     memcpy(buffer, peer->in + peer->in_read, n);
     peer->in_read += n;
     if (peer->hoards && n > 0) peer->hoarded = peer->in_length;
-    /* the end of the connection keeps the descriptor readable */
+    /* the descriptor of a closed connection stays readable */
     const bool closing = peer->closing;
     if ((peer->in_read == peer->in_length || peer->hoards) && !closing) clear(peer);
     pthread_mutex_unlock(&mutex);

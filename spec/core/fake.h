@@ -14,11 +14,11 @@
 
 /* --- the clock --- */
 
-void fake_clock_start(void); /* stops the clock, shortly after the start of the machine */
+void fake_clock_start(void); /* replaces the clock by one that stands at 10 s */
 void fake_clock_pass(plock_ns span);
 void fake_clock_stop(void);
 
-/* A wait for plock_drive that takes no real time. If nothing is ready, the clock jumps to the
+/* Waits for plock_drive without taking real time. If nothing is ready, the clock jumps to the
  * deadline. */
 plock_status fake_wait(void *context, const plock_interest *interest);
 
@@ -64,7 +64,8 @@ typedef struct fake_peer {
     unsigned connect_again; /* how many times connect returns AGAIN */
     plock_status connect_failure;
     size_t read_chunk; /* the most bytes that one read returns; 0: no limit */
-    /* The first read empties the descriptor, as TLS does. The other bytes stay in the transport. */
+    /* As in TLS, the first read takes all bytes from the descriptor. The transport holds the bytes
+     * that the read does not return. */
     bool hoards;
     bool read_dribbles;        /* each read that returns bytes is followed by AGAIN */
     plock_status read_failure; /* returned after all bytes; PLOCK_OK: AGAIN is returned instead */
@@ -72,10 +73,10 @@ typedef struct fake_peer {
     size_t write_room;         /* how many bytes the peer accepts before AGAIN; 0: no limit */
     plock_status write_failure;
     bool looks_dead; /* alive() returns false */
-    int fd;          /* the descriptor in the interest; -1 unless the test sets another one */
+    int fd; /* the descriptor that plock polls; -1: none. Set by the test or by `descriptors` */
 
-    /* Read by the test. A command is its words, separated by blanks. The name of a script stands
-     * for its SHA-1. */
+    /* Read by the test. A command is its words, separated by blanks. A script's name replaces its
+     * SHA-1 or text. */
     char commands[FAKE_COMMANDS][FAKE_COMMAND_ROOM];
     unsigned command_count;
     unsigned hellos; /* HELLO commands, which are not in commands */
@@ -83,7 +84,7 @@ typedef struct fake_peer {
     unsigned looks, reads; /* how many times alive() and read() were called */
 
     /* Used by the fake only. */
-    char in[FAKE_IN], out[FAKE_OUT]; /* to plock, from plock */
+    char in[FAKE_IN], out[FAKE_OUT]; /* bytes to plock, and bytes from plock */
     unsigned orders[FAKE_COMMANDS];  /* each command's number among all commands to the server */
     int waker;                       /* the other end of fd; -1 if the fake did not make fd */
     /* hoarded: how many bytes of `in` have left the descriptor */
@@ -99,13 +100,13 @@ typedef struct fake_server {
     /* Set by the test. */
     const char *(*says)(
         const char *command,
-        unsigned nth); /* Returns the answer to the n-th command of its kind ("EVALSHA acquire"),
-                          counting from 0, with the fake's mutex held. This answer precedes the
-                          peer's own answers. NULL: the peer answers. */
+        unsigned nth); /* Returns the answer to a command, with the fake's mutex held. nth: the
+                          number of acquires that arrived before this command. This answer precedes
+                          the peer's own answers. NULL: the peer answers. */
     /* the answer to the n-th SUBSCRIBE; NULL: a confirmation */
     const char *subscriptions[FAKE_ANSWERS];
     /* If true, each connection has a descriptor that is readable when there are bytes. The worker
-     * thread needs it. */
+     * thread needs such a descriptor. */
     bool descriptors;
     /* Used by the fake only. */
     unsigned acquires, subscribed, order;
@@ -117,15 +118,15 @@ extern fake_server fake_redis;
 /* Connections made since the last fake_store or fake_reset. */
 unsigned fake_connections(void);
 
-/* Ends a test. It returns to the real clock, on which all deadlines of the fake clock have passed,
- * so background work ends soon. Then it frees everything, and checks that nothing is left. NULLs
- * are allowed. */
+/* Ends a test. Returns to the real clock, on which all deadlines of the fake clock have passed. So
+ * background work ends soon. Then frees everything, and checks that no memory is left. Both
+ * arguments may be NULL. */
 void fake_end(plock_lease *lease, plock_store *store);
 
 /* Frees the notices that a test does not look at. */
 void fake_drop_notices(void);
 
-/* Waits until detached threads have freed their memory, and checks that none is left. */
+/* Waits until detached threads have freed their memory, and checks that no memory is left. */
 void fake_settle(void);
 
 /* Makes a store at this URL whose server is the fake, and resets all peers. Returns NULL if memory
@@ -142,7 +143,7 @@ void fake_say(fake_peer *peer, const char *bytes, size_t length);
 /* Acts like PUBLISH on this process's channel. Returns false if there is no subscriber. */
 bool fake_publish(const char *message);
 bool fake_publish_within(const char *message); /* the same, for calls from `says` */
-/* Sends bytes on the channel. Returns false if it is not open. */
+/* Sends bytes on the channel. Returns false if the channel is not open. */
 bool fake_say_on_channel(const char *bytes, size_t length);
 bool fake_channel_is_open(void);
 /* The server confirms the SUBSCRIBE that is still unanswered. */
@@ -153,7 +154,8 @@ void fake_cut_channel(void);
 /* Makes a lease on the key "k". */
 plock_lease *fake_lease(plock_store *store);
 
-/* Drives an operation to its end on the fake clock. Counts each TRY_FAILED, and continues. */
+/* Drives the lease's operation to its end on the fake clock. Continues after each TRY_FAILED, and
+ * counts them in fake_failed_tries. */
 plock_status fake_finish(plock_lease *lease);
 extern _Thread_local unsigned fake_failed_tries;
 
@@ -161,14 +163,14 @@ extern _Thread_local unsigned fake_failed_tries;
 plock_status fake_acquire(plock_lease *lease, plock_ns wait);
 plock_status fake_release(plock_lease *lease);
 
-/* Leaves the lease to another owner that knows its token. Does nothing if the lease is not held. */
+/* Leaves the lease to any process that knows its token. Does nothing if the lease is not held. */
 void fake_leave(plock_lease *lease);
 
 /* Returns how many received commands begin with these words, on all peers together. */
 unsigned fake_commands_like(const char *beginning);
 
-/* Copies the n-th of those commands, counting from 0, in the order of their arrival. Returns "" if
- * there are fewer. */
+/* Copies the n-th command that begins with these words, counting from 0, in the order of arrival.
+ * Returns "" if there are fewer. */
 const char *fake_command(const char *beginning, unsigned nth, char command[FAKE_COMMAND_ROOM]);
 
 /* Copies word number `place` of the command, counting from 0. Returns "" if there is none. */

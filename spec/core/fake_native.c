@@ -98,7 +98,8 @@ static void nudge_ends(plock_job *job) {
     atomic_fetch_add(&nudges, 1);
 }
 
-/* Three rounds: the worker thread sees the time, has a waiter look, and reads the answer. */
+/* Needs three rounds: the worker thread reads the clock, has a waiter look, and reads the
+ * answer. */
 void fake_nudge(void) {
     static plock_job job;
     for (int i = 0; i < 3; i++) {

@@ -1,15 +1,16 @@
-/* The fake server together with the worker thread. A test acts, and waits until the thread has
- * handled that. Time passes only when the test lets it pass. */
+/* The fake server together with the worker thread. A test does something, and waits until the
+ * worker thread has handled it. The clock moves only when the test moves it. */
 #ifndef FAKE_NATIVE_H
 #define FAKE_NATIVE_H
 
 #include "fake.h"
 
-/* A store whose connections the worker thread can poll. All peers grant and confirm everything,
- * unless `says` answers. */
+/* Makes a store whose connections the worker thread can poll. Its peers grant or confirm each
+ * command that `says` does not answer. */
 plock_store *fake_native_store(const char *(*says)(const char *command, unsigned nth));
 
-/* For says: refuses every acquire. If the acquire asks for a place in the queue, it gets one. */
+/* A function for `says`, which refuses every acquire. An acquire that asks for a place in the queue
+ * gets one. */
 const char *fake_refuses(const char *command, unsigned nth);
 /* The same as fake_refuses, but the holder does not notify waiters. */
 const char *fake_refuses_untold(const char *command, unsigned nth);
@@ -17,22 +18,22 @@ const char *fake_refuses_untold(const char *command, unsigned nth);
 /* Returns true if this acquire asks for a place in the queue. */
 bool fake_queues(const char *command);
 
-/* Waits until the server has received count commands with this beginning, and checks that no more
+/* Waits until the server has received `count` commands with this beginning, and checks that no more
  * arrive. */
 void fake_await(const char *beginning, unsigned count);
 
 /* Waits until all background releases are done. */
 void fake_await_settled(plock_store *store);
 
-/* Drives an operation to its end without letting time pass. So the events that it waits for must
- * come by themselves. */
+/* Drives the lease's operation to its end while the clock stands still. So no deadline can end
+ * it. */
 plock_status fake_await_end(plock_lease *lease);
 
 /* Steps the lease as long as there is something to read. Afterwards the lease must still be
  * waiting. */
 void fake_carry_on(plock_lease *lease);
 
-/* Begins an acquire for 3 s, and steps it until it waits. */
+/* Begins an acquire of a lease of 3 s, and steps it until it waits. */
 void fake_await_turn(plock_lease *lease, plock_ns wait);
 
 /* Lets the worker thread read the clock and do all work that is due. */

@@ -6,21 +6,24 @@
 
 #include <stdatomic.h>
 
-/* The server's answer to every later command of this kind. NULL: the command succeeds. */
+/* The server's answers to all further commands of each kind. NULL: the command succeeds. */
 extern const char *_Atomic fake_to_acquire, *_Atomic fake_to_extend, *_Atomic fake_to_check,
     *_Atomic fake_to_adopt;
 
-/* The clock stands still, the server grants everything, and renewals post no notices. */
+/* Makes a store. Its clock stands still, its server grants everything, and its renewals post no
+ * notices. */
 plock_store *fake_watching_store(void);
 
-/* Acquires the lease without letting time pass. */
+/* Acquires the lease while the clock stands still. */
 plock_status fake_hold(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The same as fake_hold, for the first lease of a store. The channel has just opened, so the lease
- * is checked once. */
+/* The same as fake_hold, for the first lease of a store. This lease makes the store open its
+ * channel, and plock checks the lease when the channel is open. The function waits for that
+ * check. */
 void fake_watch(plock_lease *lease, const plock_acquire_options *patience);
 
-/* The server, silent until now, answers the n-th command with this beginning, counting from 0. */
+/* Answers the n-th command with this beginning, counting from 0. Until now, the server has not
+ * answered that command. */
 void fake_answer(const char *beginning, unsigned nth, const char *answer);
 
 /* Returns the end of a lease's validity if its request left at asked_at. */

@@ -16,9 +16,9 @@ void local_begin(void) {
     (void)snprintf(path, sizeof path, "%s/locks", folder);
 }
 
-/* TSan reports an ended thread that was not joined as a leak, in this process and in children that
- * are forked later. And a thread that begins or ends uses ASan's allocator (test.h) outside a step,
- * so a fork does not wait for it. */
+/* Joins the worker thread. Otherwise TSan would report the ended thread as a leak, in this process
+ * and in children that are forked later. And a thread that begins or ends uses ASan's allocator
+ * (test.h) outside a step, so a fork would not wait for it. */
 static void join_thread(void) {
     enum { ROUNDS = 3 }; /* each job that is submitted while a thread ends starts another thread */
     for (int i = 0; i < ROUNDS && (TEST_TSAN || TEST_ASAN); i++)

@@ -7,8 +7,8 @@
 
 enum { LOOPBACK_PORT_ROOM = 6 };
 
-/* Listens on a free port of this address ("127.0.0.1", "::1"), and writes the port to port. Returns
- * -1 if the machine has no such address. */
+/* Listens on a free port of this address ("127.0.0.1", "::1"), and stores the port in `port`.
+ * Returns -1 if the machine has no such address. */
 int loopback_listen(const char *address, int backlog, char port[LOOPBACK_PORT_ROOM]);
 int loopback_listen_unix(const char *path, int backlog);
 
@@ -16,7 +16,7 @@ int loopback_listen_unix(const char *path, int backlog);
 void loopback_free_port(char port[LOOPBACK_PORT_ROOM]);
 
 /* Waits for the next connection, and returns its descriptor, blocking or not. Returns -1 after 10
- * s. */
+ * seconds. */
 int loopback_accept(int listener, bool blocking);
 
 /* Closes the connection with a reset. */

@@ -36,9 +36,9 @@ static plock_status make_config(plock_store *store, plock_lease *lease) {
     for (unsigned i = 0; !status && i < sizeof OPTIONS / sizeof *OPTIONS; i++)
         status = plock_config_set(config, OPTIONS[i][0], OPTIONS[i][1], &error);
     CHECK_STATUS(error.status, status);
-    CHECK_LACKS(error.message, "se"); /* so that the message shows neither password */
+    CHECK_LACKS(error.message, "se"); /* the message shows neither "secret" nor "sesame" */
     if (config) {
-        /* it can be printed even after a failure */
+        /* the config can be printed even after a failure */
         CHECK_HAS(plock_config_display(config), "rediss://[::1]:7001");
         plock_config_free(config);
     } else
@@ -96,8 +96,8 @@ static void lock_is_held_for_a_while(void) {
 
 static unsigned newest_acquire(void) { return fake_commands_like("EVALSHA acquire") - 1; }
 
-/* When the waiter queues, the lock is released. From then on the test sends the waiter its turn
- * each time the waiter queues, because a failure may make it queue again. */
+/* When the waiter queues, the lock is released. From then on, the test sends the waiter its turn
+ * each time it queues, because it may queue again after a failure. */
 static plock_status wait_in_line(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_interest interest;
@@ -159,7 +159,6 @@ static plock_status extend(plock_store *store, plock_lease *lease) {
     return status ? status : fake_release(lease);
 }
 
-/* The background release needs a worker thread. If none can be started, the lease expires. */
 static const char *oblige_groups(const char *command, unsigned nth) {
     (void)nth;
     if (!strncmp(command, "EVALSHA acquire_all", 19)) return "*2\r\n" FAKE_HELD FAKE_HELD;
@@ -187,6 +186,7 @@ static plock_status acquire_a_group(plock_store *store, plock_lease *lease) {
     return status;
 }
 
+/* A release in the background needs a worker thread. If none can start, the lease expires. */
 static plock_status free_what_is_held(plock_store *store, plock_lease *lease) {
     plock_lease *other;
     (void)lease;
@@ -206,8 +206,8 @@ static plock_status wait_for_a_connection(plock_store *store, plock_lease *lease
     status = plock_lease_acquire(other, &(plock_acquire_options){.ttl = PLOCK_SECOND});
     CHECK_STATUS(status, PLOCK_OK);
     status = plock_lease_step(other, &interest);
-    /* the other lease has the only connection, and the waiter is woken when the connection comes
-     * back */
+    /* `other` has the only connection. `lease` waits for the connection, and is woken when `other`
+     * gives it back. */
     if (status == PLOCK_AGAIN) {
         CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                      PLOCK_OK);
@@ -281,13 +281,14 @@ const scenario SCENARIOS[] = {
 };
 const unsigned SCENARIO_COUNT = sizeof SCENARIOS / sizeof *SCENARIOS;
 
-/* On the real clock, all deadlines of the fake clock have passed. */
+/* Lets background work end: on the real clock, all deadlines of the fake clock have passed. */
 static void end_background(void) {
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* Acquires as if nothing had failed. An owner that the caller supplied has only one attempt. */
+/* Acquires the lease after the failure. A lease with an owner that the caller supplied may not
+ * wait, so it makes one attempt. */
 static plock_status acquire_again(plock_lease *lease) {
     const plock_status status = fake_acquire(lease, WAIT);
     return status == PLOCK_MISUSE ? fake_acquire(lease, 0) : status;

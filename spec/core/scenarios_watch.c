@@ -14,7 +14,7 @@ static const plock_acquire_options WATCHED = {.ttl = 3 * PLOCK_SECOND, .watched 
 
 /* --- the server --- */
 
-/* held: another owner holds the lock, until the test sets it to false */
+/* held: another owner holds the lock; broken: the lease has been broken */
 static atomic_bool held, broken;
 
 static bool is(const char *command, const char *beginning) {
@@ -52,7 +52,7 @@ static void check_renewed(plock_lease *lease) {
     CHECK(plock_lease_valid(lease) && !plock_lease_lost(lease));
 }
 
-/* Checks that a broken lease is found lost soon after the break, long before it expires. */
+/* Breaks the lease, and checks that plock notices this soon, long before the lease expires. */
 static void check_found_lost(plock_lease *lease) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     const plock_ns began = plock_now();
@@ -60,7 +60,7 @@ static void check_found_lost(plock_lease *lease) {
                    fake_value(fake_commands_like("EVALSHA acquire") - 1, value));
     atomic_store(&broken, true);
     for (unsigned rounds = 0; !plock_lease_lost(lease) && test_patient(&rounds);) {
-        /* published again and again, because the channel may have to reopen */
+        /* published again and again, because the channel may have to open again */
         (void)fake_publish(message);
         fake_native_pass(20 * PLOCK_MILLISECOND);
     }
@@ -111,7 +111,7 @@ static plock_status adopt(plock_store *store, plock_lease *unused) {
     return status;
 }
 
-/* Each time the waiter has queued, the server publishes its turn. */
+/* Each time the waiter has queued, the server publishes the waiter's turn. */
 static plock_status wait_and_renew(plock_store *store, plock_lease *lease) {
     char command[FAKE_COMMAND_ROOM];
     plock_interest interest;

@@ -15,7 +15,7 @@ typedef struct socket_pair {
 
 void socket_pair_begin(socket_pair *pair);
 
-/* Checks that no memory is left. */
+/* Frees the pair, and checks that no memory is left. */
 void socket_pair_end(socket_pair *pair);
 
 #endif

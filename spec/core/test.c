@@ -57,7 +57,7 @@ bool test_has(const char *actual, const char *part, bool wanted, const char *wha
 
 void test_begin(const char *test) {
     running = test;
-    (void)alarm(SECONDS_MAX); /* so that a test that hangs ends the program */
+    (void)alarm(SECONDS_MAX); /* ends the program if a test hangs */
 }
 
 int test_end(const char *subject) {

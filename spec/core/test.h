@@ -25,11 +25,11 @@
 #define CHECK_STATUS(actual, expected)                                                             \
     test_status((actual), (expected), #actual, __FILE__, __LINE__)
 
-/* Check that the text contains the part, or that it does not. */
+/* CHECK_HAS checks that the text contains the part, CHECK_LACKS that it does not. */
 #define CHECK_HAS(actual, part)   test_has((actual), (part), true, #actual, __FILE__, __LINE__)
 #define CHECK_LACKS(actual, part) test_has((actual), (part), false, #actual, __FILE__, __LINE__)
 
-/* Each of these functions returns whether the check held. */
+/* Each of these functions returns true if the check passed. */
 bool test_check(bool held, const char *what, const char *file, int line);
 bool test_int(long long actual, long long expected, const char *what, const char *file, int line);
 bool test_text(const char *actual, const char *expected, const char *what, const char *file,
@@ -45,7 +45,7 @@ int test_end(const char *subject);
 /* Reports the part of the subject that cannot be tested on this machine, and the reason. */
 void test_skip(const char *what, const char *why);
 
-/* TSan ends a forked child that starts a thread if its parent had threads. */
+/* TSan ends a forked child that starts a thread, if the parent had threads. */
 #if defined(__SANITIZE_THREAD__)
 #define TEST_TSAN 1
 #elif defined(__has_feature)
@@ -77,7 +77,7 @@ void test_in_child(void (*body)(void *), void *context);
 /* Returns the number of open descriptors of this process. */
 int test_open_descriptors(void);
 
-/* Sleeps for a moment, in a loop that polls a condition. Returns false after 10 s in all. */
+/* For a loop that polls a condition: sleeps for a moment. Returns false after 10 s in all. */
 bool test_patient(unsigned *rounds);
 
 #endif

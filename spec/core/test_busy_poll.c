@@ -20,7 +20,7 @@ static bool look(void *context) {
     return ++looks == comes_at;
 }
 
-/* Returns how many times the function looked. */
+/* Waits for an answer that look number `comes` finds. Returns the number of looks. */
 static unsigned wait_for_answer(unsigned comes, bool finds) {
     looks = 0;
     comes_at = comes;
@@ -72,7 +72,8 @@ static void once_it_helps_all_waits_poll_again(void) {
     CHECK_INT(wait_for_answer(1, true), 1);
 }
 
-/* A late answer means that the thread did not get a processor for a while. */
+/* A late answer does not count as found by polling, because another thread had the processor
+ * meanwhile. */
 static void an_answer_that_was_found_late_is_no_reason_to_poll_again(void) {
     begin(1);
     at_each_look = PLOCK_MILLISECOND;

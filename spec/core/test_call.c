@@ -107,7 +107,7 @@ static void it_is_loaded_only_once(void) {
     CHECK_STATUS(step(), PLOCK_NOSCRIPT);
     CHECK_INT(fake_peers[0].command_count, 4);
     CHECK_INT(call.state, PLOCK__CALL_NONE);
-    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
+    CHECK(!fake_peers[0].destroyed); /* the connection is kept, because no answer is outstanding */
     end();
 }
 
@@ -119,7 +119,7 @@ static void loading_may_be_refused(void) {
     fake_peers[0].answers[2] = FAKE_NOSCRIPT;
     start(&RELEASE);
     CHECK_STATUS(step(), PLOCK_NOPERM);
-    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
+    CHECK(!fake_peers[0].destroyed); /* the connection is kept, because no answer is outstanding */
     end();
 }
 
@@ -178,7 +178,8 @@ static void make_two_idle(void) {
     CHECK_INT(fake_connections(), 2);
 }
 
-/* The name may resolve to another address now, but idle connections still lead to the old one. */
+/* The server's name may resolve to another address now, but idle connections still lead to the old
+ * one. */
 static void a_replicas_answer_makes_all_connections_new(void) {
     begin("redis://h");
     make_two_idle();
@@ -229,7 +230,7 @@ static void a_silent_server_is_waited_for_until_the_deadline(void) {
     fake_clock_pass(1);
     CHECK_STATUS(step(), PLOCK_SILENT);
     CHECK_HAS(error.message, "the server did not answer in time");
-    CHECK(!fake_peers[0].destroyed); /* it stays open, because the caller may want to undo */
+    CHECK(!fake_peers[0].destroyed); /* the connection stays open for an undo */
     plock__call_cancel(&call, NULL);
     CHECK(fake_peers[0].destroyed);
     end();
@@ -269,7 +270,7 @@ static void a_greeting_without_answer_is_part_of_connecting(void) {
     CHECK_STATUS(step(), PLOCK_SILENT);
     CHECK(!plock__call_left(&call));
     plock__call_cancel(&call, &RELEASE);
-    CHECK_INT(fake_peers[0].command_count, 2); /* only the greeting, and no undo */
+    CHECK_INT(fake_peers[0].command_count, 2); /* the two commands of the greeting, and no undo */
     end();
 }
 
@@ -292,7 +293,7 @@ static void giving_up_sends_the_undo_after_the_request(void) {
     CHECK_STATUS(step(), PLOCK_AGAIN);
     plock__call_cancel(&call, &RELEASE);
     CHECK_TEXT(fake_peers[0].commands[1], "EVALSHA acquire 1 k me 3000 host 1 2 - - 3000 0 5");
-    /* sent with its text, because no answer will be read */
+    /* sent as text, because the answer that its SHA-1 is unknown would not be read */
     CHECK_TEXT(fake_peers[0].commands[2], "EVAL release 1 k me");
     CHECK(fake_peers[0].destroyed);
     end();
@@ -317,7 +318,7 @@ static void no_undo_follows_a_request_that_has_not_left_whole(void) {
     end();
 }
 
-/* A new acquire must not delay a turn that is reserved for one second. */
+/* A turn is reserved for only one second. So a new acquire must not delay the claim of a turn. */
 static void a_claim_gets_its_connection_before_a_new_acquire(void) {
     begin("redis://h?pool_size=1");
     plock_turn turn = {0};

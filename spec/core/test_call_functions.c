@@ -88,7 +88,7 @@ static void a_library_that_cannot_be_loaded_ends_the_call(void) {
     start();
     CHECK_STATUS(step(), PLOCK_NOPERM);
     CHECK_HAS(error.message, "function|load");
-    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
+    CHECK(!fake_peers[0].destroyed); /* the connection is kept, because no answer is outstanding */
     end();
 }
 

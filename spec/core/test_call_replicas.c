@@ -1,4 +1,4 @@
-/* Calls whose grant replicas must confirm. */
+/* Calls in which replicas must confirm the grant. */
 #include "fake.h"
 #include "test.h"
 
@@ -118,7 +118,7 @@ static void silence_means_too_few_and_closes_the_connection(void) {
     fake_clock_pass(PLOCK_SECOND / 5);
     CHECK_STATUS(step(), PLOCK_UNREPLICATED);
     CHECK_HAS(error.message, "fewer than 2 replicas confirmed the lease in time");
-    CHECK(fake_peers[0].destroyed); /* an answer may still arrive on it */
+    CHECK(fake_peers[0].destroyed); /* an answer may still arrive on the connection */
     end();
 }
 
@@ -146,7 +146,7 @@ static void any_other_answer_ends_the_call(void) {
     }
 }
 
-/* The server does not execute commands behind WAIT while WAIT blocks the connection. */
+/* While WAIT blocks the connection, the server would not execute an undo behind it. */
 static void a_cancel_sends_no_undo_behind_wait(void) {
     begin(PLOCK_SECOND / 5);
     answers(FAKE_HELD, FAKE_SILENCE);

@@ -55,7 +55,8 @@ static void check_text(plock_text text, const char *expected) {
 
 static void say(const char *bytes) { CHECK(fake_say_on_channel(bytes, strlen(bytes))); }
 
-/* Checks that the channel reads the next message, so it has skipped the previous one. */
+/* Checks that the channel reads the next message, which shows that it has skipped the previous
+ * one. */
 static void check_still_hearing(void) {
     CHECK(fake_publish("= last k"));
     CHECK_STATUS(step(), PLOCK_OK);
@@ -115,7 +116,8 @@ static void it_also_subscribes_with_its_tag(void) {
     end();
 }
 
-/* The server may be older, may refuse the command to this user, or may have given the slot away. */
+/* The server may be too old, may refuse the command to this user, or may have given the slot
+ * away. */
 static void it_is_open_without_the_tag_if_the_server_refuses_that(void) {
     open_with_tag("-ERR unknown command 'SSUBSCRIBE'\r\n");
     check_still_hearing();
@@ -184,7 +186,7 @@ static void a_failure_to_open_is_reported_and_closes_it(void) {
         {"*2147483647\r\n", PLOCK_PROTOCOL},
         {"$2147483647\r\n", PLOCK_PROTOCOL},
         {"*3\r\n$9\r\nsubscr", PLOCK_SILENT},
-        {"+OK\r\n", PLOCK_SILENT}, /* not a confirmation */
+        {"+OK\r\n", PLOCK_SILENT}, /* this answer and the next three confirm nothing */
         {":1\r\n", PLOCK_SILENT},
         {"*0\r\n", PLOCK_SILENT},
         {"*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n", PLOCK_SILENT},
@@ -255,7 +257,7 @@ static void messages_of_each_kind_are_understood(void) {
     end();
 }
 
-/* A Marshal-encoded token has bytes of all kinds, and so may a key. */
+/* A Marshal-encoded token may contain any byte, and so may a key. */
 static void values_and_keys_may_hold_any_byte(void) {
     static const char TEXT[] =
         "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$13\r\n= \4\bI\"\r\n k\0\r\xff\r\n";
@@ -284,7 +286,7 @@ static void several_that_came_together_are_heard_one_by_one_without_another_read
 
 /* TLS reads a whole record from the socket, which may be more than one read returns. */
 static void what_the_transport_holds_is_heard_before_the_descriptor_is_waited_for(void) {
-    enum { MESSAGES = 30, KEY = 300 }; /* more than two reads */
+    enum { MESSAGES = 30, KEY = 300 }; /* more bytes than two reads return */
     char text[KEY + 16];
     open_channel("redis://h");
     fake_redis.descriptors = true;

@@ -223,8 +223,8 @@ static void another_database_than_0_is_selected(void) {
     }
 }
 
-/* A plain connection verifies nothing anyway, so verify=none weakens nothing, and no warning is
- * needed. */
+/* A plain connection verifies nothing in any case. So verify=none weakens nothing, and needs no
+ * warning. */
 static void only_tls_can_be_unverified(void) {
     plock_config *config = read_url("redis://localhost?verify=none");
     CHECK(!plock_config_unverified(config));

@@ -113,8 +113,8 @@ static void the_part_that_is_wrong_is_named(void) {
         check_refused(REFUSED[i].url, REFUSED[i].part);
 }
 
-/* The most common mistake is a password with an unescaped character that ends it. The rest of the
- * password is then read as another part of the URL. */
+/* The most common mistake is an unescaped character in a password. The password seems to end there,
+ * and its rest is read as another part of the URL. */
 static void an_unescaped_password_is_never_printed(void) {
     static const char *const URLS[] = {
         "redis://:" CANARY "@" CANARY "@localhost",

@@ -45,7 +45,7 @@ static void sentinels_have_options_of_their_own(void) {
     CHECK(!plock_config_unverified_sentinels(config));
     CHECK(!config->sentinels->config->unverified);
     plock_config_free(config);
-    /* a URL that names the sentinels' authorities wants the sentinels verified */
+    /* if a URL names certificate authorities for the sentinels, the sentinels are verified */
     config = read_url("rediss+sentinel://a/main?verify=none&sentinel_ca_file=/ca");
     CHECK_STATUS(plock__config_check(config, &error), PLOCK_OK);
     CHECK(!config->sentinels->config->unverified);
@@ -67,7 +67,8 @@ static void sentinels_have_options_of_their_own(void) {
     plock_config_free(config);
 }
 
-/* Each TLS option is inherited separately, whichever other options are given. */
+/* The sentinels inherit each TLS option that is not given, whichever others are given. There are
+ * two exceptions, explained below. */
 static void sentinels_inherit_what_is_not_given(void) {
     static const struct {
         const char *more, *ca_file, *ca_path, *cert, *key, *name;
@@ -76,10 +77,11 @@ static void sentinels_inherit_what_is_not_given(void) {
         {"sentinel_verify=none", "/ca", "/cas", "/cert", "/key", "redis.example"},
         {"sentinel_server_name=s", "/ca", "/cas", "/cert", "/key", "s"},
         {"sentinel_server_name=", "/ca", "/cas", "/cert", "/key", ""},
-        /* if this option is given, no authorities are inherited from the store */
+        /* sentinels with authorities of their own inherit none from the store */
         {"sentinel_ca_file=/s", "/s", NULL, "/cert", "/key", "redis.example"},
         {"sentinel_ca_path=/s", NULL, "/s", "/cert", "/key", "redis.example"},
-        /* The key may be in the certificate's file. The store's key would not fit it. */
+        /* The key may be in the certificate's file. The store's key would not fit this
+         * certificate. */
         {"sentinel_cert=/s", "/ca", "/cas", "/s", NULL, "redis.example"},
         {"sentinel_cert=/s&sentinel_key=/k", "/ca", "/cas", "/s", "/k", "redis.example"},
     };

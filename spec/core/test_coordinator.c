@@ -32,8 +32,8 @@ static void end(void) {
     fake_end(leases[0], store);
 }
 
-/* Makes this many waiters queue, each with a ticket. Afterwards, the server has received count + 1
- * acquires. */
+/* Makes this many waiters queue, each with a ticket. The server then has received count + 1
+ * acquires, because the first waiter also asks once before it queues. */
 static void get_in_queue(unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         fake_await_turn(leases[i], 100 * PLOCK_SECOND);
@@ -53,7 +53,8 @@ static void await_end_of_coordinator(void) {
     CHECK(!coordinator_is_there());
 }
 
-/* Gives each waiter a ticket, in the order of their requests. */
+/* Gives the waiters tickets in the order of their first requests. A waiter that presents its ticket
+ * keeps its place. */
 static const char *number_tickets(const char *command, unsigned nth) {
     static const char *const PLACES[] = {
         FAKE_PLACE(5000, 0, "1700000000000101", 1), FAKE_PLACE(5000, 1, "1700000000000102", 1),
@@ -103,7 +104,7 @@ static void two_locks_are_two_queues(void) {
     char command[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
     get_in_queue(1);
-    /* a key may contain blanks, because it is the last word of a message */
+    /* a key may contain blanks, because it is the last part of a message */
     CHECK_STATUS(plock_lease_new(&other, store, "other key", 9), PLOCK_OK);
     fake_await_turn(other, PLOCK_SECOND);
     fake_await("EVALSHA acquire", 3);
@@ -155,8 +156,8 @@ static void newcomers_do_not_put_that_off(void) {
     end();
 }
 
-/* From the sixth acquire on, the server has lost the queue. It puts back each waiter that asks with
- * its ticket. */
+/* Before the sixth acquire, the server loses the queue. In that acquire and the next three, the
+ * waiters present their tickets and get their places back. */
 static const char *lose_the_queue(const char *command, unsigned nth) {
     static const char *const PLACES[] = {FAKE_PLACE_AGAIN(5000, 0, "1700000000000101", 1, 1),
                                          FAKE_PLACE_AGAIN(5000, 1, "1700000000000102", 1, 1),
@@ -189,8 +190,8 @@ static void when_the_queue_has_lost_one_all_ask_for_their_places_in_their_order(
     end();
 }
 
-/* The lock may be lost together with the queue. Then the first waiter finds it free, and the next
- * waiter does not wait for another second. */
+/* The server may lose the lock together with the queue. Then the first waiter finds the lock free.
+ * The next waiter looks at once, and not a second later. */
 static const char *grant_who_looks(const char *command, unsigned nth) {
     return nth == 1 + LEASES && !strncmp(command, "EVALSHA acquire", 15)
                ? FAKE_HELD
@@ -294,7 +295,7 @@ static void a_turn_without_a_waiter_here_is_passed_on(void) {
     CHECK(fake_publish("= stranger some key"));
     fake_await("EVALSHA leave", 1);
     CHECK_TEXT(fake_command("EVALSHA leave", 0, command), "EVALSHA leave 1 some key stranger 0");
-    /* messages of these kinds for a stranger need no request */
+    /* the next two messages are for an unknown waiter, but need no request */
     CHECK(fake_publish("~10 stranger k"));
     CHECK(fake_publish("! stranger k"));
     CHECK(fake_publish("= another k"));
@@ -323,8 +324,8 @@ static void when_the_channel_is_back_all_ask_again_with_their_tickets(void) {
     end();
 }
 
-/* If a waiter's refusal is still in flight when the channel is back, its turn may have been
- * published before that. So this waiter also asks again. */
+/* A waiter's refusal may still be in flight when the channel is back. The waiter's turn may have
+ * been published while the channel was closed. So this waiter also asks again. */
 static const char *second_is_silent(const char *command, unsigned nth) {
     if (!strncmp(command, "EVALSHA acquire", 15) && nth == 2) return FAKE_SILENCE;
     return fake_refuses(command, nth);
@@ -425,8 +426,9 @@ static unsigned await_subscriptions(unsigned count, plock_ns span) {
     return fake_commands_like("SUBSCRIBE");
 }
 
-/* The server has no pending request of the waiter, so the waiter keeps its token. It also keeps its
- * place in the queue, because a message may arrive as soon as the server is back. */
+/* No request of the waiter is pending on the server, so the waiter keeps its token. The waiter also
+ * keeps its place in the queue, because the server may publish the waiter's turn as soon as it is
+ * back. */
 static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) {
     enum { CLOSES, IS_SILENT, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -461,8 +463,9 @@ static void while_the_server_is_away_waiters_keep_their_tokens_and_places(void) 
     }
 }
 
-/* When the channel is back, a waiter's request is still in flight. The answer may be older than the
- * loss of the waiter's place. So the newcomer waits until the waiter has asked once more. */
+/* When the channel is back, a waiter's request is still in flight. Its answer may have been sent
+ * before the server lost the waiter's place. So the newcomer waits until the waiter has asked once
+ * more. */
 static const char *two_are_silent(const char *command, unsigned nth) {
     const bool silent_to = !strncmp(command, "EVALSHA acquire", 15) && (nth == 2 || nth == 3);
     return silent_to ? FAKE_SILENCE : fake_refuses(command, nth);
@@ -599,8 +602,8 @@ static void a_caller_that_endures_it_hears_of_each_failure(void) {
     end();
 }
 
-/* If a waiter's request cannot be sent, the waiter continues, and its next request has the same
- * token. The other waiters have been notified, so they also ask for their places. */
+/* If a waiter's request cannot be sent, the waiter stays, and its next request has the same token.
+ * The other waiters of the process learn of the failure, so they also ask for their places. */
 static void a_request_that_cannot_be_sent_costs_nothing(void) {
     enum { BY_ITSELF, BY_THE_THREAD, WAYS };
     for (int way = 0; way < WAYS; way++) {

@@ -1,4 +1,4 @@
-/* Waits that are ended from outside: the process ends, a store is closed, the process forks. */
+/* Waits that end because the process ends, the store is closed, or the process forks. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -82,7 +82,7 @@ static void wait_in(int state) {
     }
 }
 
-/* The channel must close by itself, without time passing. */
+/* Waits until the channel is closed. It must close while the clock stands still. */
 static void await_end_of_channel(void) {
     for (unsigned rounds = 0; fake_channel_is_open() && rounds < 2000 && test_patient(&rounds);)
         continue;
@@ -91,8 +91,8 @@ static void await_end_of_channel(void) {
 
 /* --- the end of the process --- */
 
-/* A process may continue after a drain. If a waiter continues too, it returns to the queue with its
- * ticket. */
+/* A process may continue after a drain. If a waiter also continues, it returns to the queue with
+ * its ticket. */
 static void draining_fails_waiters_and_they_can_go_on(void) {
     for (int state = 0; state < STATES; state++) {
         begin();
@@ -137,7 +137,7 @@ static void draining_an_idle_coordinator_takes_no_time(void) {
     end();
 }
 
-/* The leave requests that are pending in the background are still sent. */
+/* A drain still sends the leave requests that are pending in the background. */
 static void draining_lets_waiters_leave_that_gave_up(void) {
     begin();
     wait_in(RESTS);
@@ -158,7 +158,7 @@ static void a_closed_store_is_freed_without_waiters(void) {
     await_end_of_channel();
     fake_clock_stop();
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
-    fake_settle(); /* nothing is left of it */
+    fake_settle(); /* nothing is left of the store */
 }
 
 static void so_is_the_channel_of_a_disconnected_store(void) {

@@ -100,7 +100,7 @@ static void it_is_settled_by_the_answer(void) {
     CHECK_STATUS((plock_status)atomic_load(&last_status), PLOCK_OK);
     CHECK_INT(atomic_load(&asked), 1);
     fake_await_settled(store);
-    /* the collector's connection counts towards the pool's bound */
+    /* the collector's connection counts towards pool_size */
     CHECK_INT(store->node.pool.open, 1);
     end();
 }
@@ -145,8 +145,8 @@ static void it_is_tried_again_after_growing_pauses_until_its_end(void) {
     end();
 }
 
-/* Waits until the collector pauses, because moving the clock earlier would end an attempt in
- * progress. */
+/* Waits until the collector pauses. If the clock moved earlier, an attempt in progress would time
+ * out. */
 static void await_pause(void) {
     bool pauses = false;
     for (unsigned rounds = 0; !pauses && test_patient(&rounds);) {
@@ -201,7 +201,7 @@ static void there_are_never_too_many(void) {
     begin(true);
     for (unsigned i = 0; i < TOO_MANY + 1; i++) submit(i, 3600 * PLOCK_SECOND);
     for (unsigned rounds = 0; atomic_load(&asked) == 0 && test_patient(&rounds);) continue;
-    /* the collector may have taken one debt out of the list */
+    /* the collector may have taken one debt out of the list, so one of these may still find room */
     submit(TOO_MANY + 1, 3600 * PLOCK_SECOND);
     submit(TOO_MANY + 2, 3600 * PLOCK_SECOND);
     CHECK(atomic_load(&settled) >= 2 && atomic_load(&settled) <= 3);
@@ -228,7 +228,8 @@ static void a_connection_found_closed_is_no_failure(void) {
 static void (*destroy_collector)(plock_job *);
 static atomic_bool destroyed;
 
-/* A thread has recorded its debt, found no collector, and is about to start one. */
+/* Destroys the collector at the worst moment: another thread has just recorded a debt and found no
+ * collector, but has not started one yet. */
 static void destroy_late(plock_job *job) {
     owed *made = owe(2, PLOCK_SECOND);
     plock__enter();
@@ -269,7 +270,7 @@ static void a_drain_waits_for_no_pause(void) {
     for (int i = 0; i < 10; i++) fake_native_pass(PLOCK_SECOND / 2);
     const unsigned before = atomic_load(&asked);
     atomic_store(&dark, false);
-    /* the drain cannot wait for a pause, because the fake clock stands still */
+    /* if the drain waited for a pause, it would not end, because the fake clock stands still */
     plock_drain(plock_now() + 60 * PLOCK_SECOND);
     CHECK_INT(atomic_load(&settled), MANY);
     CHECK(atomic_load(&asked) >= before + MANY);

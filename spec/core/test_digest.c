@@ -96,7 +96,8 @@ static void bytes_of_value_zero_count(void) {
                  "8c18c35eec555433aca6c25beff4ab0085afc6084012a0d923fb48f4251062fa");
 }
 
-/* The thread's context keeps state after a call, which must not affect the next call. */
+/* Each thread uses one hash context for all calls. Its state after a call must not affect the next
+ * call. */
 static void one_secret_leaves_nothing_for_the_next(void) {
     for (int i = 0; i < 3; i++) {
         check_keyed("what do ya want for nothing?", "Jefe",

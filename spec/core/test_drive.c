@@ -21,7 +21,8 @@ static void begin(void) {
 static void end(void) { fake_end(lease, store); }
 
 typedef struct script {
-    unsigned calls, interrupt_at; /* interrupt_at: which call is interrupted, from 1; 0: none */
+    unsigned calls, interrupt_at; /* interrupt_at: the number of the call that is interrupted, from
+                                     1; 0: none */
     plock_interest last;
 } script;
 

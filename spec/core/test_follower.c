@@ -1,5 +1,5 @@
 /* Followers: a thread that waits for the worker thread's work does that work itself. It hands the
- * work back when it leaves. */
+ * work back when its wait ends. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A job that never ends. `is_idle` says whether it is idle, and idle_span for how long. Each byte
- * in its pipe is one piece of work. */
+/* A job that never ends. `is_idle` says whether it may wait without a step, and `idle_span` for how
+ * long. Each byte in its pipe is one piece of work. */
 typedef struct endless_job {
     plock_job job; /* first, so that a pointer to the job also points to this struct */
     int ends[2];
@@ -90,8 +90,8 @@ static void check_done(int expected) {
     CHECK_INT(atomic_load(&done), expected);
 }
 
-/* Waits until this thread drives as a follower. The worker thread allows that as soon as it has
- * nothing else to do. */
+/* Waits until this thread does the worker thread's work as a follower. The worker thread allows
+ * this as soon as it has nothing else to do. */
 static bool drive_once(plock_status *status) {
     for (unsigned rounds = 0; test_patient(&rounds);) {
         const int before = atomic_load(&done);
@@ -131,7 +131,7 @@ static void after_a_follower_the_worker_thread_goes_on(void) {
     begin(true);
     if (CHECK(drive_once(&status))) {
         atomic_store(&is_idle, false);
-        /* the follower leaves work behind, and wakes the worker thread */
+        /* the job is not idle when the follower returns, so the follower wakes the worker thread */
         CHECK(drive_once(&status));
         const int before = atomic_load(&done);
         something_to_do();
@@ -147,7 +147,7 @@ static void a_thread_that_waits_in_another_way_is_served(void) {
     CHECK(drive_once(&status));
     const int before = atomic_load(&done);
     something_to_do();
-    atomic_store(&is_idle, false); /* from now on, a thread waits but does not drive */
+    atomic_store(&is_idle, false); /* as if a thread waited for the job, but not in plock_await */
     plock_have_led();
     check_done(before + 1);
     CHECK(!pthread_equal(atomic_load(&done_by), pthread_self()));
@@ -164,11 +164,11 @@ static void without_a_follower_the_worker_thread_listens(void) {
         something_to_do();
         check_done(before + 1);
     }
-    CHECK(drive_once(&status)); /* later the worker thread lets a follower drive again */
+    CHECK(drive_once(&status)); /* later the worker thread admits a follower again */
     end();
 }
 
-/* One of three attempts must be quick enough, because the machine may be busy during the others. */
+/* One quick attempt of three is enough, because the machine may be busy during the others. */
 static void the_worker_thread_looks_as_often_as_a_job_needs(void) {
     plock_status status;
     plock_ns took = PLOCK_SECOND;

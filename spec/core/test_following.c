@@ -35,8 +35,8 @@ static void end(void) {
 
 static void answer_first(const char *answer) { fake_say(&fake_peers[0], answer, strlen(answer)); }
 
-/* Checks that all acquires, beginning with number `from`, ask for places in the queue, and that
- * they come from these waiters, in this order. */
+/* Checks that the acquires from number `from` on are `count` requests for places in the queue. They
+ * must come from the waiters `first`, `first + 1` and so on, in this order. */
 static void check_queued(unsigned from, unsigned first, unsigned count) {
     char word[FAKE_COMMAND_ROOM], owner[64];
     fake_await("EVALSHA acquire", from + count);

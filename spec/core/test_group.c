@@ -80,7 +80,7 @@ static void one_request_gets_all(void) {
     const char *command = fake_peers[0].commands[1];
     CHECK_HAS(command, "EVALSHA acquire_all 3 a b c ");
     CHECK_TEXT(fake_word(command, 6, word), "3000");
-    CHECK_TEXT(fake_word(command, 7, word), "3603000"); /* the lease's time plus an hour */
+    CHECK_TEXT(fake_word(command, 7, word), "3603000"); /* the TTL plus an hour */
     /* all leases share one signature of five words */
     CHECK_TEXT(fake_word(command, 15, word), "-");
     CHECK_TEXT(fake_word(command, 16, word), "");
@@ -94,7 +94,7 @@ static void one_request_gets_all(void) {
     /* the leases are already held */
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
     end();
-    /* each lease is released by itself, because the group did not release them */
+    /* end() has released each lease with a request of its own, because the group did not */
     CHECK_INT(fake_commands_like("EVALSHA release "), 3);
 }
 
@@ -155,7 +155,8 @@ static void what_never_left_is_not_given_back(void) {
 
 static unsigned asked;
 
-/* Counts requests on all connections, because background work also uses connections. */
+/* Gives the answers in the order of the requests on all connections, because background work also
+ * uses connections. */
 static const char *refuses_closes_grants(const char *command, unsigned nth) {
     (void)nth;
     const char *const answers[] = {":0\r\n", FAKE_CLOSES, HELD};
@@ -201,8 +202,9 @@ static void an_answer_that_comes_too_late_gets_none(void) {
     CHECK_INT(fake_commands_like("EVALSHA release 1 "), LEASES);
 }
 
-/* The caller makes several attempts. The rest of its patience or of attempt_timeout limits this
- * one. */
+/* The caller makes several attempts. This attempt has the rest of the caller's wait or of
+ * attempt_timeout, whichever is longer. It has at least 20 ms, and at most a whole
+ * attempt_timeout. */
 static void an_attempt_takes_no_longer_than_its_caller_has_left(void) {
     static const struct {
         plock_ns asking, left, ends_after;
@@ -230,7 +232,7 @@ static void giving_up_gives_all_back(void) {
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
     plock_group_cancel(group);
     CHECK_STATUS(plock_group_step(group, &interest), PLOCK_MISUSE);
-    /* each lease can be used by itself */
+    /* each lease can again be used without the group */
     CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
     end();
@@ -501,7 +503,7 @@ static void one_that_is_busy_stops_all_and_goes_on(void) {
     begin();
     CHECK_STATUS(plock_lease_acquire(leases[1], &TERMS), PLOCK_OK);
     CHECK_STATUS(plock_group_acquire(group, &TERMS), PLOCK_MISUSE);
-    /* the group's failed acquire has not begun an operation of this lease */
+    /* the group's failed acquire has not begun an operation on this lease */
     CHECK_STATUS(plock_lease_acquire(leases[0], &TERMS), PLOCK_OK);
     plock_lease_cancel(leases[0]);
     fake_peers[0].answers[0] = FAKE_HELD;

@@ -99,7 +99,7 @@ static void two_become_one(void) {
     CHECK_INT(take_all(), MANY);
 }
 
-/* The work is counted, not timed. */
+/* Counts comparisons instead of measuring time. */
 static void an_operation_takes_the_logarithm_of_their_number(void) {
     begin();
     for (int i = 0; i < MANY; i++) plock__heap_insert(&heap, &entries[i], draw(MANY));

@@ -53,7 +53,7 @@ static void removed_ones_are_not(void) {
     int visited = 0;
     begin();
     for (int i = 0; i < MANY; i += 2) plock__index_remove(&all[i].entry);
-    /* the entry is in no index any more */
+    /* removing an entry that is in no index has no effect */
     for (int i = 0; i < MANY; i += 2) plock__index_remove(&all[i].entry);
     for (int i = 0; i < MANY; i++)
         if (!CHECK(find(key_of(&all[i]), &visited) == 1)) break;

@@ -159,7 +159,7 @@ static void it_is_renewed_no_longer_than_it_may_be_held(void) {
 /* The lease's own thread may be late to see the grant. */
 static void one_that_waited_is_renewed_before_its_thread_sees_it(void) {
     begin();
-    /* so that the channel is open, and the second lease queues */
+    /* this lease opens the channel, and makes the second lease queue */
     plock_lease *first = fake_lease(store);
     CHECK_STATUS(fake_hold(first, &(plock_acquire_options){.ttl = TTL, .watched = true}), PLOCK_OK);
     fake_await("SUBSCRIBE", 1);

@@ -48,7 +48,7 @@ static void a_free_key_is_acquired_and_released(void) {
     CHECK_TEXT(fake_word(acquire, 5, word), "3000");
     CHECK_HAS(release, "EVALSHA release 1 k ");
     check_owner(fake_word(release, 4, word));
-    /* no window for processes that poll, and no time for which the key is kept */
+    /* the request has no window for processes that poll, and does not keep the key */
     CHECK_TEXT(fake_word(release, 5, word), "");
     CHECK_INT(fake_connections(), 1);
     end();
@@ -68,7 +68,7 @@ static void the_owner_record_says_who_it_is(void) {
     CHECK(*fake_word(acquire, 8, word) >= '0' && *word <= '9');
     CHECK_TEXT(fake_word(acquire, 9, word), "-");        /* the owner listens on no channel */
     CHECK_TEXT(fake_word(acquire, 10, word), "-");       /* the owner has no label */
-    CHECK_TEXT(fake_word(acquire, 11, word), "3603000"); /* the lease's time plus an hour */
+    CHECK_TEXT(fake_word(acquire, 11, word), "3603000"); /* the TTL plus an hour */
     /* no earlier request of this owner can have acquired the lock */
     CHECK_TEXT(fake_word(acquire, 12, word), "");
     end();
@@ -217,7 +217,7 @@ static void a_release_before_its_time_leaves_the_key_taken_for_the_rest(void) {
                                                                 .at_least = 60 * PLOCK_SECOND}),
             PLOCK_OK);
         CHECK_STATUS(fake_finish(lease), PLOCK_OK);
-        /* the TTL is at least that long */
+        /* the TTL is at least as long as at_least */
         CHECK_TEXT(fake_word(fake_peers[0].commands[1], 5, word), "60000");
         fake_clock_pass(TIMES[i].held);
         CHECK_STATUS(fake_release(lease), PLOCK_OK);

@@ -1,5 +1,5 @@
-/* Adopting, by its token, a lease that another process left. The lease gets a new owner and a new
- * fence. */
+/* Adopting a lease: a process that knows the token takes over a lease that another process left.
+ * The lease gets a new owner and a new fence. */
 #include "one_watched.h"
 #include "test.h"
 
@@ -98,7 +98,7 @@ static void no_other_owner_does(void) {
         CHECK_STATUS(adopt(PATIENCES[i]), PLOCK_NOT_OWNER);
         CHECK_STATUS(plock_lease_error(lease)->status, PLOCK_NOT_OWNER);
         CHECK(!plock_lease_valid(lease));
-        CHECK(!plock_lease_lost(lease)); /* it was never ours, so it is not lost */
+        CHECK(!plock_lease_lost(lease)); /* the lease was never ours, so it is not lost */
         CHECK_STATUS(plock_lease_release(lease, PLOCK_KEEP_AT_LEAST), PLOCK_MISUSE);
         CHECK_STATUS(plock_lease_extend(lease, TTL), PLOCK_MISUSE);
         pass(2 * TTL, TTL / 3);
@@ -107,8 +107,8 @@ static void no_other_owner_does(void) {
     }
 }
 
-/* If the server may have executed the adoption, only this lease knows the new token. So the token
- * is released. A lease that is still under the old token stays. */
+/* Only this lease object knows the new token. So if the server may have executed the adoption, the
+ * new token is released. If the lease is still under the old token, it stays. */
 static void a_failure_leaves_nothing_under_the_new_token(void) {
     static const struct {
         const char *said;
@@ -126,7 +126,8 @@ static void a_failure_leaves_nothing_under_the_new_token(void) {
         CHECK(plock_now() <= began + PLOCK_SECOND / 2); /* command_timeout is the limit */
         CHECK(!plock_lease_valid(lease) && !plock_lease_lost(lease));
         (void)heir(0, token);
-        /* The release needs a connection before time passes. Otherwise it would be sent again. */
+        /* The release must get a connection before the clock moves. Otherwise it would be sent
+         * again. */
         fake_nudge();
         pass(TTL, TTL / 3);
         end();
@@ -139,8 +140,8 @@ static void a_failure_leaves_nothing_under_the_new_token(void) {
     }
 }
 
-/* Others know the owner's name, and can adopt the lease. So it is not released, and lasts until it
- * expires. */
+/* Other processes know the owner's name, and can adopt the lease. So the lease is not released, and
+ * lasts until it expires. */
 static void a_failure_takes_nothing_from_an_owner_that_is_named(void) {
     begin();
     atomic_store(&fake_to_adopt, FAKE_SILENCE);
@@ -306,7 +307,7 @@ static void it_is_released_when_it_is_freed(void) {
     CHECK_INT(fake_commands_like("EVALSHA undo"), 0);
 }
 
-/* An earlier acquire's record of its owner does not affect the adoption. */
+/* The owner of an earlier acquire or adoption does not affect the next adoption. */
 static void a_lease_that_was_acquired_before_can_adopt(void) {
     enum { FRESH, BROUGHT, ADOPTED, WAYS };
     for (int way = 0; way < WAYS; way++) {

@@ -240,7 +240,7 @@ static void a_release_that_found_no_connection_goes_on_and_has_not_failed(void) 
     plock_connection *busy = take_the_only_one();
     const plock_ns before = plock_now();
     CHECK_STATUS(fake_release(lease), PLOCK_OK);
-    /* the release waited for a connection for all of its time */
+    /* the release spent all its time waiting for a connection */
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 2);
     CHECK(!plock_lease_valid(lease));
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
@@ -347,7 +347,7 @@ static void an_operation_does_not_go_on_in_the_child(void) {
 
 static void acquire_in_child(void *context) {
     plock_lease *own = fake_lease(store);
-    /* in the child, the parent's connection does not count towards the pool's bound */
+    /* in the child, the parent's connection does not count towards pool_size */
     CHECK_STATUS(fake_acquire(own, 0), PLOCK_OK);
     CHECK_STATUS(fake_release(own), PLOCK_OK);
     plock_lease_free(own);

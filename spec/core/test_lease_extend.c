@@ -97,8 +97,8 @@ static void a_shorter_time_counts_as_soon_as_it_is_asked_for(void) {
     end();
 }
 
-/* If the server executes the unanswered request late, that could shorten the time that another
- * extension was granted meanwhile. So a request for the old time follows it. */
+/* The server may execute the unanswered request late, after another extension. That would shorten
+ * the lease. So a request for the old time follows the unanswered request. */
 static void a_shorter_time_that_comes_late_is_followed_by_the_old_one(void) {
     static const struct {
         plock_ns ttl;
@@ -161,7 +161,7 @@ static void an_unanswered_extension_ends_by_its_deadline(void) {
     const plock_ns acquired = begin();
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = false;
     CHECK_STATUS(extend(PLOCK_SECOND), PLOCK_SILENT);
-    CHECK_INT(plock_now(), acquired + PLOCK_SECOND / 2); /* command_timeout */
+    CHECK_INT(plock_now(), acquired + PLOCK_SECOND / 2); /* the default of command_timeout */
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
     end();
 }
@@ -218,7 +218,7 @@ static void an_extended_lease_is_released_for_as_long_as_it_lasts(void) {
     fake_peers[0].obliging = true;
     fake_clock_pass(2 * PLOCK_SECOND);
     CHECK_STATUS(extend(3 * PLOCK_SECOND), PLOCK_OK);
-    /* later than the first expiry, and earlier than the second */
+    /* after this, the first TTL is over, and the second is not */
     fake_clock_pass(2 * PLOCK_SECOND);
     CHECK(plock_lease_valid(lease));
     end();
@@ -228,8 +228,8 @@ static void an_extended_lease_is_released_for_as_long_as_it_lasts(void) {
 static void one_whose_extension_is_in_doubt_is_released_in_any_case(void) {
     begin();
     CHECK_STATUS(extend(60 * PLOCK_SECOND), PLOCK_SILENT);
-    /* Afterwards, the lease has expired for this process. But if the server executed the extension,
-     * it still has the lease. */
+    /* When this time has passed, the lease has expired for this process. But if the server executed
+     * the extension, the lease still exists there. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
@@ -242,8 +242,8 @@ static void so_is_one_whose_extension_was_given_up(void) {
     CHECK_STATUS(plock_lease_extend(lease, 60 * PLOCK_SECOND), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
-    /* Afterwards, the lease has expired for this process. But if the server executed the extension,
-     * it still has the lease. */
+    /* When this time has passed, the lease has expired for this process. But if the server executed
+     * the extension, the lease still exists there. */
     fake_clock_pass(10 * PLOCK_SECOND);
     CHECK(!plock_lease_valid(lease));
     end();
@@ -266,7 +266,7 @@ static void one_that_is_freed_in_mid_extension_is_released(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
-    CHECK(fake_peers[0].destroyed); /* an answer was still outstanding on it */
+    CHECK(fake_peers[0].destroyed); /* an answer was still outstanding on this connection */
 }
 
 static void an_extension_that_is_given_up_leaves_the_lease_held(void) {

@@ -25,7 +25,7 @@ static void end(void) {
     fake_end(lease, store);
 }
 
-/* The program forgets the lease, which frees it. */
+/* Frees the lease as one that the program forgot to release. */
 static void forget(void) {
     plock_lease_abandon(lease);
     lease = NULL;
@@ -151,7 +151,8 @@ static void what_is_not_held_is_forgotten_without_a_word(void) {
     plock_lease_abandon(NULL);
 }
 
-/* A notice has reported the loss, or the lease has expired, as the program could foresee. */
+/* No further notice is needed. The loss has been reported, or the program could foresee that the
+ * lease would expire. */
 static void so_is_what_was_lost(void) {
     enum { TIME_OVER, TOLD, WAYS };
     for (int way = 0; way < WAYS; way++) {

@@ -33,8 +33,8 @@ static const char *signature_of(const char *acquire, char signature[FAKE_COMMAND
     return signature;
 }
 
-/* The undo of an acquire. In the background, it names the script by its SHA-1. Behind an unanswered
- * acquire it contains the script's text, because no later call would load the script. */
+/* Returns the undo of an acquire. In the background, it names the script by its SHA-1. Behind an
+ * unanswered acquire it contains the script's text, because no later call would load the script. */
 static const char *undo_of(const char *acquire, const char *call, char command[FAKE_COMMAND_ROOM]) {
     char signature[FAKE_COMMAND_ROOM];
     (void)snprintf(command, FAKE_COMMAND_ROOM, "%s undo 1 k me %.200s", call,
@@ -202,7 +202,7 @@ static void a_release_by_owner_needs_no_acquire(void) {
 }
 
 /* The first release was executed, but its answer was lost. The second release finds no lease, and
- * that is no loss. */
+ * this does not count as a loss. */
 static void a_release_whose_answer_is_lost_is_a_release(void) {
     begin();
     fake_peers[0].answers[0] = FAKE_CLOSES;
@@ -247,7 +247,7 @@ static void an_owner_may_be_long_and_hold_any_byte(void) {
     for (int i = 0; i < LENGTH; i++) owner[i] = (char)(i * 7);
     begin();
     CHECK_STATUS(plock_lease_own(lease, owner, LENGTH), PLOCK_OK);
-    /* the copy for the release in the background also has the whole owner */
+    /* the copy for the undo in the background also has the whole owner */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_SILENT);
     CHECK(!memcmp(plock_lease_owner(lease, &length), owner, LENGTH));
     CHECK_INT(length, LENGTH);

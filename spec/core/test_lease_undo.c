@@ -218,7 +218,7 @@ static void a_failed_loading_is_the_reason_when_the_script_is_still_unknown(void
     fake_peers[0].answers[2] = FAKE_NOSCRIPT;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OOM);
     CHECK_HAS(plock_lease_error(lease)->message, "OOM command not allowed");
-    CHECK(!fake_peers[0].destroyed); /* no answer is outstanding */
+    CHECK(!fake_peers[0].destroyed); /* the connection is kept, because no answer is outstanding */
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
 }
@@ -258,7 +258,7 @@ static void giving_up_in_a_pause_leaves_nothing_to_undo(void) {
     plock_lease_cancel(lease);
     end();
     CHECK_INT(fake_commands_like("EVALSHA release"), 0);
-    CHECK(fake_peers[0].destroyed); /* the store closed it when the store ended */
+    CHECK(fake_peers[0].destroyed); /* the connection was closed with the store */
 }
 
 static void freeing_in_mid_acquire_is_giving_up(void) {

@@ -96,8 +96,8 @@ static void a_leaving_waiter_can_be_cancelled(void) {
     }
 }
 
-/* The waiter's thread and the worker thread sleep until an event. The holder notifies waiters, but
- * the server may lose the queue. So the waiter looks once a second. */
+/* The waiter's thread and the worker thread sleep until something happens. The holder notifies
+ * waiters, but the server may lose the queue. So the waiter looks once a second. */
 static void a_lock_that_is_held_is_looked_at_once_a_second(void) {
     plock_interest interest;
     begin_in_line(fake_refuses, 4 * PLOCK_SECOND);
@@ -185,7 +185,7 @@ static void a_claim_that_is_not_answered_is_undone_behind_it(void) {
         fake_call("=", 1);
         fake_await("EVALSHA acquire", 3);
         if (gone) plock_lease_cancel(lease);
-        fake_native_pass(PLOCK_SECOND / 2); /* command_timeout */
+        fake_native_pass(PLOCK_SECOND / 2); /* the default of command_timeout */
         fake_await(undo, 1);
         end();
     }
@@ -204,7 +204,7 @@ static void it_is_looked_at_again_when_the_holders_time_is_over(void) {
     end();
 }
 
-/* the time that the holder's lease still lasts, in the answer to a queued waiter */
+/* the answer to a queued waiter, with the time that the holder's lease still lasts */
 static const char *time_left;
 
 static const char *say_time_left(const char *command, unsigned nth) {
@@ -414,7 +414,7 @@ static void a_server_that_refuses_connections_ends_it_long_before_patience(void)
         CHECK_INT(plock_now(), began + STORES[i].gives_up);
         CHECK_HAS(plock_lease_error(lease)->message, "redis://h:6379: the fake says connect");
         CHECK_HAS(plock_lease_error(lease)->message, "unavailable_timeout");
-        CHECK(fake_failed_tries >= 2); /* it makes more than one attempt */
+        CHECK(fake_failed_tries >= 2); /* the acquire makes more than one attempt */
         end();
     }
 }
@@ -521,7 +521,7 @@ static void a_queued_waiter_survives_a_shorter_outage(void) {
     end();
 }
 
-/* --- less time than at the beginning --- */
+/* --- an operation that gets less time --- */
 
 static void an_operation_can_be_hurried(void) {
     for (int opening = 0; opening < 2; opening++) {
@@ -552,7 +552,7 @@ static void a_pause_can_be_hurried(void) {
                  PLOCK_OK);
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_TRY_FAILED);
     plock_lease_hurry(lease, began + PLOCK_MILLISECOND);
-    plock_lease_hurry(lease, began + PLOCK_SECOND); /* the time does not become longer again */
+    plock_lease_hurry(lease, began + PLOCK_SECOND); /* a later deadline has no effect */
     CHECK_STATUS(fake_finish(lease), PLOCK_TIMED_OUT);
     CHECK_INT(plock_now(), began + PLOCK_MILLISECOND);
     end();

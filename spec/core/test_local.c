@@ -1,4 +1,4 @@
-/* The embedded store: leases of one process and of several, one after the other. */
+/* The local store: leases of one process, and of several processes in turn. */
 #include "local_support.h"
 
 #include "base/memory.h"
@@ -31,7 +31,8 @@ static void a_key_is_held_by_one_at_a_time(void) {
     plock_local_close(store);
 }
 
-/* time() is not precise enough, because its clock may be a tick behind. */
+/* Returns the wall-clock time in microseconds. time() is not precise enough, because its clock may
+ * be a tick behind. */
 static int64_t wall_us(void) {
     struct timespec time;
     (void)clock_gettime(CLOCK_REALTIME, &time);
@@ -95,7 +96,7 @@ static void it_can_be_extended_and_shortened(void) {
         PLOCK_OK);
     plock_interest interest;
     CHECK_STATUS(plock_lease_step(two, &interest), PLOCK_AGAIN);
-    /* a shorter lease makes the waiters look earlier */
+    /* if the holder shortens its lease, the waiters look earlier */
     CHECK_STATUS(local_extend(one, 20 * PLOCK_MILLISECOND), PLOCK_OK);
     CHECK_STATUS(local_finish(two), PLOCK_OK);
     plock_lease_free(one);
@@ -311,7 +312,7 @@ static void it_can_be_broken(void) {
     plock_local_close(store);
 }
 
-/* Some of many leases that share a key are broken. The other leases keep it. */
+/* Some of many leases that share a key are broken. The other leases keep the key. */
 static void some_of_many_can_be_broken(void) {
     enum { MANY = 2 * PLOCK_LOCAL_KEYS_MIN - 2, SOME = MANY / 2 };
     (void)unlink(local_path());
@@ -376,7 +377,8 @@ static void a_child_releases_nothing_of_its_parents(void) {
     plock_local_close(store);
 }
 
-/* Each call must succeed or report a lack of memory. Returns true if all calls succeeded. */
+/* Makes the n-th allocation fail. Each call must succeed or report a lack of memory. Returns true
+ * if all calls succeeded. */
 static bool works_without_one(unsigned long n) {
     plock_local *store = NULL;
     plock_lease *one = NULL, *two = NULL;

@@ -1,4 +1,4 @@
-/* The embedded store: processes that die at every step, and the waiters for their keys. */
+/* The local store: processes that die at every step, and the waiters for their keys. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -85,7 +85,7 @@ static void a_dead_holders_lock_passes_on_at_once(void) {
         (void)local_status_of(holder);
         plock_local_close(s->store);
     }
-    /* the best round counts, because the machine may be busy during the others */
+    /* the best round counts, because the machine may be busy during the other rounds */
     if (!TEST_TSAN) CHECK(best < AT_ONCE);
 }
 
@@ -180,7 +180,8 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
         bequeath(&b, &terms);
         CHECK_INT(local_holders(b.s->store, "k"), 1);
         check_killed(local_child(adopt_and_die, &b));
-        /* without at_least, the lease now belongs to the adopter's process and ends with it */
+        /* without at_least, the lease now belongs to the adopter's process, and ends with this
+         * process */
         CHECK_INT(local_holders(b.s->store, "k"), 0);
         terms.at_least = LONG;
         bequeath(&b, &terms);
@@ -193,7 +194,7 @@ static void what_is_to_outlive_its_process_outlives_an_adopter_too(void) {
 
 static void it_does_so_for_its_time_or_the_adopters_where_that_is_longer(void) {
     static const plock_ns SPAN = 150 * PLOCK_MILLISECOND;
-    /* at_least of the first holder, at_least of the adopter, and the span that counts */
+    /* at_least of the first holder, at_least of the adopter, and how long the key stays taken */
     static const int SPANS[][3] = {{1, 0, 1}, {1, 2, 2}, {2, 1, 2}, {0, 1, 1}};
     bequest b = {.s = new_scene()};
     b.s->store = local_open();
@@ -266,7 +267,7 @@ static void the_dead_let_go_of_the_file_before_what_told_them_of_others_ends(voi
     plock__local_map *map = NULL;
     plock_error error;
     CHECK_STATUS(plock__local_use(store, &map, &error), PLOCK_OK);
-    /* so that the numbers below the file's descriptor are taken, as they soon are in a program */
+    /* takes all numbers below the file's descriptor, which are soon taken in a real program */
     int taken[64], count = 0;
     do taken[count] = dup(STDERR_FILENO);
     while (taken[count++] < map->fd && count < 64);
@@ -402,7 +403,8 @@ static void the_dead_are_skipped_and_the_others_keep_their_order(void) {
 enum { BEGUN, MAY_LOOK };
 static atomic_int moment;
 
-/* Prevents this process's own looks, so that the query finds the dead waiter first. */
+/* Keeps the worker thread of this process from looking, so that the query finds the dead waiter
+ * first. */
 static void keep_from_looking(void) {
     unsigned rounds = 0;
     while (atomic_load(&moment) != MAY_LOOK && test_patient(&rounds)) continue;
@@ -424,8 +426,8 @@ static void share_at_least_and_die(void *context) {
     (void)raise(SIGKILL);
 }
 
-/* When the dead waiter is found, the next waiter is let in. It shares the key with a holder whose
- * process has ended. */
+/* The query finds the dead waiter, and lets the next waiter in. That waiter shares the key with a
+ * lease that outlives its process. */
 static void a_look_at_a_key_ends_no_share_that_outlives_its_process(void) {
     for (int left = 0; left < 2; left++) {
         bequest b = {.s = new_scene()};
@@ -494,7 +496,7 @@ static void end_by_force(pid_t child) {
     (void)local_status_of(child);
 }
 
-/* A waiter that has just died does not get the key, and keeps no other process out. */
+/* A waiter that has just died does not get the key, and does not keep it from other processes. */
 static void a_key_that_only_the_dead_held_and_waited_for_is_free(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -527,7 +529,7 @@ static void a_dead_writer_keeps_no_reader_out(void) {
     plock_local_close(s->store);
 }
 
-/* Makes `count` waiters without threads: each on its own key (`apart`), or all on one key. */
+/* Makes `count` waiters without threads, each on its own key (`apart`) or all on one key. */
 static void wait_often(const scene *s, int count, bool apart) {
     char name[32];
     for (int i = 0; i < count; i++) {
@@ -539,7 +541,8 @@ static void wait_often(const scene *s, int count, bool apart) {
             plock_lease_step(lease, &interest) != PLOCK_AGAIN)
             _exit(1);
     }
-    /* Checks that each step made a claim. A step makes no claim if the section is taken. */
+    /* Checks that each step made a claim. A step makes no claim if the critical section is
+     * taken. */
     for (int i = 0; i < (apart ? count : 1); i++) {
         (void)snprintf(name, sizeof name, "key %d", i);
         if (local_waiters(s->store, name) != (apart ? 1 : count)) _exit(2);
@@ -558,8 +561,8 @@ static void wait_for_all_keys(void *context) {
     (void)raise(SIGKILL);
 }
 
-/* No waiter is behind the dead waiters, and no caller asks for their keys. So their claims end only
- * when another key needs room. */
+/* No live waiter is behind the dead waiters, and no caller asks for their keys. So their claims end
+ * only when another key needs room. */
 static void dead_waiters_make_room(void) {
     char name[32];
     for (int all = 0; all < 2; all++) {
@@ -597,8 +600,8 @@ static plock_status take_all(plock_local *store, plock_lease *leases[2]) {
                                    &interest, &error);
 }
 
-/* Performs every operation that changes the file, on the key that the test's other processes wait
- * for. */
+/* Performs every operation that changes the file. One of the keys is the key that the test's other
+ * processes wait for. */
 static void do_everything(plock_local *store) {
     plock_lease *lease = local_lease(store, "k"), *other = local_lease(store, "of its own");
     plock_lease *pair[2];
@@ -647,7 +650,7 @@ static void check_usable(plock_local *store, int64_t *fence) {
                 *own = local_lease(store, "of its own");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
     CHECK_STATUS(local_acquire(second, LONG, 0), PLOCK_OK);
-    /* the key may have been kept for a moment */
+    /* the dead process may have kept this key for a moment */
     CHECK_STATUS(local_acquire(own, LONG, SOON), PLOCK_OK);
     CHECK(plock_lease_fence(lease) > *fence);
     *fence = plock_lease_fence(own);
@@ -680,8 +683,8 @@ static void it_may_die_at_every_step(void) {
     plock_local_close(s->store);
 }
 
-/* Waits until this many other processes wait, and the first one as well. The first process may die
- * meanwhile. */
+/* Waits until the first process and this many others wait for the key. If the first process dies
+ * meanwhile, sets *gone, and waits only for the others. */
 static void await_line(const scene *s, int others, pid_t first, bool *gone) {
     unsigned rounds = 0;
     for (;;) {
@@ -705,8 +708,8 @@ static void wait_and_say_how_long(void *context) {
     s->at = plock_now();
 }
 
-/* The holder is not notified and does not look. So the process that breaks the lease must have
- * notified the waiters before it changed anything. */
+/* The holder neither is notified nor looks. So only the process that breaks the lease can notify
+ * the waiters, and it must do so before it changes anything. */
 static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -723,7 +726,7 @@ static void waiters_are_served_at_once_at_whatever_step_a_break_dies(void) {
         CHECK(fault ? WIFSIGNALED(status) || status == 0 : status == 0);
         if (!fault) faults = s->fault;
         if (plock_lease_valid(
-                held)) { /* the break had no effect yet, and processes that looked saw that */
+                held)) { /* the process died before the break had any effect on the lease */
             CHECK(kill(waiter, SIGKILL) == 0);
             (void)local_status_of(waiter);
         } else {
@@ -754,8 +757,8 @@ static void keep_both_and_die_somewhere(void *context) {
     s->fault = plock__local_die_at(0);
 }
 
-/* A process that dies before it has all keys holds none of them, even if the leases would outlive
- * it. If it dies later, it holds all of them. */
+/* If a process dies before it has all keys, none of them stays held. If it dies later, all of them
+ * do, because these leases outlive their process. */
 static void what_is_to_outlive_its_process_does_so_only_together(void) {
     scene *s = new_scene();
     unsigned long faults = 1;
@@ -809,8 +812,8 @@ static void several_keys_stay_taken_for_longer_than_max_hold(void) {
     }
 }
 
-/* Other processes wait for the key meanwhile. They get it in their order, at whatever step the
- * first one dies. */
+/* Other processes wait for the key. At whatever step the first process dies, the others get the key
+ * in their order. */
 static void waiters_are_served_at_whatever_step_the_first_dies(void) {
     scene *s = new_scene();
     s->store = local_open();

@@ -1,4 +1,4 @@
-/* The embedded store's file: when it is used, refused or replaced, and the effects of damage. */
+/* The local store's file: when it is used, refused or replaced, and the effects of damage. */
 #include "local_support.h"
 
 #include "local/local_make.h"
@@ -23,7 +23,7 @@
 
 static const plock_ns LONG = 60 * PLOCK_SECOND;
 
-/* A request that only reads checks the file again if the last check is older than this. */
+/* After this many microseconds, even a request that only reads checks the file again. */
 static const useconds_t LOOKED_AT = 20000;
 
 static plock_status open_at(const char *path, plock_error *error) {
@@ -41,14 +41,14 @@ static void check_refused(plock_status expected, const char *why) {
     CHECK_HAS(error.message, local_folder());
 }
 
-/* --- files that can be used --- */
+/* --- which files can be used --- */
 
 static void a_folder_is_none(void) {
     char path[600];
     plock_error error;
     CHECK(snprintf(path, sizeof path, "%s/folder", local_folder()) > 0);
     CHECK(mkdir(path, S_IRWXU) == 0);
-    /* even if other users may write to the folder above */
+    /* a folder is refused even if other users may write to its parent folder */
     for (int shared = 0; shared < 2; shared++) {
         CHECK(chmod(local_folder(), shared ? S_IRWXU | S_IWOTH : S_IRWXU) == 0);
         CHECK_STATUS(open_at(path, &error), PLOCK_BAD_CONFIG);
@@ -171,7 +171,7 @@ static void a_file_of_another_user_is_never_replaced(void) {
         CHECK(!memcmp(found, texts[i], lengths[i]));
         (void)close(fd);
     }
-    write_file(local_path(), "", 0); /* an empty file has nothing that could be lost */
+    write_file(local_path(), "", 0); /* an empty file has nothing to lose */
     plock_local *store = local_open();
     plock_local_close(store);
     (void)unlink(local_path());
@@ -179,7 +179,7 @@ static void a_file_of_another_user_is_never_replaced(void) {
 
 /* --- a file that is replaced --- */
 
-/* Changes the file's title, and makes the title consistent again. */
+/* Changes the file's title, and then its checksum. */
 static void retitle(void (*change)(plock__local_title *)) {
     plock__local_title title;
     const int fd = open(local_path(), O_RDWR);
@@ -203,7 +203,7 @@ static void of_another_clock(plock__local_title *title) { title->clock ^= 1; }
 
 static void of_a_hidden_clock(plock__local_title *title) { title->clock = title->clock ? 0 : 1; }
 
-/* Leaves the traces of a dead process: a lease that outlives the process, or one that does not. */
+/* Acquires a lease, whose process then ends. With at_least, the lease outlives the process. */
 static void leave_something(void *context) {
     const plock_ns at_least = *(const plock_ns *)context;
     plock_local *store = local_open();
@@ -242,7 +242,7 @@ static void after_a_reboot_it_is_replaced_silently(void) {
     for (int kept = 0; kept < 2; kept++) {
         leave(kept ? LONG : 0);
         retitle(boot_before);
-        /* the file was last used at a later time than now, so the clock has restarted */
+        /* the file's last use lies in the future, so the clock has restarted */
         if (kept) seen(plock_now() + 10 * LONG);
         plock_local *store = local_open();
         CHECK(!plock_local_remade(store));
@@ -267,8 +267,8 @@ static void another_name_of_the_boot_is_no_proof_of_a_reboot(void) {
     }
 }
 
-/* Must run in a child. If locks belong to processes, closing the file in this process would drop
- * this process's locks. */
+/* Must run in a child. On a system where file locks belong to processes, closing the file here
+ * would drop this process's locks. */
 static void retitle_as_before(void *unused) {
     (void)unused;
     retitle(boot_before);
@@ -288,7 +288,7 @@ static void processes_with_another_boot_id_use_it_too(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k");
     CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);
-    /* At its next look, this process would notice the new title. So the test lets no time pass. */
+    /* At its next look, this process would notice the new title. So the test stops the clock. */
     moment = plock_now();
     plock_clock_replace(stopped_clock);
     /* as if a process with another boot id had made the file */
@@ -498,7 +498,7 @@ static void one_that_is_removed_is_made_again_by_those_who_use_it(void) {
 
 /* --- several stores of one process --- */
 
-/* Acquires and releases, and repeats this if the file must be replaced first. */
+/* Acquires and releases a lease. Tries again as long as the file must be replaced first. */
 static bool serves(plock_local *store) {
     unsigned rounds = 0;
     plock_status status;
@@ -552,13 +552,13 @@ static void stores_of_a_process_do_not_keep_a_file_that_is_gone_from_one_another
         CHECK((truncated ? truncate(local_path(), PLOCK__LOCAL_PAGE) : unlink(local_path())) == 0);
         (void)usleep(LOOKED_AT);
         CHECK(serves(stores[0]));
-        CHECK(serves(stores[1])); /* the third store is not used any more */
+        CHECK(serves(stores[1])); /* although the idle third store has the old file */
         CHECK(access(local_path(), F_OK) == 0);
         for (int i = 0; i < 3; i++) plock_local_close(stores[i]);
     }
 }
 
-/* --- scribbling --- */
+/* --- damage to the file --- */
 
 static void scribble(size_t offset, const void *bytes, size_t length) {
     const int fd = open(local_path(), O_RDWR);
@@ -614,7 +614,7 @@ static void look_at_it(void *context) {
     if (local_waiters(damaged, "k") >= 0) _exit(1);
 }
 
-/* Builds a list whose end points back into it, as damage may do. */
+/* Makes the end of a list point back into the list, as damage may do. */
 static void a_circle_of_waiters_ends_in_an_error(void) {
     (void)unlink(local_path());
     damaged = local_open();

@@ -1,5 +1,5 @@
-/* The embedded store: its file is lost. In each case, all leases in the file are lost, and each of
- * them reports this. */
+/* The local store when its file is lost. All leases in the file are then lost, and each of them
+ * reports this. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -19,15 +19,15 @@
 
 #if TEST_TSAN
 /* Anonymous memory replaces the pages of a lost file while other threads may use them. TSan takes
- * this for a write that races with those threads. The tests here show that a process inside notices
- * the loss. */
+ * this for a write that races with those threads. The tests here show that a process in the
+ * critical section notices the loss. */
 const char *__tsan_default_suppressions(void) __attribute__((visibility("default")));
 const char *__tsan_default_suppressions(void) { return "race:plock__local_lose"; }
 #endif
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND;
 
-/* A request that only reads checks the file again if the last check is older than this. */
+/* After this many microseconds, even a request that only reads checks the file again. */
 static const useconds_t LOOKED_AT = 20000;
 
 static char folder[600], path[700], aside[700];
@@ -129,7 +129,7 @@ static plock_local *open_there(void) {
 /* --- a lease in a lost file --- */
 
 /* Looks until the folder's last change is long ago. From then on, a look checks the path only if
- * the folder changes. */
+ * the folder has changed. */
 static void look_often(const plock_lease *lease) {
     for (int i = 0; i < 3; i++) {
         (void)usleep(2 * LOOKED_AT);
@@ -178,7 +178,7 @@ static void every_method_says_that_it_is_lost(void) {
     every_method_says_that_it_is_lost_after(true);
 }
 
-/* Opens a store in a folder within the folder. */
+/* Opens a store in a subfolder of `folder`. */
 static plock_local *open_deep(void) {
     char within[700], deep[800];
     clear();
@@ -230,7 +230,7 @@ static void one_change_of_the_folder_follows_another_at_once(void) {
     clear();
 }
 
-/* Returns true if a notice within a second reports the loss of this lease. */
+/* Returns true if a notice reports the loss of this lease within a second. */
 static bool loss_is_told(uint64_t id) {
     const plock_ns deadline = plock_now() + PLOCK_SECOND;
     for (;;) {
@@ -257,8 +257,8 @@ static void it_is_told_within_a_second(void) {
             plock_local *store = open_there();
             plock_lease *lease = local_lease(store, "k");
             CHECK_STATUS(local_acquire_as(lease, &TERMS[terms]), PLOCK_OK);
-            /* long enough that the next request checks the file first, because reading a truncated
-             * page raises SIGBUS */
+            /* Waits until the next request will check the file first. Otherwise it could read a
+             * truncated page, which raises SIGBUS. */
             (void)usleep(LOOKED_AT);
             FATES[i].comes();
             if (!CHECK(loss_is_told(plock_lease_id(lease))))
@@ -318,8 +318,8 @@ static void a_process_that_has_released_is_not_refused(void) {
         plock_lease_cancel(waiting);
         for (size_t terms = 0; terms < TERMS_COUNT; terms++)
             for (size_t end = 0; end < ends; end++) ENDS[end](leases[terms][end]);
-        /* long enough that the next request checks the file first, because reading a truncated page
-         * raises SIGBUS */
+        /* Waits until the next request will check the file first. Otherwise it could read a
+         * truncated page, which raises SIGBUS. */
         (void)usleep(LOOKED_AT);
         FATES[i].comes();
         (void)usleep(LOOKED_AT);
@@ -465,8 +465,8 @@ static void and_does_so_within_a_second_after_damage(void) {
     for (size_t i = 0; i < sizeof HARMS / sizeof *HARMS; i++) {
         struct behind behind;
         wait_behind_a_holder(&behind, false);
-        /* long enough that the next request checks the file first, because reading a truncated page
-         * raises SIGBUS */
+        /* Waits until the next request will check the file first. Otherwise it could read a
+         * truncated page, which raises SIGBUS. */
         (void)usleep(LOOKED_AT);
         HARMS[i]();
         const plock_ns harmed_at = plock_now();
@@ -512,7 +512,7 @@ static void be_interrupted_just_after(void *unused) {
     if (local_acquire(first, LONG, 0) || plock_local_lease_acquire(second, &terms)) _exit(1);
     if (plock_lease_step(second, &interest) != PLOCK_AGAIN) _exit(2);
     if (pthread_create(&thread, NULL, truncate_and_wake, interrupt)) _exit(3);
-    /* the waiter was woken for another reason */
+    /* plock_await returns PLOCK_OK if another event has woken the waiter */
     while (plock_await(&interest, interrupt) == PLOCK_OK)
         if (plock_lease_step(second, &interest) != PLOCK_AGAIN) _exit(4);
     (void)pthread_join(thread, NULL);
@@ -572,7 +572,7 @@ static void a_folder_further_up_that_is_away_is_waited_for_a_second(void) {
     clear();
 }
 
-/* --- processes that were inside --- */
+/* --- processes in the critical section --- */
 
 static void move_away_and_back(int unused) {
     const struct timespec until_noticed = {.tv_sec = 1};
@@ -585,8 +585,8 @@ struct visitor {
     int done[2];
 };
 
-/* At some step of the extension, the file is moved away. It is put back after this process has
- * noticed that. */
+/* At step `point` of the extension, the file is moved away. A second later, when the worker thread
+ * has noticed that, the file is put back. */
 static void extend_meanwhile(void *context) {
     const struct visitor *v = context;
     plock_lease *lease = local_lease(open_there(), "k");
@@ -619,17 +619,17 @@ static void a_file_that_comes_back_can_be_used_though_a_process_was_inside(void)
     clear();
 }
 
-/* --- losses that are noticed at the section --- */
+/* --- losses that are noticed at the critical section --- */
 
 /* Delays the next check of the path, and makes a check of the size due. So a change is noticed only
- * when a process enters the section. */
+ * when a process enters the critical section. */
 static void is_seen_at_the_section(plock_local *store) {
     plock__local_map *map = store->map;
     atomic_store(&map->checked_at, plock_after(plock_now(), LONG));
     atomic_store(&map->whole_at, 0);
 }
 
-/* The ways to lose a file that a process notices when it enters the section. */
+/* The ways to lose a file that a process notices when it enters the critical section. */
 static const struct fate SEEN_INSIDE[] = {
     {is_removed, true, "was removed, renamed or replaced"},
     {a_copy_takes_its_place, true, "was removed, renamed or replaced"},
@@ -708,7 +708,7 @@ static const struct kind {
     plock_status (*does)(struct retry *e);
     plock_local_acquire_options terms;
     plock_status in_a_new_file;
-    int held; /* how many leases are held after the action */
+    int held; /* how many of the two leases are held after the action */
 } KINDS[] = {
     {acquires, {.ttl = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
     {acquires, {.ttl = 3600 * PLOCK_SECOND, .wait = 3600 * PLOCK_SECOND}, PLOCK_OK, 1},
@@ -736,7 +736,7 @@ static void is_done(const struct retry *e) {
     for (int i = 0; i < 2; i++) plock_lease_free(e->leases[i]);
 }
 
-/* Checks that the leases are in the present file, once each. */
+/* Checks that the first `held` leases are held in the present file, each of them once. */
 static void holds_what_it_says(const struct retry *e, int held) {
     struct stat found;
     if (!CHECK(stat(path, &found) == 0 && found.st_size > 0)) return;
@@ -768,8 +768,9 @@ static void a_process_with_nothing_in_the_file_starts_again(void) {
     clear();
 }
 
-/* Otherwise two threads of this process could hold the lock. One has not noticed yet that it lost
- * its lease in the old file. The other acquires in the new file. */
+/* If the process could already use the new file, two of its threads could hold the same lock. One
+ * thread has not noticed yet that its lease in the old file is lost. The other acquires in the new
+ * file. */
 static void a_process_with_a_lease_in_the_file_is_refused_another(void) {
     for (int i = 0; i < SEEN_INSIDE_COUNT; i++)
         for (int kind = 0; kind < KINDS_COUNT; kind++) {
@@ -831,8 +832,8 @@ static void *notices_the_loss(void *unused) {
     return unused;
 }
 
-/* The other thread has noticed the loss, but has not given up the process's place in the file yet.
- * It pauses until this thread has acquired. */
+/* Another thread has noticed the loss, but has not given up the process's place in the file yet. It
+ * pauses until this thread has acquired. */
 static void the_place_is_given_up_by_whoever_needs_it(void) {
     for (int kind = 0; kind < KINDS_COUNT; kind++) {
         clear();
@@ -864,7 +865,7 @@ static void the_place_is_given_up_by_whoever_needs_it(void) {
 /* The waiter was refused in the lost file, but has not asked in the present one. */
 static void a_waiter_whose_patience_ends_as_the_file_is_lost_asks_once_more(void) {
     for (int i = 0; i < 2;
-         i++) /* other ways leave a damaged file, which other processes may still need */
+         i++) /* the other losses leave a damaged file, which other processes may still need */
         for (int watched = 0; watched < 2; watched++) {
             struct behind behind;
             wait_behind_a_holder(&behind, watched);
@@ -912,8 +913,8 @@ static void is_removed_and_missed(int unused) {
     plock__local_lose(visited, PLOCK__LOCAL_MISSING);
 }
 
-/* The file is lost at this step of the action. Another thread notices that, and replaces the pages.
- * Returns false if the action has fewer steps. */
+/* Loses the file at step `point` of the action, as if another thread noticed the loss and replaced
+ * the pages. Returns false if the action has fewer steps. */
 static bool who_is_inside_begins_afresh_at(unsigned long point, const struct kind *kind) {
     clear();
     plock_local *store = open_there();

@@ -1,5 +1,5 @@
-/* The embedded store with many waiters and watched leases in one process. The cost of an event for
- * one of them must not grow with their number. The work is counted, not timed. */
+/* The local store with many waiters and watched leases in one process. The cost of an event for one
+ * of them must not grow with their number. The tests count the work instead of measuring time. */
 #include "local_support.h"
 
 #include "base/platform.h"
@@ -17,7 +17,8 @@ enum { MANY = 2000, TIMES = 200 };
 static plock_local *store;
 static plock_lease *holder, *leases[MANY];
 
-/* Waits without a thread. The attendant knows this lease like any other. */
+/* Makes the lease wait, without a thread that waits for it. The attendant serves this lease like
+ * any other. */
 static void queue(plock_lease *lease) {
     plock_interest interest;
     CHECK_STATUS(
@@ -39,7 +40,8 @@ static void end(void) {
     plock_drain(plock_now() + 5 * PLOCK_SECOND);
 }
 
-/* The most visits to leases that timed looks and reviews may have made since this moment. */
+/* Returns the highest number of visits to leases that timed looks and reviews may have made since
+ * this moment. */
 static unsigned long at_intervals(plock_ns since) {
     const plock_ns passed = plock_now() - since;
     return (unsigned long)(3 * (passed / PLOCK__LOCAL_IN_ANY_CASE + 2) * MANY);
@@ -61,7 +63,7 @@ static void a_waiter_comes_and_goes_beside_many_of_one_key(void) {
     end();
 }
 
-/* Each lease waits for its own turn, which comes from another process. */
+/* Each lease waits on a key of its own, which another process releases. */
 static void turns_come_from_another_process(void) {
     char key[16];
     int ready[2], go[2];
@@ -101,7 +103,7 @@ static void turns_come_from_another_process(void) {
     /* without a pidfd, each lease is checked for the end of the holder's process */
     (void)visited, (void)since;
 #endif
-    /* when the child ends, the other leases notice that, and all of them are granted */
+    /* when the child ends, the other leases are granted without further releases */
     CHECK(write(go[1], "", 1) == 1);
     CHECK_INT(WEXITSTATUS(local_status_of(child)), 0);
     for (int i = TIMES; i < MANY; i++) CHECK_STATUS(local_finish(leases[i]), PLOCK_OK);

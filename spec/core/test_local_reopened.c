@@ -1,5 +1,5 @@
-/* The embedded store: its file is lost. Afterwards the same process or another process opens the
- * path again. */
+/* The local store after its file was lost: the same process or another process opens the path
+ * again. */
 #include "local_support.h"
 
 #include "base/platform.h"
@@ -19,7 +19,7 @@ const char *__tsan_default_suppressions(void) { return "race:plock__local_lose";
 
 static const plock_ns LONG = 3600 * PLOCK_SECOND, SHORT = 100 * PLOCK_MILLISECOND;
 
-/* A request that only reads checks the file again if the last check is older than this. */
+/* After this many microseconds, even a request that only reads checks the file again. */
 static const useconds_t LOOKED_AT = 20000;
 
 static void write_over(size_t offset, const void *bytes, size_t length) {
@@ -102,7 +102,8 @@ static void a_process_with_a_lease_in_a_harmed_file_opens_no_other(void) {
     }
 }
 
-/* If locks belong to processes, closing the lost map would drop the lock of the new map. */
+/* On a system where file locks belong to processes, closing the lost map would drop the lock of the
+ * new map. */
 static void a_lost_file_that_is_put_back_is_not_used_until_its_leases_are_let_go_of(void) {
     plock_local *store = local_open(), *other = local_open();
     plock_lease *lease = local_lease(store, "k"), *second = local_lease(other, "l");
@@ -127,7 +128,7 @@ static void be_refused(void *unused) {
     if (local_acquire(lease, LONG, 0) != PLOCK_REFUSED) _exit(1);
 }
 
-/* The lost map exists as long as a job uses it. Here the test stands for such a job. */
+/* The lost map exists as long as a job uses it. Here the test uses it in place of a job. */
 static void the_end_of_a_lost_map_takes_nothing_from_the_next_one(void) {
     plock_local *store = local_open();
     plock_lease *lease = local_lease(store, "k"), *second = local_lease(store, "l");

@@ -1,4 +1,4 @@
-/* The embedded store: waiters whose process is stopped, and the waiters behind them. */
+/* The local store: waiters whose process is stopped, and the waiters behind them. */
 #include "local_support.h"
 
 #include "local/local_lease.h"
@@ -52,7 +52,7 @@ static plock_lease *stand_in_line(plock_local *store, const plock_local_acquire_
     return lease;
 }
 
-/* --- the process that is stopped; exit status 0: it was served, 3: its patience ended --- */
+/* --- the stopped process: exits with 0 if it was served, with 3 if its patience ended --- */
 
 static int outcome(plock_lease *lease) {
     const plock_status status = local_finish(lease);
@@ -226,7 +226,7 @@ static void a_key_that_only_the_stopped_wait_for_is_free(void) {
     const pid_t stopped = stopped_waiter(s);
     plock_lease *next = stand_in_line(s->store, &TERMS[0]);
     CHECK_STATUS(local_release(first), PLOCK_OK);
-    /* by now, the other processes know that it is stopped */
+    /* when `next` has the lock, the other processes know that the waiter is stopped */
     CHECK_STATUS(local_finish(next), PLOCK_OK);
     pid_t other = stopped_waiter(s);
     CHECK_STATUS(acquire_both(pair), PLOCK_REFUSED);

@@ -1,4 +1,4 @@
-/* The embedded store: several processes work on a few keys. They are killed at random times and
+/* The local store: several processes work on a few keys. They are killed at random times and
  * replaced. Each process checks that there is one holder at a time, that fences grow, and that no
  * waiter waits forever. */
 #include "local_support.h"
@@ -19,10 +19,10 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, RUNS_FOR = (TEST_TSAN ? 1 : 3) *
 static struct wake {
     plock_local *store;
     plock_ns ends;
-    _Atomic int owner[KEYS]; /* which life holds the key: its number plus 1; 0: none */
+    /* A life is one process, from its start until it is killed. */
+    _Atomic int owner[KEYS]; /* the number of the life that holds the key, plus 1; 0: none */
     _Atomic int64_t fence[KEYS + 2];
-    /* A life is one process, from its start until it is killed. These count the lives inside. A
-     * life that dies inside is never subtracted. */
+    /* How many lives are inside. A life that dies inside is never subtracted. */
     _Atomic int permits, readers, writer;
     /* doomed[life]: the life was killed, so it may have left itself in owner or in a count. */
     _Atomic int doomed[LIVES_MAX];
@@ -55,7 +55,7 @@ static void alone(int key, int life) {
     plock_lease_free(lease);
 }
 
-/* Checks a shared lock. The counts cannot be used here, because dead lives are still included. So
+/* Checks a shared lock. The counts cannot be used here, because they still include dead lives. So
  * this checks the number of holders that the store reports. */
 static void together(int life, bool writes) {
     plock_lease *lease = local_lease(stage->store, "shared");

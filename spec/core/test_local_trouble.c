@@ -1,8 +1,8 @@
-/* The embedded store under trouble. Eight processes work, some of them in their own namespaces. The
+/* The local store under trouble. Eight processes work, some of them in their own namespaces. The
  * file is renamed, linked, removed, replaced or truncated, and processes are stopped or killed.
- * Except for a second after each such event, there is one holder at a time. No waiter waits for
- * more than a second for a free key. PLOCK_TROUBLE_SECONDS sets the duration; before a release it
- * is 600. */
+ * Apart from the second after each such event, a key has one holder at a time. No waiter waits for
+ * more than a second for a free key. The test runs for 12 s, or for PLOCK_TROUBLE_SECONDS. Before a
+ * release of the gem, that is 600. */
 #include "local_support.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, A_SECOND = PLOCK_SECOND;
 
 static struct {
     plock_ns ends;
-    _Atomic int owner[KEYS]; /* which process holds the key: its number plus 1; 0: none */
+    _Atomic int owner[KEYS]; /* the number of the holding process, plus 1; 0 if there is none */
     _Atomic plock_ns freed_at[KEYS], troubled_at, stopped_at;
     _Atomic int doomed[LIVES_MAX];
     _Atomic long sections, wrongs, overlaps, losses, refusals, bus_errors;
@@ -79,8 +79,8 @@ static void be_inside(plock_lease *lease, int key, int life, plock_ns began) {
 
 /* --- processes in their own namespaces --- */
 
-/* Starts a child in its own PID namespace. As in a container, processes have other numbers there.
- * This process itself stays in its namespace. */
+/* Starts a child in its own PID namespace, as in a container. Process ids differ there. This
+ * process itself stays in its namespace. */
 static pid_t apart(pid_t (*start)(int), int i) {
     static int home = -1;
     static bool refused;
@@ -101,8 +101,8 @@ static bool write_to(const char *path, const char *text) {
     return written;
 }
 
-/* Enters a user namespace, in which the same user has another number. If that is impossible, the
- * process continues without it. */
+/* Enters a user namespace, in which the same user has a different number. If that is impossible,
+ * the process stays in the namespace that it has. */
 static void be_called_otherwise(void) {
     char map[32];
     (void)snprintf(map, sizeof map, "1000 %u 1", (unsigned)geteuid());
@@ -153,8 +153,9 @@ static size_t contents(int fd, unsigned char *bytes, size_t size) {
     return got > 0 ? (size_t)got : 0;
 }
 
-/* Copies the file as it is at one moment, by reading until two reads agree. A mixture of several
- * moments would be damage, which may be noticed at any time. */
+/* Copies the file as it is at one moment, by reading until two reads agree. A mixture of two
+ * moments would be damage. Processes might notice it later than in the second in which this test
+ * allows failures. */
 static void copy(const char *from, const char *to) {
     static unsigned char bytes[1 << 20], again[sizeof bytes];
     const int in = open(from, O_RDONLY),
@@ -173,7 +174,8 @@ static void make_trouble(int fate) {
     char aside[600];
     (void)snprintf(aside, sizeof aside, "%s.aside", local_path());
     (void)unlink(aside);
-    /* set before the event, because processes may notice it at once, and again after it */
+    /* set before the event, because processes may notice it at once, and set again after it,
+     * because the allowed second begins then */
     atomic_store(&stage->troubled_at, plock_now());
     switch (fate) {
     case 0: (void)rename(local_path(), aside); break;
@@ -220,11 +222,12 @@ static void stop_for_a_while(int i) {
     CHECK(kill(workers[i].pid, SIGSTOP) == 0);
     (void)usleep((useconds_t)(rand() % 400000));
     CHECK(kill(workers[i].pid, SIGCONT) == 0);
-    /* the stopped process may have been inside, or the next to be served */
+    /* the stopped process may have held a key, or may have been the next waiter to get one */
     atomic_store(&stage->stopped_at, plock_now());
 }
 
-/* A process may end at the end of the run, or because it read a truncated page. */
+/* A process may end when the run is over. Earlier than that, only SIGBUS may end it, because it
+ * read a truncated page. */
 static void check_end(int status) {
     const bool cut_off = WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
     atomic_fetch_add(&stage->bus_errors, cut_off);

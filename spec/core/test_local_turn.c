@@ -1,4 +1,4 @@
-/* The embedded store: waiters whose turn coincides with other events. */
+/* The local store: waiters whose turn coincides with other events. */
 #include "local_support.h"
 
 #include "base/platform.h"
@@ -17,8 +17,8 @@ static const plock_ns LONG = 60 * PLOCK_SECOND, BRIEF = 30 * PLOCK_MILLISECOND;
 
 static void nap(plock_ns span) { (void)usleep((useconds_t)(span / 1000)); }
 
-/* Returns a lease that waited behind another one, and was granted. Its thread has not seen the
- * grant, and the lease has expired meanwhile. */
+/* Returns a lease that waited behind another lease, and was then granted the key. Its caller has
+ * not seen the grant yet, and the lease has expired since. */
 static plock_lease *late(plock_local *store, plock_local_acquire_options terms) {
     plock_lease *first = local_lease(store, "k"), *second = local_lease(store, "k");
     plock_interest interest;
@@ -93,8 +93,8 @@ static void await_program(void) {
     await(MAY);
 }
 
-/* When the worker thread looks, the lease has been released and has no place in the file. In the
- * second round, the lease waits again, at another place. */
+/* When the worker thread looks, the second lease has already been released, and has no place in the
+ * file. In the second round, that lease waits again by then, at another place. */
 static void a_process_that_was_inside_since_is_not_checked(void) {
     plock_local *store = local_open();
     for (int again = 0; again < 2; again++) {
@@ -163,7 +163,7 @@ static void take_it(void *context) {
     for (;;) (void)pause();
 }
 
-/* No process wakes the waiter, because the holder keeps its lease in the lost file. */
+/* No process wakes the waiter, because the holder keeps its lease in the removed file. */
 static void and_notices_by_itself(void) {
     plock_local *store = local_open();
     const pid_t holder = local_child(take_it, store);
@@ -208,8 +208,8 @@ static void hold_and_share(void *context) {
     for (;;) (void)pause();
 }
 
-/* The holder is a zombie. Another process has the descriptor with the holder's lock, so the holder
- * still counts as alive. A waiter does not check such a process again and again. */
+/* The holder is dead. But another process has the descriptor with the holder's lock, so the holder
+ * still counts as alive. If the waiter checked again and again, it would use processor time. */
 static void waiting_for_a_zombie_costs_no_time(void) {
     struct {
         plock_local *store;
@@ -265,7 +265,7 @@ static void a_waiter_with_a_new_attendant_keeps_its_place_when_the_old_one_is_fr
     plock__local_before(PLOCK__LOOKS, note_that_it_looks);
     plock__local_has_to_look(plock__local_lease(second));
     atomic_store(&moment, MAY);
-    /* the worker thread does both in this order, so the old attendant is freed by now */
+    /* the worker thread frees the old attendant before it looks */
     await(LOOKS);
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
@@ -330,7 +330,8 @@ static void a_second_listener_takes_no_message_from_the_first(void) {
     plock_local_close(store);
 }
 
-/* Such messages were meant for an earlier process at this place, or come from another program. */
+/* A message for no lease was meant for an earlier process at this place in the file, or comes from
+ * another program. */
 static void messages_that_are_for_no_lease_do_no_harm(void) {
     static const uint32_t OTHERS[] = {0, 1, 999999, UINT32_MAX};
     for (int full = 0; full < 2; full++) {

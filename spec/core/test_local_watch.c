@@ -1,4 +1,4 @@
-/* The embedded store: the worker thread's work for held leases, and processes that are stopped at a
+/* The local store: the worker thread's work for held leases, and processes that are stopped at a
  * bad moment. */
 #include "local_support.h"
 
@@ -73,8 +73,8 @@ static void hold_until_told(void *context) {
     _exit(plock_lease_valid(lease) && local_release(lease) == PLOCK_OK ? 0 : 3);
 }
 
-/* As with flock(1), a stopped process still holds its lease. Only a lease with a fixed TTL expires
- * meanwhile. */
+/* As with flock(1), a stopped process still holds a renewed lease. A lease with a fixed TTL expires
+ * while its process is stopped. */
 static void time_alone_ends_only_what_is_not_renewed(void) {
     for (int renews = 0; renews < 2; renews++) {
         struct holder holder = {.renews = renews};
@@ -98,7 +98,7 @@ static void time_alone_ends_only_what_is_not_renewed(void) {
     }
 }
 
-/* Once a renewed lease has been left, it is no longer renewed, and expires after its TTL. */
+/* After plock_lease_leave, a renewed lease is no longer renewed, and expires after its TTL. */
 static void what_is_renewed_ends_with_its_process_or_by_its_ttl_where_it_was_handed_over(void) {
     plock_local *store = local_open();
     plock_lease *left = local_lease(store, "left"), *lease = local_lease(store, "left");
@@ -186,7 +186,8 @@ static void a_waiter_that_is_renewed_is_so_from_when_it_is_let_in(void) {
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_AGAIN);
     CHECK_STATUS(local_release(first), PLOCK_OK);
     unsigned rounds = 0;
-    /* the lease's own thread does not step meanwhile */
+    /* this thread does not step the second lease meanwhile, so only the worker thread can renew
+     * it */
     const plock_ns later = plock_now() + 9 * SHORT;
     while (plock_now() < later && test_patient(&rounds)) continue;
     CHECK_STATUS(plock_lease_step(second, &interest), PLOCK_OK);
@@ -251,7 +252,7 @@ static void it_is_reported_at_whatever_step_a_break_is_stopped(void) {
         int status = 0;
         if (point) {
             CHECK(waitpid(breaker, &status, WUNTRACED) == breaker);
-            (void)usleep(3000); /* time in which the holder may look too early */
+            (void)usleep(3000); /* gives the holder time to look too early */
             if (WIFSTOPPED(status)) CHECK(kill(breaker, SIGCONT) == 0);
         }
         if (!point || WIFSTOPPED(status)) status = local_status_of(breaker);
@@ -308,8 +309,8 @@ static void a_waiter_is_served_at_whatever_step_the_holder_is_stopped(void) {
     CHECK(points > 5);
 }
 
-/* The process is stopped inside the critical section, so all other processes are blocked. A call
- * waits for a limited time, and reports it. */
+/* A process that is stopped inside the critical section blocks all other processes. Their calls
+ * wait for a limited time, and then report the stopped process. */
 static void a_process_stopped_inside_delays_no_other_for_long(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -338,7 +339,7 @@ static void break_it_when_told(void *context) {
     break_it(s);
 }
 
-/* Starts a process that will stop inside the section, when stage 2 is reached. */
+/* Starts a process that will stop inside the critical section, when stage 2 is reached. */
 static pid_t will_stop_inside(scene *s) {
     s->point = 2;
     return local_child(break_it_when_told, s);
@@ -363,8 +364,8 @@ static void go_on(scene *s, pid_t stopped, pid_t holder) {
     atomic_store(&s->stage, 0);
 }
 
-/* The waiter has been refused, because another owner holds the key. So it reports that its patience
- * is over, and not that the store is unusable. */
+/* The waiter knows that another owner holds the key. So it reports that its patience is over, and
+ * not that the store is unusable. */
 static void a_refused_waiter_times_out_though_the_section_is_taken(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -385,7 +386,7 @@ static void a_refused_waiter_times_out_though_the_section_is_taken(void) {
     CHECK(plock_now() - asked < PLOCK_SECOND);
     go_on(s, stopped, holder);
     CHECK_STATUS(local_release(first), PLOCK_OK);
-    /* the other lease has left no claim */
+    /* the second lease has left no claim */
     CHECK_STATUS(local_acquire(first, LONG, LONG), PLOCK_OK);
     plock_lease_free(first);
     plock_lease_free(second);
@@ -406,7 +407,8 @@ static void is_released_and_cancelled(plock_lease *lease) {
 
 static void is_let_go_of(plock_lease *lease) { plock_lease_let_go(lease, LONG); }
 
-/* The worker thread completes the release, and keeps the key for as long as the caller asked. */
+/* If a release cannot be done at once, the worker thread completes it. The key stays taken for as
+ * long as the caller asked. */
 static void a_key_that_could_not_be_released_at_once_is_kept_for_as_long_as_it_must(void) {
     static void (*const WAYS[])(plock_lease * lease) = {is_released_in_vain,
                                                         is_released_and_cancelled, is_let_go_of};
@@ -444,7 +446,7 @@ static void is_left_and_cancelled(plock_lease *lease) {
     plock_lease_cancel(lease);
 }
 
-/* The lease still belongs to this process, so a loss is reported. */
+/* If a lease could not be left, it still belongs to this process. So its loss is reported. */
 static void a_lease_that_could_not_be_left_is_still_watched(void) {
     static void (*const WAYS[])(plock_lease * lease) = {is_left_in_vain, is_left_and_cancelled};
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
@@ -467,7 +469,8 @@ static void a_lease_that_could_not_be_left_is_still_watched(void) {
     }
 }
 
-/* The worker thread completes the release. Then the lease can be used again. */
+/* If a release cannot be done at once, the worker thread completes it. Then the lease can be used
+ * again. */
 static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -490,7 +493,7 @@ static void a_lease_that_could_not_be_released_at_once_can_be_taken_again(void) 
     plock_local_close(s->store);
 }
 
-/* An abandoned query does not shorten the time that the next one may take. */
+/* An abandoned query does not shorten the time that the next query may take. */
 static void each_question_has_a_patience_of_its_own(void) {
     scene *s = new_scene();
     s->store = local_open();
@@ -532,8 +535,8 @@ static void threads_may_open_and_close_it_at_once(void) {
     plock_local_close(store);
 }
 
-/* Two threads wake two waiters in one other process at the same time. Neither thread has opened its
- * waker before. */
+/* Two threads release two keys at the same moment. One other process waits for both keys. Neither
+ * thread has opened that process's waker before. */
 typedef struct wakers {
     plock_local *store;
     const char *key;

@@ -92,8 +92,8 @@ static void each_says_what_happened_to_which_lease(void) {
     end();
 }
 
-/* No notice is dropped, however late the listener comes. There is at most one notice for each
- * lease, except for renewals, which are posted only if a listener requests them. */
+/* No notice is dropped, however late a listener starts to read. The queue stays small, because each
+ * lease has at most one notice. There may be many renewals, but they are posted only on request. */
 static void they_wait_for_a_listener(void) {
     enum { MANY = 20000 };
     uint64_t id = 0;
@@ -160,7 +160,7 @@ static void there_is_one_descriptor(void) {
     CHECK(first >= 0);
     CHECK(plock_notice_awaited());
     CHECK_INT(plock_notice_descriptor(), first);
-    CHECK_INT(plock__live_allocations(), 1); /* the second descriptor was not made */
+    CHECK_INT(plock__live_allocations(), 1); /* no second descriptor was made */
     end();
 }
 
@@ -170,7 +170,7 @@ enum { THREADS = 4, EACH = 2000 };
 static atomic_uint posting, ready;
 static uint64_t taken[THREADS];
 
-/* All threads begin at the same time. */
+/* Makes all threads begin at the same time. */
 static void wait_for_all(void) {
     atomic_fetch_add(&ready, 1);
     while (atomic_load(&ready) < THREADS + 1) (void)sched_yield();
@@ -275,7 +275,7 @@ static void listen_in_child(void *context) {
     post(PLOCK_LOST, 9);
     CHECK(readable());
     CHECK_INT(next_id(), 9);
-    CHECK(plock__live_allocations() <= inherited + 1); /* at most one waker more */
+    CHECK(plock__live_allocations() <= inherited + 1); /* at most one more waker */
     if (parents < 0) return;
     struct pollfd polled = {.fd = parents, .events = POLLIN};
     /* in the child, the parent's descriptor is closed, or its number is in use again */

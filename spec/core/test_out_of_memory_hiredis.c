@@ -1,5 +1,5 @@
-/* Each allocation of hiredis also fails once. Its reader and its formatter call malloc, which this
- * file replaces. */
+/* Each allocation of hiredis fails once, as the engine's do in test_out_of_memory.c. The reader and
+ * the formatter of hiredis call malloc, which this file replaces. */
 #include "scenarios.h"
 #include "test.h"
 
@@ -25,8 +25,8 @@ void *__libc_malloc(size_t size) MAYBE;
 void *__libc_calloc(size_t count, size_t size) MAYBE;
 void *__libc_realloc(void *memory, size_t size) MAYBE;
 
-/* The sanitizers themselves make the first calls of the program and of each thread, before they are
- * ready. So the replacements are not instrumented. */
+/* When the program or a thread starts, the sanitizers call these functions themselves, before they
+ * are ready. So the replacements are not instrumented. */
 #if defined(__clang__) &&                                                                          \
     __has_attribute(                                                                               \
         disable_sanitizer_instrumentation) /* Clang needs this stronger attribute for TSan */
@@ -52,7 +52,7 @@ UNWATCHED static void *library_of(const void *address) {
     return dladdr(address, &where) ? where.dli_fbase : NULL;
 }
 
-/* Only allocations of hiredis fail. The call's return address tells where it came from. */
+/* Only allocations of hiredis fail. The return address shows which library has called. */
 UNWATCHED static bool fails(const void *caller) {
     return library_of(caller) == library &&
            atomic_fetch_add(&asked, 1) + 1 == atomic_load(&failing);
@@ -74,8 +74,8 @@ REPLACEMENT void *realloc(void *memory, size_t size) {
                                  : __libc_realloc(memory, size);
 }
 
-/* Returns false if allocations of hiredis cannot fail here. Valgrind replaces malloc itself, and a
- * statically linked hiredis has no address range of its own. */
+/* Returns false if allocations of hiredis cannot be made to fail here. Valgrind replaces malloc
+ * itself, and a statically linked hiredis has no address range of its own. */
 static bool can_be_starved(void) {
     library = library_of((const void *)(uintptr_t)redisReaderCreateWithFunctions);
     if (!library || library == library_of(&library)) return false;

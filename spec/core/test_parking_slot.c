@@ -123,7 +123,7 @@ static void wait_in_line(void *context) {
 static void without_a_slot_it_is_woken(void) {
     plock_local *store = local_open();
     (void)plock__parking_slot_forbid(true);
-    /* in the second round, only the releasing process has a parking slot */
+    /* in the second round, only the releasing process may use a parking slot */
     for (int both = 0; both < 2; both++) {
         plock_lease *lease = local_lease(store, "k");
         CHECK_STATUS(local_acquire(lease, LONG, 0), PLOCK_OK);

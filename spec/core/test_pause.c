@@ -1,4 +1,4 @@
-/* The time before the next look or attempt. */
+/* How long a waiter or a retry pauses before its next look or attempt. */
 #include "test.h"
 
 #include "base/pause.h"
@@ -39,7 +39,7 @@ static void looks_come_when_the_lock_can_be_free_and_before_patience_ends(void) 
               3 * PLOCK_MILLISECOND);
     CHECK_INT(plock__pause_before_looking(10, PLOCK_NEVER, 8 * PLOCK_MILLISECOND),
               4 * PLOCK_MILLISECOND);
-    /* at least a millisecond */
+    /* a pause lasts at least a millisecond */
     CHECK_INT(plock__pause_before_looking(10, 1, 1), PLOCK_MILLISECOND);
 }
 

@@ -246,7 +246,7 @@ static void or_the_room_of_one_that_is_closed(void) {
     check_queues(&turn);
     plock__pool_give(&store->node.pool, connection, false);
     check_served(&turn, NULL);
-    CHECK_INT(store->node.pool.open, 1); /* the waiting caller has the room now */
+    CHECK_INT(store->node.pool.open, 1); /* now the waiting caller may open a connection */
     plock__pool_give_room(&store->node.pool);
     CHECK_INT(store->node.pool.open, 0);
     end();
@@ -315,7 +315,7 @@ static void a_caller_that_gives_up_keeps_the_order_of_the_others(void) {
             if (served) plock__pool_give(&store->node.pool, connection, !closed);
             plock__pool_leave(&store->node.pool, served ? &first : &second);
             if (!served) plock__pool_give(&store->node.pool, connection, !closed);
-            /* the connection, or its room, passes to the next caller */
+            /* the connection, or the right to open one, passes to the next caller */
             check_served(served ? &second : &first, closed ? NULL : connection);
             if (closed)
                 plock__pool_give_room(&store->node.pool);
@@ -396,11 +396,11 @@ static void its_status_tells_what_is_used_and_waited_for(void) {
 
 static void in_child(void *context) {
     plock_turn *turns = context;
-    plock_connection *own = get(); /* the child has no queue */
+    plock_connection *own = get(); /* no caller is queued in the child */
     CHECK(store->node.pool.waiting == 0 && store->node.pool.open == 1);
     plock__pool_leave(&store->node.pool, &turns[0]);
     plock__pool_leave(&store->node.pool, &turns[1]);
-    /* the connection that the parent's pool had handed to a caller */
+    /* the parent's pool had handed this connection to a queued caller, so the child closes it */
     CHECK(fake_peers[0].destroyed);
     CHECK_INT(store->node.pool.open, 1);
     give(own);

@@ -126,8 +126,7 @@ static void many_threads_share_few_connections(void) {
     end();
 }
 
-/* The same as a lease sees it: the lease reports that no connection became free, and leaves the
- * pool's queue. */
+/* At its deadline, a lease reports that no connection became free, and leaves the pool's queue. */
 static void waiting_ends_at_the_deadline(void) {
     begin("redis://h?pool_size=1");
     fake_clock_start();
@@ -144,7 +143,7 @@ static void waiting_ends_at_the_deadline(void) {
     CHECK_INT(plock_now() - before, PLOCK_SECOND / 5);
     CHECK_TEXT(plock_lease_error(lease)->message,
                "redis://h:6379: every connection of the pool was busy");
-    fake_clock_pass(PLOCK_SECOND); /* no other caller has received an answer since then */
+    fake_clock_pass(PLOCK_SECOND); /* since then, no caller has received an answer */
     CHECK_STATUS(plock_lease_acquire(lease, &(plock_acquire_options){.ttl = PLOCK_SECOND}),
                  PLOCK_OK);
     CHECK_STATUS(plock_drive(lease, fake_wait, NULL), PLOCK_SATURATED);

@@ -1,4 +1,4 @@
-/* This process: its identity, the effects of a fork, and threads that leave signals alone. */
+/* The process: its identity, what a fork changes, and native threads, which take no signals. */
 #include "test.h"
 
 #include "base/process.h"
@@ -40,7 +40,7 @@ static void each_thread_has_a_number_of_its_own(void) {
     CHECK(pthread_create(&thread, NULL, copy_identity, other) == 0 &&
           pthread_join(thread, NULL) == 0);
     CHECK(strcmp(own, other) != 0);
-    /* the words before it, host and pid, are the same */
+    /* the words before the thread's number, host and pid, are the same */
     CHECK_INT(strrchr(own, ' ') - own, strrchr(other, ' ') - other);
     CHECK(!strncmp(own, other, (size_t)(strrchr(own, ' ') - own)));
 }

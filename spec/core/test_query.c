@@ -188,7 +188,7 @@ static void a_note_is_kept_or_only_looked_at(void) {
     end();
 }
 
-/* For a lock with several holders, a query uses other scripts. */
+/* For a lock with several holders, a query uses different scripts. */
 static void of_a_shared_one_it_asks_the_same(void) {
     plock_query *shared;
     begin();
@@ -222,7 +222,7 @@ static void it_is_an_operation_like_any_other(void) {
     CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_AGAIN);
     operation.cancel(operation.of);
     CHECK_STATUS(operation.step(operation.of, &interest), PLOCK_MISUSE);
-    CHECK(fake_peers[1].destroyed); /* an answer was still outstanding on it */
+    CHECK(fake_peers[1].destroyed); /* this connection still had an answer outstanding */
     end();
 }
 
@@ -254,7 +254,7 @@ static void a_key_may_hold_any_byte(void) {
     begin();
     plock_query *other;
     CHECK_STATUS(plock_query_new(&other, store, "a\0b\n\xff", LENGTH, false), PLOCK_OK);
-    /* the text ends at its zero byte, so the rest is sent below */
+    /* the fake sends the text up to its zero byte, so the rest is sent below */
     fake_peers[0].answers[0] = "*1\r\n$5\r\na\0b";
     plock_query_status(other, 0);
     CHECK_STATUS(plock_query_step(other, &interest), PLOCK_AGAIN);

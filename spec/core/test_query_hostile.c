@@ -39,7 +39,7 @@ static plock_status finish(void) {
     return status;
 }
 
-/* The other query takes the only connection, so the next query waits for it. */
+/* The query `other` takes the only connection, so the next query waits for it. */
 static void take_the_connection(void) {
     plock_query_status(other, 0);
     CHECK_STATUS(plock_query_step(other, &interest), PLOCK_AGAIN);
@@ -80,7 +80,7 @@ static void what_no_script_of_ours_says_is_refused_and_the_connection_closed(voi
     }
 }
 
-/* The query reads a part of any other kind as neither a text nor a number. */
+/* A nil, a status and an error are neither texts nor numbers. */
 static void parts_of_other_kinds_are_neither_texts_nor_numbers(void) {
     static const struct {
         const char *said;
@@ -118,8 +118,7 @@ static void numbers_are_as_they_are(void) {
     end();
 }
 
-/* The answer has as many parts, and as many bytes, as are allowed. In the second round, it has one
- * more. */
+/* The answer has as many parts as one reply may have. In the second round, it has one more. */
 static void the_longest_answer_is_kept_whole(void) {
     enum { PARTS = PLOCK__REPLY_VALUES_MAX - 1, PART = 50, ROOM = PLOCK__REPLY_BYTES_MAX + 1 };
     static char answer[ROOM];

@@ -27,7 +27,7 @@ static plock_status read_some(size_t most) {
                                       &pair.error);
 }
 
-/* Makes the interest of a read that must wait, for at most `patience`. */
+/* Begins a read that must wait. The interest's deadline is `patience` from now. */
 static void expect(plock_ns patience) {
     pair.interest = (plock_interest){.fd = -1, .deadline = plock_now() + patience};
     CHECK_STATUS(read_some(sizeof bytes), PLOCK_AGAIN);
@@ -145,7 +145,8 @@ static void the_end_of_the_connection_is_told(void) {
     socket_pair_end(&pair);
 }
 
-/* The system reports a socket's error only once. */
+/* The system reports a socket's error only once. So the wait that receives the error must keep
+ * it. */
 static void so_is_an_error_with_its_reason(void) {
     socket_pair_begin(&pair);
     expect(10 * PLOCK_SECOND);
@@ -228,8 +229,8 @@ static plock_ns counting_clock(void) {
     return (plock_ns)time.tv_sec * PLOCK_SECOND + (plock_ns)time.tv_nsec;
 }
 
-/* Returns whether the wait looks at the socket first. A wait that looks reads the clock before and
- * after each look. A wait that does not look reads it only before it sleeps. */
+/* Returns whether the wait looks at the socket before it sleeps. A wait that looks reads the clock
+ * before and after each look. A wait that does not look reads the clock only before it sleeps. */
 static bool looks_before_it_sleeps(void) {
     socket_pair_begin(&pair);
     plock_clock_replace(counting_clock);
@@ -244,7 +245,7 @@ static bool looks_before_it_sleeps(void) {
 
 static void with_running_threads(long count) {
     plock__pretend_running_threads(count);
-    CHECK(usleep(60000) == 0); /* so that the last count is too old */
+    CHECK(usleep(60000) == 0); /* so that the last count of running threads is too old */
     CHECK(looks_before_it_sleeps() == (count > 0));
     RUN(what_it_read_is_there_for_the_next_step);
     RUN(a_long_answer_is_read_in_order);

@@ -1,5 +1,5 @@
 /* Calls on a cluster: each goes to the node of its key's slot, and follows the nodes' redirections.
- * The map cannot be loaded here, because none of the URL's nodes is reachable. */
+ * The map of the slots cannot be loaded here, because none of the URL's nodes is reachable. */
 #include "fake.h"
 #include "test.h"
 
@@ -274,7 +274,7 @@ static void it_gives_up_in_its_time(void) {
     end();
 }
 
-/* Each of the nodes sends the call to the other node. */
+/* Each of the two nodes sends the call to the other node. */
 static void nodes_that_disagree_do_not_keep_it_forever(void) {
     begin();
     for (int i = 0; i < FAKE_ANSWERS; i++) {
@@ -327,7 +327,7 @@ static void keys_that_would_be_apart_are_refused_unsent(void) {
     end();
 }
 
-/* While a slot moves, some of its keys are on one node, and the others on another node. */
+/* While a slot moves, some of its keys are on one node, and the rest on another node. */
 static void several_keys_that_are_split_are_asked_for_one_by_one(void) {
     static const plock_text TEXTS[] = {{"{k}1", 4}, {"{k}2", 4}, {"", 0},
                                        {"", 0},     {"me", 2},   {"me", 2}};
@@ -389,8 +389,8 @@ static void a_node_that_refuses_us_makes_the_map_doubtful(void) {
     }
 }
 
-/* A cursor of one node is meaningless on another node, which may now have the same place in the
- * order. */
+/* A scan visits the nodes in order. Another node may now have the first node's place in that order,
+ * and the first node's cursor is meaningless there. */
 static void a_scan_goes_on_at_the_beginning_of_another_primary(void) {
     static const int64_t SOMEWHERE = 7;
     char second[24];
@@ -451,14 +451,14 @@ static plock_status run_to_its_end(void) {
     return status;
 }
 
-/* Simulates references that come from a new node while the map is loaded in the background. */
+/* Adds `more` to the store's count of references. A negative number takes references away. */
 static void count_references(int more) {
     plock__enter();
     store->references += (unsigned)more;
     plock__leave();
 }
 
-/* The last reference is gone, and the thread that loads the map does not know that yet. */
+/* The last reference is gone, but the thread that loads the map does not know that yet. */
 static void a_load_that_ends_does_not_bring_its_store_back(void) {
     for (int i = 0; i < 20; i++) {
         begin();

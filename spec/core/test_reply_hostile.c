@@ -11,8 +11,8 @@
 
 enum { SPARE_BYTES = 64 * 1024 * 1024 };
 
-/* Feeds all bytes, in pieces, and reads replies. Returns the first status other than that of a
- * whole reply. */
+/* Feeds the bytes in pieces, and reads all replies. Returns the first error, or PLOCK_AGAIN if
+ * there was none. */
 static plock_status fate(const char *bytes, size_t length, size_t piece, plock_error *error) {
     plock_reader *reader = plock__reader_new();
     plock_status status = PLOCK_AGAIN;
@@ -60,8 +60,8 @@ static void a_reply_that_announces_too_much_is_refused_at_once(void) {
         check_refused(HEADERS[i], strlen(HEADERS[i]));
 }
 
-/* The reader has already discarded the beginning of a long reply. The announced length must still
- * be noticed. */
+/* When the second length arrives, the reader has already discarded the beginning of this long
+ * reply. It must still refuse that length. */
 static void a_long_beginning_does_not_hide_an_announcement(void) {
     char bytes[2048] = "*2\r\n$1200\r\n";
     const size_t head = strlen(bytes);
@@ -92,8 +92,8 @@ static void other_protocols_are_refused(void) {
     check_refused("\0\0\0\0", 4);
 }
 
-/* Versions of hiredis differ: some read such a length as nil, and others refuse it. None returns a
- * value. */
+/* Some versions of hiredis read an invalid length as nil or as an empty string, and others refuse
+ * it. None returns any bytes. */
 static void a_length_that_is_none_gives_no_value(void) {
     static const char *const LENGTHS[] = {"$-5\r\n", "$abc\r\n", "$-2147483649\r\n", "$\r\n"};
     for (unsigned i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
@@ -176,8 +176,8 @@ static void a_reader_that_has_refused_stays_refusing(void) {
     plock__reader_free(reader);
 }
 
-/* Repeats all refusals with a tight memory limit, because memory for an announced length is never
- * reserved. */
+/* Repeats the refusals, and checks how much memory they take. The reader must not reserve memory
+ * for an announced length. */
 static void refuse_in_little_memory(void *context) {
     (void)context;
     struct rusage before, after;

@@ -1,4 +1,4 @@
-/* A cluster whose slots move while their locks are held and waited for. Afterwards, waiters and
+/* A cluster whose slots move while locks in them are held and waited for. Afterwards, waiters and
  * watches listen on the node that serves the slot. */
 #include "fake_native.h"
 #include "test.h"
@@ -24,7 +24,7 @@ static void route_all_to(plock_node *node) {
     for (unsigned slot = 0; slot < PLOCK__SLOTS; slot++) plock__routes_move(store, slot, node);
 }
 
-/* Two nodes. The first one serves every slot. No other node is reachable. */
+/* Makes two nodes, of which the first serves every slot. No other node is reachable. */
 static void begin(const char *(*says)(const char *command, unsigned nth)) {
     fake_clock_start();
     store = fake_store("redis+cluster://127.0.0.1:1");
@@ -88,8 +88,8 @@ static void waiters_listen_where_their_slot_is_now_and_ask_again(void) {
     end();
 }
 
-/* A channel's tag belongs to one of its node's slots, so the node can publish to that channel
- * alone. */
+/* The hash tag in a channel's name must be in a slot that the channel's node serves. Otherwise,
+ * that node could not publish to the channel. */
 static void check_tag(unsigned subscription, unsigned nth, const char *tag) {
     char command[FAKE_COMMAND_ROOM];
     CHECK_HAS(fake_command("SSUBSCRIBE", subscription, command), tag);
@@ -109,7 +109,8 @@ static void a_channel_has_a_tag_of_its_node_and_new_waiters_name_it(void) {
     end();
 }
 
-/* The map has already reported the move, so the channel has another tag by now. */
+/* When the server ends the old subscription, the map has already reported the move. So the channel
+ * has a new tag by then. */
 static void the_end_of_an_earlier_tag_leaves_the_present_one(void) {
     char command[FAKE_COMMAND_ROOM], name[FAKE_COMMAND_ROOM], text[2 * FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -160,7 +161,8 @@ static void no_waiter_queues_before_the_new_channel_is_open(void) {
     end();
 }
 
-/* Each node forwards a message, so it arrives on every channel. */
+/* Each node forwards a plain message to all nodes, so it arrives on each of the process's
+ * channels. */
 static void a_message_that_comes_by_several_channels_counts_once(void) {
     begin(fake_refuses);
     get_in_queue(1);
@@ -176,7 +178,7 @@ static void a_message_that_comes_by_several_channels_counts_once(void) {
     CHECK(fake_publish("= 00000000-0000-0000-0000-000000000000 k"));
     fake_nudge();
     CHECK_INT(fake_commands_like("EVALSHA leave"),
-              0); /* ignored here, because the slot's node also sends it */
+              0); /* ignored here, because it also arrives on the new channel */
     fake_redis.channel = new;
     fake_call("=", 1);
     fake_await("EVALSHA acquire", 4);
@@ -192,8 +194,8 @@ static void say_sharded(const char *kind, const char *value) {
     CHECK(fake_say_on_channel(text, strlen(text)));
 }
 
-/* A sharded message arrives on one channel only. It may be another channel than expected, because
- * the slot may have moved back. */
+/* A sharded message arrives on one channel only. That may be the old channel, because the slot may
+ * have moved back. */
 static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
     char value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -213,7 +215,8 @@ static void a_sharded_message_counts_by_whichever_channel_it_comes(void) {
     end();
 }
 
-/* The waiter already belongs to another node. So that node's coordinator must visit it. */
+/* The message arrives on the old node's channel, but the waiter already belongs to the new node. So
+ * the new node's coordinator must make the waiter look. */
 static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes(void) {
     char value[FAKE_COMMAND_ROOM];
     begin(fake_refuses);
@@ -230,7 +233,7 @@ static void a_sharded_message_to_look_again_counts_by_whichever_channel_it_comes
     end();
 }
 
-/* The old channel may receive the turn until the new channel is open. */
+/* Until the new channel is open, the turn may arrive on the old channel. */
 static void a_turn_is_heard_on_the_old_channel_until_the_new_one_is_open(void) {
     begin(fake_refuses);
     get_in_queue(1);

@@ -20,7 +20,7 @@
 
 /* --- a name service that the test controls: it answers when the gate is open --- */
 
-static int gate[2]; /* a pipe; a name service thread that reads a byte from it continues */
+static int gate[2]; /* a pipe; each byte in it lets one thread of the name service continue */
 static atomic_int asked, failure;
 static char asked_in[16]; /* the name of the first thread that called the name service */
 
@@ -114,7 +114,7 @@ static void a_name_is_looked_up_by_another_thread(void) {
     CHECK_STATUS(step(&lookup), PLOCK_AGAIN);
     CHECK(lookup != NULL && interest.fd >= 0);
     CHECK_INT(interest.events, POLLIN);
-    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* woken before there is an answer */
+    CHECK_STATUS(step(&lookup), PLOCK_AGAIN); /* a step before the answer changes nothing */
     open_gate(1);
     CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
     CHECK(lookup == NULL);
@@ -171,8 +171,8 @@ static void a_later_request_joins(void) {
     end();
 }
 
-/* A name service may hang. Then the same name is requested again and again, by resolvers that live
- * for one attempt each. */
+/* If the name service hangs, the same name is requested again and again. Each attempt has its own
+ * resolver. */
 static void another_resolver_of_the_same_name_joins_too(void) {
     plock_lookup *lookup = NULL;
     char copy[] = "store.example";
@@ -283,7 +283,7 @@ static void a_lookup_may_outlive_its_store(void) {
     end();
 }
 
-/* For the caller, the lease fails at its deadline. The thread continues alone. */
+/* The caller's acquire fails at its deadline. The thread that looks up the name goes on alone. */
 static void a_slow_name_does_not_make_a_call_late(void) {
     plock_config *config;
     plock_store *store;
@@ -319,7 +319,7 @@ static void without_memory_nothing_is_started(void) {
         const plock_status status = step(&lookup);
         (void)plock__fail_allocation(0);
         if (status == PLOCK_AGAIN) {
-            CHECK_INT(n, 5); /* the lookup, its two texts, and the waker */
+            CHECK_INT(n, 5); /* four allocations: the lookup, its two texts, and the waker */
             open_gate(1);
             CHECK_STATUS(wait_for(&lookup), PLOCK_OK);
             end();

@@ -1,4 +1,4 @@
-/* A retry: one request is sent until it is answered, or until its time is over. */
+/* A retry sends one request again and again until it is answered, or until its time is over. */
 #include "fake.h"
 #include "test.h"
 
@@ -100,7 +100,7 @@ static void an_answer_is_its_end(void) {
 }
 
 /* The answer 3 means that the server has done only a part of the work. The retry asks for the rest
- * at once. If the lease is gone by then, that is no loss. */
+ * at once. If the lease is gone by then, the release still counts as a success. */
 static void an_unfinished_request_is_sent_again(void) {
     static const struct {
         const char *last;
@@ -201,7 +201,7 @@ static void it_ends_with_the_last_failure_when_its_time_is_over(void) {
 }
 
 /* A caller may clear its error between the steps. The last step must still report the failure, and
- * no success. */
+ * not a success. */
 static void the_failure_is_its_own_and_not_what_the_caller_kept(void) {
     begin(&EXTEND, PLOCK_SECOND, true);
     for (unsigned i = 0; i < FAKE_ANSWERS; i++) fake_peers[0].answers[i] = "-LOADING x\r\n";

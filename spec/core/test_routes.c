@@ -1,5 +1,5 @@
-/* Loading the map of a cluster again: each doubt about the map leads to a map that was requested
- * after the doubt. */
+/* Reloading the map of a cluster. After each doubt about the map, the store loads a map that it
+ * requested after the doubt. */
 #include "fake.h"
 #include "loopback.h"
 #include "test.h"
@@ -25,7 +25,7 @@ static atomic_bool waits; /* whether the node waits before it answers */
 static atomic_int answers;
 static plock_store *store;
 
-/* Each answer names another node as the owner of all slots: 7000, 7001, … */
+/* Each answer names a different node as the owner of all slots: first port 7000, then 7001, … */
 static void answer(int peer) {
     char bytes[1024], map[256];
     const ssize_t got = read(peer, bytes, sizeof bytes);
@@ -118,7 +118,7 @@ static void a_doubt_just_after_a_load_leads_to_another(void) {
     end();
 }
 
-/* The node may have answered from what it knew before the doubt. */
+/* The node may have read its map before the doubt. */
 static void a_doubt_during_a_load_leads_to_another(void) {
     begin(true);
     doubt();

@@ -29,7 +29,7 @@ typedef struct sentinel {
     const char *greeting; /* NULL: the sentinel never answers */
     const char *answer;
     pthread_barrier_t *before_answer; /* NULL: the sentinel answers at once */
-    int milliseconds;                 /* how much later it answers */
+    int milliseconds;                 /* how long it waits before it answers */
     int listener;
     pthread_t thread;
 } sentinel;
@@ -133,7 +133,7 @@ static void the_address_that_they_name_is_found(void) {
     end();
 }
 
-/* The liar answers first. The others answer only after that. */
+/* The liar answers first. The other sentinels answer only after that. */
 static void most_of_them_decide(void) {
     pthread_barrier_t together;
     CHECK(pthread_barrier_init(&together, NULL, 2) == 0);
@@ -155,7 +155,8 @@ static void know(const char *port) {
 
 static void know_none(void) { known = (plock_addresses){0}; }
 
-/* The liar answers. The others answer only after the first, short wait for them. */
+/* The liar answers at once. The others answer only after the search's first, short wait for
+ * them. */
 static void a_slow_majority_keeps_the_known_primary(void) {
     sentinel late = KNOWS;
     late.milliseconds = 300;
@@ -166,8 +167,9 @@ static void a_slow_majority_keeps_the_known_primary(void) {
     know_none();
 }
 
-/* Only one sentinel answers, and names another primary. The search waits half of its time for the
- * others. The rest of the time is enough to resolve a name and to connect. */
+/* Only one sentinel answers, and it names a primary that is not the known one. The search waits for
+ * the others for half of its time. The rest of the time is enough to resolve a name and to
+ * connect. */
 static void another_primary_that_few_name_is_found_in_half_of_the_time(void) {
     know("6379");
     plock_ns before = plock_now();
@@ -207,7 +209,7 @@ static void several_names_of_one_server_count_together(void) {
 static sentinel servers[2];
 static char answers[2][64];
 
-/* Starts the server, and makes the answer of a sentinel that names this server. */
+/* Starts a server, and makes the answer with which a sentinel names that server. */
 static void begin_server(int number, const char *greeting) {
     sentinel *s = &servers[number];
     char port[LOOPBACK_PORT_ROOM];
@@ -228,8 +230,9 @@ static const char *end_server(int number) {
 #define PRIMARY    STANDALONE "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"
 #define REPLICA    STANDALONE "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$4\r\nsync\r\n:0\r\n"
 
-/* One sentinel names the first server, and another names the second server. The servers send these
- * greetings. Returns the number of the server that was found. */
+/* One sentinel names the first server, and another sentinel names the second server. `first` and
+ * `second` are the greetings of the two servers. Returns the number of the server that was
+ * found. */
 static int found_beside(sentinel third, const char *first, const char *second) {
     const int before = test_open_descriptors();
     begin_server(0, first);
@@ -257,7 +260,7 @@ static void if_they_are_tied_the_first_that_is_a_primary_is_found(void) {
     CHECK_INT(found_of(PRIMARY, PRIMARY), 0);
     CHECK_INT(found_of(NULL, PRIMARY), 1); /* the first server does not answer */
     CHECK_INT(found_of("-ERR x\r\n", PRIMARY), 1);
-    CHECK_INT(found_of(REPLICA, REPLICA), 0); /* the connection reports the reason afterwards */
+    CHECK_INT(found_of(REPLICA, REPLICA), 0); /* the connection to it will report the reason */
     know("6379");
     /* found after a wait for the third sentinel */
     CHECK_INT(found_beside(SILENT, REPLICA, PRIMARY), 1);
@@ -329,7 +332,7 @@ static void none_that_answers_is_told_in_time(void) {
     CHECK_STATUS(find("", AWAY, AWAY, AWAY), PLOCK_CONNECT);
     CHECK_HAS(error.message, "the sentinel 127.0.0.1:");
     end();
-    /* long enough even on a busy machine */
+    /* a long timeout, so that even a busy machine ends before three timeouts have passed */
     const plock_ns before = plock_now();
     CHECK_STATUS(find("&connect_timeout=2", SILENT, SILENT, SILENT), PLOCK_SILENT);
     CHECK(plock_now() - before < 3 * 2 * PLOCK_SECOND);

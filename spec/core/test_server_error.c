@@ -82,8 +82,8 @@ static void each_error_has_its_status_and_keeps_its_words(void) {
     }
 }
 
-/* Redis 6 wraps errors inside a script in a message. There, a command's error keeps its dash, but
- * an ACL check's error has none. */
+/* If a script fails, Redis 6 puts the error into a message of its own. In this message, a command's
+ * error keeps its dash, but an ACL check's error has none. */
 static const struct {
     const char *words;
     plock_status status;

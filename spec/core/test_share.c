@@ -19,7 +19,7 @@ static void begin(const char *share) {
 
 static void end(void) { fake_end(lease, store); }
 
-/* The last command of the first connection. */
+/* Returns the last command that was sent on the first connection. */
 static const char *last(void) { return fake_peers[0].commands[fake_peers[0].command_count - 1]; }
 
 static const char *own(char value[FAKE_COMMAND_ROOM]) {
@@ -282,8 +282,8 @@ static void a_shared_turn_without_a_waiter_here_is_passed_on(void) {
     end();
 }
 
-/* One of two waiters is granted a share. The server answers that a third holder, in another
- * process, will release within 400 ms. */
+/* One of two waiters is granted a share. The server's answer also says that a lease of another
+ * process ends in 400 ms. So the other waiter looks then. */
 static void a_later_waiter_looks_when_any_lease_ends(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -320,8 +320,8 @@ static const char *answers_in_line(const char *command, unsigned nth) {
     return *fake_word(command, 13, ticket) == 0 ? FAKE_REFUSED : answer;
 }
 
-/* One of two waiters is granted a share, and the server knows of no other waiter. The other waiter
- * is refused after that, but reads its refusal first. */
+/* One of two waiters has been refused, and will look in 400 ms. Then the other waiter is granted a
+ * share, and the answer does not say when to look. */
 static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     plock_lease *other;
     char command[FAKE_COMMAND_ROOM], word[FAKE_COMMAND_ROOM], message[FAKE_COMMAND_ROOM];
@@ -348,8 +348,8 @@ static void a_refused_waiter_looks_as_planned_though_another_is_granted(void) {
     end();
 }
 
-/* Of two waiters, one looks in 400 ms, because an earlier waiter keeps it out. The other looks in a
- * second at the earliest. */
+/* An earlier waiter keeps the first waiter out, so the first waiter looks again in 400 ms. The
+ * second waiter looks in a second at the earliest. */
 static void a_longer_refusal_does_not_delay_the_others(void) {
     plock_lease *other;
     begin_natively(answers_in_line, "r");

@@ -1,4 +1,4 @@
-/* Slots: the numbers are those with which Redis 7.0 answers CLUSTER KEYSLOT. */
+/* Slots. The expected numbers are the answers of Redis 7.0 to CLUSTER KEYSLOT. */
 #include "test.h"
 
 #include "base/slot.h"

@@ -15,7 +15,7 @@ static bool is(plock_text text, const char *bytes, size_t length) {
 }
 
 static char *make(plock_subject *subject, const char *key, size_t length) {
-    /* exactly the length, so that the sanitizer notices one byte too many */
+    /* room for exactly the key, so that the sanitizer notices one byte too many */
     char *room = plock__allocate(length);
     if (!room) abort();
     *subject = (plock_subject){0};

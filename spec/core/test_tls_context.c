@@ -14,7 +14,7 @@
 enum { THREADS = 8 };
 
 static certificates files;
-/* a second name of the authority's file, which tests create and remove */
+/* a second name for the authority's file, which tests create and remove */
 static char folder_file[80];
 static tls_pair pair;
 static plock_config *config;

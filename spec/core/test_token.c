@@ -1,4 +1,4 @@
-/* Owner tokens and the random numbers under them. */
+/* Owner tokens, and the random numbers from which they are made. */
 #include "test.h"
 
 #include "base/random.h"
@@ -81,8 +81,8 @@ static void draw_into_pipe(void *ends) {
     CHECK(write(((int *)ends)[1], tokens, sizeof tokens) == (ssize_t)sizeof tokens);
 }
 
-/* The parent may have drawn bytes in advance. Those bytes are also in the memory of the child, and
- * of the child's child. */
+/* The parent may have drawn bytes in advance. A forked child has a copy of these bytes, and must
+ * not use it. */
 static void a_forked_child_draws_others_than_its_parent(void) {
     enum { CHILDREN = 3 };
     static char tokens[(CHILDREN + 1) * DRAWN * PLOCK_TOKEN_LENGTH];
@@ -129,7 +129,7 @@ static void a_random_number_keeps_to_its_range(void) {
 
 static void openssl_keeps_nothing_for_the_thread(void) {
     char token[PLOCK_TOKEN_LENGTH], hex[PLOCK_DIGEST_HEX];
-    CHECK(!ERR_peek_error() && thread_state_drop()); /* shows that this check notices kept state */
+    CHECK(!ERR_peek_error() && thread_state_drop()); /* the peek leaves state, which is noticed */
     CHECK_STATUS(plock_token(token), PLOCK_OK);
     CHECK_STATUS(plock_digest("message", 7, "secret", 6, hex), PLOCK_OK);
     CHECK(plock__script(PLOCK__ACQUIRE) != NULL);

@@ -55,7 +55,7 @@ static void the_next_request_leaves_behind_it_on_the_same_connection(void) {
     release_trailing(FAKE_DONE);
     CHECK_HAS(fake_peers[0].commands[2], "EVALSHA release 1 k ");
     fake_peers[0].answers[2] = FAKE_REFUSED;
-    /* the acquire's answer, and not the release's */
+    /* reads the answer to the acquire, and not the answer to the release */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_REFUSED);
     fake_peers[0].answers[3] = FAKE_HELD;
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
@@ -134,14 +134,14 @@ static void a_connection_that_ends_is_replaced(void) {
     begin();
     release_trailing(FAKE_CLOSES);
     for (unsigned p = 1; p < FAKE_PEERS; p++) fake_peers[p].obliging = true;
-    /* sent behind the release, and again on a new connection */
+    /* the acquire is sent behind the release, and again on a new connection */
     CHECK_STATUS(fake_acquire(lease, 0), PLOCK_OK);
     await("EVALSHA release", 2);
     end();
     CHECK(!is_told(PLOCK_LOST_BEFORE) && !is_told(PLOCK_UNRELEASED));
 }
 
-/* The process drains when it ends. */
+/* A process calls plock_drain when it ends. */
 static void a_drain_waits_for_the_answer(void) {
     begin();
     release_trailing(FAKE_NOT_OURS);
@@ -180,7 +180,7 @@ static void a_connection_in_use_is_waited_for_by_requests_about_the_key(void) {
     CHECK_STATUS(plock_lease_new(&third, store, "third", 5), PLOCK_OK);
     release_trailing(FAKE_SILENCE);
     const plock_acquire_options options = {.ttl = 3 * PLOCK_SECOND};
-    /* takes the connection with the trail */
+    /* this request takes the connection with the trail */
     CHECK_STATUS(plock_lease_acquire(other, &options), PLOCK_OK);
     CHECK_STATUS(plock_lease_step(other, &interest), PLOCK_AGAIN);
     CHECK_STATUS(plock_lease_acquire(lease, &options), PLOCK_OK);

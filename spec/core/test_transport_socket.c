@@ -114,7 +114,7 @@ static int option(int level, int name) {
 
 static void check_descriptor(void) {
     const int fd = plock__socket_descriptor(transport);
-    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC); /* started programs do not inherit the descriptor */
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC); /* programs that this one starts do not inherit it */
 }
 
 static void tcp_connects_and_carries_bytes(void) {
@@ -239,8 +239,8 @@ static void without_a_descriptor_it_is_told(void) {
 static struct in_addr answers[3];
 static uint16_t answer_ports[3];
 
-/* Answers every lookup with three addresses. Without a socket type, the system would list each
- * address once for each type. */
+/* Answers every lookup with three addresses. The hints name no socket type, so the system lists
+ * 127.0.0.1 once for each of three types. Each entry then gets its own address and port. */
 static int three_addresses(const char *host, const char *port, const struct addrinfo *hints,
                            struct addrinfo **list) {
     const struct addrinfo any = {.ai_family = AF_INET};

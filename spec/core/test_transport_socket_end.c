@@ -55,7 +55,7 @@ static void a_reset_is_a_disconnection(void) {
     socket_pair_end(&pair);
 }
 
-/* By default, such a write raises a signal that would end the host program. */
+/* By default, such a write raises SIGPIPE, which would end the host program. */
 static void writing_to_a_closed_peer_raises_no_signal(void) {
     size_t sent;
     socket_pair_begin(&pair);
@@ -106,7 +106,7 @@ static void letting_go_closes_and_sends_nothing(void) {
             pair.transport->does->abandon(pair.transport);
         else {
             pair.transport->does->destroy(pair.transport);
-            /* end() needs a transport */
+            /* socket_pair_end needs a transport */
             pair.transport = plock__socket_transport(pair.config, &pair.resolver);
         }
         CHECK(loopback_readable(pair.peer));

@@ -127,7 +127,7 @@ static void a_client_can_show_a_certificate(void) {
 }
 
 /* In TLS 1.2, the handshake fails. In TLS 1.3, the client finishes the handshake before the server
- * checks its certificate. So the next read or write fails. */
+ * checks the client's certificate. So only the next read or write fails. */
 static void check_client_refused(const char *identity, const char *option) {
     static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (unsigned i = 0; i < 2; i++) {
@@ -150,13 +150,13 @@ static void a_client_certificate_of_a_stranger_is_told(void) {
     check_client_refused(files.stranger, "&cert=");
 }
 
-/* When the write fails, the server's alert is waiting to be read. It explains more than "broken
- * pipe". */
+/* When the write fails, an alert of the server is waiting to be read. The alert explains more than
+ * "broken pipe". */
 static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     size_t sent;
     plock_status status = as_client(NULL, TLS1_3_VERSION, "");
     CHECK_STATUS(status, PLOCK_OK);
-    /* the alert was sent before, and now the socket is also closed */
+    /* the server has already sent the alert, and now also closes the connection */
     tls_server_hang_up(&pair.server, false);
     for (int i = 0; i < 50 && !status; i++)
         status =
@@ -166,7 +166,7 @@ static void the_servers_reason_is_told_even_if_the_write_fails(void) {
     tls_pair_stop(&pair);
 }
 
-/* If the server has already answered, only this connection is damaged, and another one may work. */
+/* If the server has already answered, only this connection is damaged, and a new one may work. */
 static void a_spoilt_record_is_a_disconnection_if_the_server_has_answered(void) {
     char options[128], bytes[8];
     size_t got;

@@ -218,8 +218,8 @@ static void an_idle_connection_looks_alive_also_with_tickets_unread(void) {
     end();
 }
 
-/* The server closes with an alert, as servers usually do, or without one. Unread tickets may
- * precede the end. */
+/* The server closes the connection with an alert, as servers usually do, or without one. Unread
+ * tickets may precede the end. */
 static void one_that_the_server_has_closed_does_not(void) {
     for (int says_so = 0; says_so < 2; says_so++) {
         connected();
@@ -277,7 +277,7 @@ static void letting_go_sends_nothing(void) {
     char bytes[64];
     for (int way = 0; way < 2; way++) {
         begin();
-        /* unread tickets would turn the end into a reset */
+        /* if tickets were unread, the close would become a reset */
         CHECK(SSL_CTX_set_max_proto_version(pair.server.context, TLS1_2_VERSION) == 1);
         CHECK_STATUS(tls_pair_connect(&pair), PLOCK_OK);
         if (way)
@@ -294,8 +294,8 @@ static void letting_go_sends_nothing(void) {
 
 /* --- servers that speak something else, or nothing --- */
 
-/* Connects to a server that answers the client's hello with these bytes. NULL: the server resets
- * the connection. */
+/* Connects to a server that answers the client's hello with these bytes. If bytes is NULL, the
+ * server resets the connection. */
 static plock_status answered_with(const char *bytes, size_t length) {
     plock_status status;
     begin();
@@ -329,7 +329,7 @@ static void a_server_without_tls_is_told_from_one_that_goes_away(void) {
     end();
 }
 
-/* The handshake never begins, so the lease fails at its deadline. */
+/* The server never answers, so the acquire fails at its deadline. */
 static void a_handshake_that_never_ends_is_silence(void) {
     char url[256], port[LOOPBACK_PORT_ROOM];
     plock_config *config;

@@ -1,5 +1,5 @@
-/* A cluster with nodes that are no longer used. Their connections are closed, except the last one
- * of the store. */
+/* Nodes of a cluster that are no longer used. Their connections are closed, except for the last
+ * connection of the store. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -76,7 +76,7 @@ static void only_the_last_connection_stays(void) {
     CHECK(!attended());
     use(nodes[1]);
     CHECK(attended());
-    fake_clock_pass(1); /* so that only nodes[2] has the latest use */
+    fake_clock_pass(1); /* so that nodes[2] is used later than the other nodes */
     use(nodes[2]);
     CHECK_INT(open_at(nodes[0]) + open_at(nodes[1]) + open_at(nodes[2]), 3);
     await_none_at(nodes[0]);

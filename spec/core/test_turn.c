@@ -149,8 +149,8 @@ static void a_caller_that_gives_up_delays_no_other(void) {
     end();
 }
 
-/* The server may or may not execute the pending extension. The background release comes after it,
- * or comes before it and leaves nothing to extend. */
+/* The background release may reach the server before or after the pending extension. If it comes
+ * first, the server finds nothing to extend. */
 static void a_release_that_does_not_get_its_turn_goes_on_in_the_background(void) {
     static const char *const ANSWERS[] = {FAKE_DONE, FAKE_NOT_OURS};
     enum { PATIENCE_ENDS, HURRIED, CANCELLED, WAYS };
@@ -227,7 +227,7 @@ static void a_group_waits_for_all_of_its_leases(void) {
 static void use_in_child(void *context) {
     one extension;
     (void)context;
-    /* the parent's threads are in line for this lease, not the child's */
+    /* only callers in the parent wait for a turn on this lease */
     CHECK_STATUS(step(take(&extension, begin_extension)), PLOCK_MISUSE);
     fake_end(lease, store);
 }

@@ -1,4 +1,4 @@
-/* The waiters of a process for one lock: their order, which one looks next, and when. */
+/* The waiters of a process for one lock: their order, which waiter looks next, and when. */
 #include "fake.h"
 #include "test.h"
 
@@ -30,8 +30,8 @@ static void insert(unsigned i, int64_t ticket) {
     plock__wait_queue_insert(queue, &waiters[i]);
 }
 
-/* The tests change waiters directly. So they record the changes in the queue, as the waiters do
- * themselves. */
+/* The tests change waiters directly. So they must also tell the queue about each change, as the
+ * waiter's own code does. */
 static void note_all(void) {
     for (int i = 0; i < WAITERS; i++) plock__wait_queue_note(&waiters[i]);
 }
@@ -118,7 +118,7 @@ static void queues_are_found_by_key_and_waiters_by_value(void) {
     end();
 }
 
-/* The coordinator visits a queue that has changed or whose moment has come, and no other queue. */
+/* The coordinator visits only the queues that have changed or whose next look is due. */
 static void the_coordinator_comes_only_to_the_queues_that_need_it(void) {
     static plock_wait_queues queues;
     const plock_place place = {.free_in = PLOCK_SECOND / 2, .notified = true};
@@ -181,7 +181,7 @@ static void a_message_counts_beside_an_answer(void) {
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(next(true) == NULL);
     CHECK_INT(at, plock_now() + PLOCK_SECOND);
-    /* a look for another reason; the announced look is still due */
+    /* this look has another reason, so the announced look is still due */
     plock__wait_queue_looks(queue, plock_now());
     fake_clock_pass(PLOCK_SECOND);
     CHECK(next(true) == &waiters[0]);
@@ -227,7 +227,7 @@ static void a_waiter_without_a_place_asks_as_soon_as_it_can_queue(void) {
 }
 
 /* The server may have lost the queue. Then a waiter that looks could overtake an earlier waiter
- * that still asks for its place. */
+ * that is still asking for its place. */
 static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
     begin();
     insert(0, 1);
@@ -245,7 +245,7 @@ static void a_look_of_one_without_a_place_waits_for_those_before_it(void) {
     end();
 }
 
-/* After the queue was lost, all waiters ask again, in the order of the server's queue. */
+/* After the server has lost the queue, all waiters ask again, in the order that the queue had. */
 static void those_that_are_due_ask_in_order(void) {
     begin();
     insert(0, 100);
@@ -303,8 +303,8 @@ static void a_holder_that_notifies_is_looked_at_when_its_lease_ends_each_rank_a_
     end();
 }
 
-/* A waiter looks at least once a second, whatever the server promised and whatever its rank is. The
- * server may lose the queue. */
+/* A waiter looks at least once a second, whatever the server promised and whatever the waiter's
+ * rank is. The reason is that the server may lose the queue. */
 static void there_is_a_look_in_each_second(void) {
     static const plock_place PLACES[] = {
         {.free_in = PLOCK_NEVER, .notified = true},
@@ -328,8 +328,8 @@ static void what_the_server_has_not_finished_is_asked_for_at_once(void) {
     end();
 }
 
-/* The queue was lost. Each resting waiter asks for its place, and a waiter that is already asking
- * asks once more. */
+/* The server has lost the queue. Each resting waiter asks for its place, and a waiter that is
+ * already asking asks once more. */
 static void all_waiters_except_those_seen_in_the_queue_can_be_made_to_ask(void) {
     begin();
     for (unsigned i = 0; i < WAITERS; i++) insert(i, 1 + i);
@@ -382,7 +382,7 @@ static void a_holder_that_does_not_notify_is_looked_at_in_jittered_growing_inter
     CHECK(!alike);
     const plock_place told = {.free_in = PLOCK_SECOND, .notified = true};
     plock__wait_queue_schedule(queue, &told, plock_now());
-    /* the next such holder is looked at with the shortest intervals again */
+    /* the next holder that does not notify is looked at after the shortest interval again */
     plock__wait_queue_schedule(queue, &place, plock_now());
     CHECK(queue->look_at - plock_now() <= 6 * PLOCK_MILLISECOND);
     end();

@@ -1,5 +1,4 @@
-/* A waiter, from its place in the queue to the lock or to giving up: its requests and their
- * effects. */
+/* The requests of a waiter and their effects, until the waiter has the lock or gives up. */
 #include "fake_native.h"
 #include "test.h"
 
@@ -12,14 +11,14 @@ static plock_lease *lease;
 static plock_interest interest;
 static plock_ns began;
 
-/* Acquires are granted from this number on. */
+/* The number of the first acquire that is granted. */
 static atomic_uint granted_from;
 
 static const char *grant(const char *command, unsigned nth) {
     return nth >= granted_from ? NULL : fake_refuses(command, nth);
 }
 
-/* The acquire of this number gets no answer. */
+/* The number of the acquire that gets no answer. */
 static atomic_uint silent_at;
 
 static const char *fall_silent(const char *command, unsigned nth) {
@@ -27,7 +26,7 @@ static const char *fall_silent(const char *command, unsigned nth) {
     return grant(command, nth);
 }
 
-/* The holder's lease lasts only 50 ms longer, and the next look is granted. */
+/* The holder's lease lasts only 50 ms longer, and the next acquire is granted. */
 static const char *grant_soon(const char *command, unsigned nth) {
     if (strncmp(command, "EVALSHA acquire", 15)) return NULL;
     return nth == 0 ? "*2\r\n:0\r\n:50\r\n" : FAKE_HELD;
@@ -56,8 +55,8 @@ static void check_leave(const char *call, unsigned acquire, const char *doubt) {
     CHECK_INT(fake_commands_like(command), 1);
 }
 
-/* Waits until all earlier messages have been read. This message, for an unknown waiter, causes a
- * leave. */
+/* Publishes a turn for an unknown waiter, which causes a leave. When the leave arrives, all earlier
+ * messages have been read. */
 static void await_hearing(unsigned leaves) {
     CHECK(fake_publish("= no-one k"));
     fake_await("EVALSHA leave", leaves);
@@ -146,7 +145,7 @@ static void at_its_turn_it_asks_with_its_ticket_and_holds(void) {
     begin(grant);
     granted_from = 2;
     join_the_queue();
-    fake_clock_pass(PLOCK_SECOND); /* so that the lease counts from the last request */
+    fake_clock_pass(PLOCK_SECOND); /* so that the last request is later than the first ones */
     fake_call("=", 1);
     CHECK_STATUS(fake_await_end(lease), PLOCK_OK);
     CHECK(plock_lease_valid(lease));
@@ -175,8 +174,8 @@ static void a_turn_that_came_to_nothing_is_waited_for_again(void) {
     end();
 }
 
-/* The server has queued the waiter, and another owner has released. The message about the turn
- * arrives before the refusal. */
+/* The server refuses and queues the waiter, and then the holder releases. The message about the
+ * turn arrives before the refusal. */
 static void a_turn_that_comes_before_the_refusal_is_remembered(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(fall_silent);
@@ -311,8 +310,8 @@ static void a_waiter_that_gives_up_during_a_request_leaves_after_the_answer(void
     }
 }
 
-/* Without a channel, waiters do not queue, but look from time to time. A lease that is granted to
- * such a look is also released. */
+/* Without a channel, waiters do not queue, but look from time to time. If the waiter gives up
+ * during such a look, the lease that it may get is released. */
 static void a_lease_got_without_queueing_is_released_after_giving_up(void) {
     char word[FAKE_COMMAND_ROOM];
     begin(grant_soon);

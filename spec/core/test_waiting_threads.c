@@ -11,7 +11,7 @@
 
 enum { THREADS = 6, ROUNDS = 12, VALUE = 40, QUEUE_MAX = 4 * THREADS };
 
-/* --- the server; the fake's mutex is held --- */
+/* --- the server; its functions run with the fake's mutex held --- */
 
 static struct {
     char holder[VALUE], reserved[VALUE];

@@ -1,4 +1,4 @@
-/* Wakers: one thread wakes, and another thread notices that and clears the waker. */
+/* Wakers: one thread wakes a waker. Another thread notices the wake, and clears the waker. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -115,7 +115,7 @@ static void no_wake_is_lost_between_threads(void) {
     for (int i = 1; i <= ROUNDS && !atomic_load(&c.lost); i++) {
         atomic_store(&c.asked, i);
         plock_waker_wake(c.ask);
-        /* without an answer in between, the next wake may coincide with the clear of this one */
+        /* after an odd number, no reply is awaited, so the next wake may coincide with the clear */
         if (i % 2) continue;
         while (atomic_load(&c.replied) < i && !atomic_load(&c.lost))
             if (audible(c.reply, 5000))
@@ -193,7 +193,7 @@ static void *sleep_in_line(void *argument) {
     const plock_interest interest = {.fd = -1, .waker = s->waker, .deadline = plock_now() + LONG};
     atomic_store(&s->asleep, true);
     do s->status = plock_await(&interest, s->interrupt);
-    while (!s->status && !plock__waker_woken(s->waker)); /* a wake without a reason is allowed */
+    while (!s->status && !plock__waker_woken(s->waker)); /* a spurious wake is allowed */
     return NULL;
 }
 
@@ -325,7 +325,7 @@ static void a_late_wake_writes_to_no_closed_descriptor(void) {
     atomic_init(&l.waker, waker);
     atomic_init(&l.over, false);
     for (int i = 0; i < 32; i++) fillers[i] = plock__waker_take_open();
-    /* Now enough unused descriptors are kept, so the next one is closed. */
+    /* After this, enough unused descriptors are kept, so the next one is closed. */
     for (int i = 0; i < 32; i++) plock_waker_give(fillers[i]);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, wake_again_and_again, &l) == 0);
@@ -358,7 +358,7 @@ static void without_memory_there_is_no_waker_and_errno_says_why(void) {
 
 static void use_in_child(void *context) {
     plock_waker **wakers = context; /* wakers[0] was in use at the fork, and wakers[1] was not */
-    CHECK(!audible(wakers[0], 0));  /* in the child, it has another descriptor */
+    CHECK(!audible(wakers[0], 0));  /* in the child, it has a different descriptor */
     plock_waker *own = plock_waker_take();
     if (!CHECK(own != NULL)) return;
     CHECK(!audible(own, 0));
@@ -398,8 +398,8 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
     CHECK_INT(plock__live_allocations(), 0);
 }
 
-/* A handler wakes a waker. If wakers used a mutex in place of a futex, the handler could interrupt
- * the thread that has just locked it. */
+/* A signal handler wakes a waker. If wakers used a mutex in place of a futex, the handler could
+ * interrupt the thread that has just locked the mutex. */
 enum { SIGNALS = TEST_TSAN ? 2000 : 50000 };
 static plock_waker *expecting;
 static atomic_bool signalled_enough;

@@ -40,8 +40,7 @@ static void a_renewal_shortens_nothing(void) {
     end();
 }
 
-/* The lease of one of several holders is renewed and checked with the scripts for shares, also
- * after a downgrade. */
+/* A share of a lock is renewed and checked with the scripts for shares, even after a downgrade. */
 static void a_share_is_renewed_and_looked_at_as_such(void) {
     char command[FAKE_COMMAND_ROOM], expected[FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     plock_acquire_options patience = RENEWED;
@@ -163,7 +162,7 @@ static void each_lease_is_renewed_at_its_own_time(void) {
     end();
 }
 
-/* More renewals than the worker thread can poll at a time. */
+/* There are more renewals than the worker thread can poll at a time. */
 static void so_are_any_number_of_them(void) {
     enum { LEASES = 300 };
     static plock_lease *leases[LEASES];
@@ -187,7 +186,7 @@ static void so_are_any_number_of_them(void) {
 
 /* --- a lease that waited --- */
 
-/* The waiter's own thread may be late, so the renewal begins at the grant. */
+/* The waiter's own thread may read the grant late, so the renewals begin at the grant. */
 static void a_lease_granted_to_a_waiter_is_renewed_before_it_sees_it(void) {
     plock_lease *first;
     begin();
@@ -220,7 +219,7 @@ static void a_release_ends_it(void) {
     CHECK_INT(fake_commands_like("EVALSHA release"), 1);
 }
 
-/* Whatever the answer to the renewal in flight is, it does not count as a loss. */
+/* Whatever the server answers to the renewal in flight, the answer does not count as a loss. */
 static void so_does_one_that_is_begun_while_a_renewal_is_under_way(void) {
     begin();
     fake_watch(lease, &RENEWED);
@@ -246,7 +245,7 @@ static void freeing_or_leaving_it_ends_it(void) {
         else
             plock_lease_free(lease), lease = NULL;
         fake_await("EVALSHA release", way == FREE);
-        /* otherwise the release would not be answered in time, and would be repeated */
+        /* without this wait, the release would not be answered in time, and would be repeated */
         fake_await_settled(store);
         pass(2 * TTL, TTL / 3);
         renewals(1);

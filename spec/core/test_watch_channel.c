@@ -17,13 +17,13 @@ static const plock_acquire_options *const PATIENCES[] = {&RENEWED, &WATCHED};
 
 static void checks(unsigned count) { fake_await("EVALSHA check", count); }
 
-/* From now on, the server answers that another owner has the lock. */
+/* Makes the server answer from now on that another owner has the lock. */
 static void break_it(void) {
     atomic_store(&fake_to_extend, FAKE_NOT_OURS);
     atomic_store(&fake_to_check, FAKE_NOT_OURS);
 }
 
-/* Checks that the loss is reported, and only once. */
+/* Checks that the loss is reported exactly once. */
 static void check_lost(void) {
     fake_await_notice(PLOCK_LOST, lease);
     CHECK(plock_lease_lost(lease));
@@ -56,7 +56,7 @@ static void a_break_message_starts_a_check_at_once(void) {
     }
 }
 
-/* The server may have executed the break after the check that it is about to answer. */
+/* The server may have executed the break after the check whose answer is still awaited. */
 static void a_message_during_a_check_starts_another(void) {
     for (unsigned i = 0; i < 2; i++) {
         const char *const looks = i == 0 ? "EVALSHA extend" : "EVALSHA check";
@@ -121,8 +121,8 @@ static void a_check_that_fails_is_made_again_while_there_is_time(void) {
     end();
 }
 
-/* The same applies to lasting failures. A failed check does not prove that the lease is still held.
- */
+/* A check that fails for good is also repeated, because it does not prove that the lease is still
+ * held. */
 static void so_is_one_that_fails_for_good(void) {
     static const char *const FAILURES[] = {"-NOPERM x\r\n", "-ERR x\r\n", "+OK\r\n"};
     for (unsigned i = 0; i < 3; i++) {
@@ -135,7 +135,7 @@ static void so_is_one_that_fails_for_good(void) {
         checks(2);
         fake_native_pass(1);
         checks(3);
-        fake_call("!", 0); /* after another message, it is checked at once */
+        fake_call("!", 0); /* after another message, the lease is checked at once */
         checks(4);
         atomic_store(&fake_to_check, FAKE_NOT_OURS);
         fake_native_pass(TTL / 12);
@@ -215,7 +215,7 @@ static void a_break_that_is_told_before_the_grant_was_read_is_remembered(void) {
         CHECK_STATUS(plock_lease_new(&first, store, "first", 5), PLOCK_OK);
         fake_watch(first, &WATCHED);
         CHECK_STATUS(plock_lease_acquire(lease, PATIENCES[i]), PLOCK_OK);
-        /* the server has granted the lease, and its thread has not read the answer */
+        /* the server has granted the lease, but the lease's thread has not read the answer yet */
         CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
         fake_call("!", 1);
         fake_nudge();
@@ -237,8 +237,8 @@ static bool coordinator_is_there(void) {
     return there;
 }
 
-/* A lease that is not held needs no channel. The channel and the thread end when they have not been
- * needed for a while. */
+/* A lease that is not held needs no channel. When no lease has needed the channel for a while, the
+ * coordinator closes it and ends. */
 static void it_is_listened_for_no_longer_than_it_lasts(void) {
     enum { RELEASED, LOST, REFUSED, CANCELLED, WAYS };
     for (int way = 0; way < WAYS; way++) {

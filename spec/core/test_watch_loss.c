@@ -1,11 +1,11 @@
-/* The worker thread finds out by itself that a lease is lost, and reports that once. */
+/* The worker thread finds out by itself that a lease is lost, and reports the loss once. */
 #include "one_watched.h"
 #include "test.h"
 
 static const plock_ns TTL = 3 * PLOCK_SECOND;
 static const plock_acquire_options RENEWED = {.ttl = 3 * PLOCK_SECOND, .renews = true};
 
-/* Checks that the loss is reported, and only once. */
+/* Checks that the loss is reported exactly once. */
 static void check_lost(void) {
     fake_await_notice(PLOCK_LOST, lease);
     CHECK(plock_lease_lost(lease));

@@ -19,7 +19,8 @@ static plock_status extend(plock_ns ttl) {
     return status ? status : fake_await_end(lease);
 }
 
-/* Begins a renewal that is not answered yet: the second extension that the server receives. */
+/* Begins a renewal that the server does not answer yet. It is the second extension that the server
+ * receives. */
 static void begin_renewal(void) {
     fake_watch(lease, &RENEWED);
     atomic_store(&fake_to_extend, FAKE_SILENCE);
@@ -38,7 +39,7 @@ static void the_next_renewal_asks_for_the_new_time(void) {
     const plock_ns extended = plock_now();
     CHECK_STATUS(extend(6 * PLOCK_SECOND), PLOCK_OK);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(extended, 6 * PLOCK_SECOND));
-    /* without "longer", so the program's extension may also shorten the lease */
+    /* the request has no "longer", so the program's extension may also shorten the lease */
     CHECK_TEXT(fake_word(fake_command("EVALSHA extend", 1, command), 7, word), "");
     fake_native_pass(2 * PLOCK_SECOND - 1);
     renewals(2);
@@ -51,7 +52,7 @@ static void the_next_renewal_asks_for_the_new_time(void) {
 }
 
 /* The next renewal is due before the shortened lease ends, and not at the time that was planned
- * before. */
+ * earlier. */
 static void one_that_is_shortened_is_renewed_in_time(void) {
     begin();
     fake_watch(lease, &(plock_acquire_options){.ttl = 30 * PLOCK_SECOND, .renews = true});
@@ -68,7 +69,7 @@ static void one_that_is_shortened_is_renewed_in_time(void) {
 }
 
 /* The server may have executed the shortening, or may execute it later, even after renewals that it
- * has answered. From that moment on, the lease lasts only for the shorter time. */
+ * has answered. Once it has, the lease lasts only for the shorter time. */
 static void so_is_one_that_may_have_been_shortened(void) {
     enum { GIVEN_UP, UNANSWERED, WAYS };
     for (int way = 0; way < WAYS; way++) {
@@ -176,7 +177,8 @@ static void but_one_that_is_given_up_meanwhile_has_not_been_asked_for(void) {
     CHECK_STATUS(plock_lease_step(lease, &interest), PLOCK_AGAIN);
     plock_lease_cancel(lease);
     fake_answer("EVALSHA extend", 1, FAKE_DONE);
-    /* renewed again at once, because the old answer does not cover the program's last request */
+    /* Renewed again at once. The program began an extension after this renewal left, so the
+     * renewal's answer does not date the lease. */
     renewals(3);
     CHECK_INT(plock_lease_valid_until(lease), fake_reliable(plock_now(), TTL));
     end();
@@ -203,7 +205,8 @@ static void so_they_do_while_both_are_under_way(void) {
     end();
 }
 
-/* If both were in flight, the server could execute them in either order. */
+/* If an extension and a renewal were in flight together, the server could execute them in either
+ * order. */
 static void nothing_is_renewed_while_the_program_extends_it(void) {
     plock_interest interest;
     begin();
@@ -268,7 +271,7 @@ static void an_extension_that_finds_another_owner_ends_it(void) {
 
 /* --- used again --- */
 
-/* The word in the n-th acquire's record that names the owner's channel. */
+/* Returns the channel in the record of this acquire, or "-" if the record names none. */
 static const char *channel_of(unsigned nth, char word[FAKE_COMMAND_ROOM]) {
     char command[FAKE_COMMAND_ROOM];
     return fake_word(fake_command("EVALSHA acquire", nth, command), 9, word);

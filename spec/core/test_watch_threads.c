@@ -1,6 +1,6 @@
 /* Threads that acquire, extend, release, leave and free watched leases at the same time, while the
- * channel breaks and sends false messages. No loss is reported without a loss, and nothing is left
- * behind. */
+ * channel breaks and sends false messages. No loss is reported that did not happen, and nothing is
+ * left behind. */
 #include "fake_watch.h"
 #include "test.h"
 
@@ -15,7 +15,7 @@ enum { THREADS = 4, ROUNDS = 5, LEASES = THREADS * ROUNDS, RUNS = 8 };
 static plock_store *store;
 static atomic_uint working, answered;
 
-/* One of every three renewals and checks gets this answer. */
+/* The answer to every third renewal or check; NULL for the usual answer. */
 static const char *_Atomic now_and_then;
 static atomic_uint asked;
 
@@ -26,7 +26,8 @@ static void call_broken(const char *acquire) {
     (void)fake_publish_within(message);
 }
 
-/* Refuses some acquires, unless they ask for a place in the queue. */
+/* Refuses some of the acquires that do not ask for a place in the queue. For some others, publishes
+ * a break that did not happen. */
 static const char *says(const char *command, unsigned nth) {
     enum { EVERY = 3, REFUSED = 4 };
     const bool acquires = !strncmp(command, "EVALSHA acquire", 15);
@@ -112,7 +113,7 @@ static void *come_and_go(void *argument) {
     return NULL;
 }
 
-/* Publishes breaks and cuts the channel as often as possible. */
+/* Publishes breaks, and cuts the channel up to cuts_max times, until all threads are done. */
 static void disturb(unsigned cuts_max) {
     char message[2 * FAKE_COMMAND_ROOM], value[FAKE_COMMAND_ROOM];
     unsigned cuts = 0;

@@ -28,7 +28,7 @@ static bool readable(int fd) {
 static atomic_int stepped, destroyed;
 static atomic_bool in_step;
 static pthread_t stepped_by;
-static char stepped_in[16]; /* the name of the thread that stepped it */
+static char stepped_in[16]; /* the name of the thread that made the last step */
 
 static plock_status step(plock_job *job, plock_interest *interest) {
     counted_job *counted = (counted_job *)(void *)job;
@@ -126,7 +126,7 @@ static void waiters_keep_no_other_from_its_turn(void) {
     check_destroyed(1);
     plock__worker_submit(waits_for(own[0])); /* this job waits for its own descriptor */
     plock__worker_submit(steps(2));
-    check_destroyed(2); /* by now, the job before it has also been stepped */
+    check_destroyed(2); /* by now, the job that was submitted before it has also been stepped */
     CHECK(write(own[1], "x", 1) == 1);
     check_destroyed(3);
     CHECK(write(ends[1], "x", 1) == 1);
@@ -180,8 +180,8 @@ static void jobs_that_rest_cost_nothing(void) {
     end();
 }
 
-/* It also costs nothing to find one resting job that is scheduled, or a job whose descriptor is
- * ready. */
+/* The worker thread finds a job that is scheduled, or whose descriptor is ready, without visiting
+ * the resting jobs. */
 static void one_of_them_is_found_without_the_others(void) {
     int ends[2];
     begin();
@@ -341,7 +341,8 @@ static void draining_ends_at_its_deadline_and_drops_the_rest(void) {
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 
-/* After the drain, the process may end. No engine thread is left that could do the work. */
+/* After the drain, no engine thread is left to do the work, and the process may end. So every job
+ * must have been dropped. */
 static void draining_drops_even_what_has_not_been_begun(void) {
     enum { TIMES = 50 };
     int ends[2];
@@ -362,7 +363,8 @@ static void leave_another(plock_job *job) {
     plock__worker_submit(steps(5));
 }
 
-/* A dropped job may submit another job, which is dropped as well. No thread is left to do it. */
+/* A dropped job may submit another job. That job is dropped as well, because no thread is left to
+ * do it. */
 static void draining_drops_what_the_dropped_ones_leave(void) {
     int ends[2];
     begin();

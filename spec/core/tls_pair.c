@@ -63,7 +63,7 @@ plock_status tls_pair_connect(tls_pair *pair) {
     for (unsigned rounds = 0;
          !status && !pair->server.handshaken && !pair->server.failed && test_patient(&rounds);)
         tls_server_step(&pair->server);
-    /* the host program also uses OpenSSL, and would take this error for its own */
+    /* a host program that also uses OpenSSL would take an error left here for its own */
     CHECK(ERR_peek_error() == 0);
     return status;
 }

@@ -11,7 +11,7 @@
 
 typedef struct tls_server {
     SSL_CTX *context;
-    int listener, fd; /* fd is the connection, or -1 before the first one */
+    int listener, fd; /* fd is the connection; -1 if there is none */
     SSL *ssl;
     bool handshaken, failed;
     char port[LOOPBACK_PORT_ROOM];

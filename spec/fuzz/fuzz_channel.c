@@ -31,7 +31,7 @@ static void check_message(const plock_message *message, outcome *heard) {
     if (!message->kind) return; /* the subscription is confirmed */
     REQUIRE(strchr("=+~!", message->kind));
     REQUIRE(message->ms <= 10000009);
-    /* a holder's value may contain blanks */
+    /* a break names a holder's value, which may contain blanks */
     REQUIRE(message->value.length > 0);
     REQUIRE(message->kind == '!' || !memchr(message->value.bytes, ' ', message->value.length));
     REQUIRE(message->key.length > 0 &&

@@ -31,8 +31,8 @@ static void play(const uint8_t *data, const uint8_t *end, unsigned choice) {
     }
 }
 
-/* Returns true if a server has sent this text. For a fence, for example, a server is the only
- * source. */
+/* Returns true if a server has sent this text. A fence, for example, can only come from a
+ * server. */
 static bool was_said(const uint8_t *data, size_t size, const char *text) {
     const size_t length = strlen(text);
     for (size_t at = 0; at + length <= size; at++)

@@ -113,8 +113,8 @@ module Model
       others.empty? || (others.all? { |other| other[0] == share[0] } && others.size < limit(share))
     end
 
-    # No turn is swallowed. If a process runs and listens, and no request to give up the baton is
-    # delayed, it must use the baton before any time passes.
+    # No turn may be lost. If a process runs and listens, and no request to give up the baton is
+    # delayed, the process must use the baton before any time passes.
     def check_batons
       [lock, *inside].each do |place|
         next unless place&.baton && place.left.positive?
@@ -151,8 +151,8 @@ module Model
     end
 
     # No waiter is served before an earlier one that lives, has not given up and has not been
-    # called. If a fault has cut a waiter off from its turn, later waiters may be served until it
-    # asks again.
+    # called. If a fault has cut a waiter off from its turn, later waiters may be served until that
+    # waiter asks again.
     def check_order(value)
       chosen = client_of(value)
       return if scenario.delays || chosen.value != value || chosen.phase == :gone

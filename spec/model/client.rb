@@ -51,8 +51,8 @@ module Model
     def hear(n)
       node = nodes[n]
       kind, value, time = node.inbox.shift
-      # without rule 5, the messages that were read with this one wait until another message
-      # arrives
+      # without rule 5 (`drain`), the messages that were read with this one wait until another
+      # message arrives
       node.buffered = rules[:drain] ? 0 : node.inbox.size
       case kind
       when :subscribed then subscribed(n)
@@ -61,7 +61,8 @@ module Model
       end
     end
 
-    # The timer of a process fires. Its first waiter without a request under way asks again.
+    # The timer of a process fires. The process's first waiter without a request under way asks
+    # again.
     def look_again(i)
       tell { "#{name(clients[i].value)} looks again" }
       node = home(i)
@@ -76,7 +77,7 @@ module Model
       subscribe_for(scenario.homes.index(n))
     end
 
-    # A block ends.
+    # A holder's block ends.
     def finish(i)
       tell { "#{name(clients[i].value)} ends its block and releases" }
       release_lease(i)
@@ -104,7 +105,7 @@ module Model
     end
 
     # A client gives up. If its request is under way, it first waits for that request to end (rule
-    # 8).
+    # 8, `end_claims`).
     def give_up(i)
       client = clients[i]
       spend(:give_up)
@@ -121,7 +122,7 @@ module Model
     end
 
     # A client stops waiting for the reply to an acquire. The request may still arrive, so the
-    # client never uses the same value again (rule 7).
+    # client never uses the same value again (rule 7, `fresh_value`).
     def despair(i)
       client = clients[i]
       doubtful = client.value
@@ -267,7 +268,7 @@ module Model
         vanish(i)
         return post(:leave, client.value)
       end
-      if client.woken # its turn came while its request was under way
+      if client.woken # its turn came during the request
         client.woken = false
         tell { "#{name(client.value)} is refused, but has heard meanwhile" }
         shake(i) if shakes

@@ -59,7 +59,7 @@ module Model
       end
     end
 
-    # Is this a new state?
+    # Records how this state was reached. Returns true if the state is new.
     def visit(world, from)
       key = world.key
       id = @seen[key]
@@ -109,7 +109,7 @@ module Model
       world.story.drop(been[world.key])
     end
 
-    # Prefers a poll to all other steps, and the passing of time to the rest.
+    # Takes a poll if one is possible. Otherwise, lets time pass if possible.
     def most_patient_step(world)
       steps = world.steps
       step =

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Model
-  # Failovers. The main state is that of the server that clients should use. @twin is another
-  # server, or nil: a replica that has received nothing since it began to lag, or an old primary
-  # that still serves.
+  # Failovers. The main state is that of the server that clients should use. @twin is a second
+  # server, or nil if there is none. It is a replica that has received nothing since it began to
+  # lag, or an old primary that still serves.
   #
   # Each lease has a line, which says which servers know the lease: BOTH, the OLD primary or the
   # NEW one. After a failover, leases of the lines OLD and NEW do not exclude each other. Leases
@@ -32,8 +32,8 @@ module Model
       clients.each_index { |i| check_lease(i) }
     end
 
-    # A replica becomes the primary, but the old primary still serves all processes that do not
-    # know that yet.
+    # A replica becomes the primary, but the old primary still serves all processes that do not know
+    # of the new one yet.
     def split(_)
       spend(:split)
       tell { "FAILOVER: a replica becomes primary, and the old primary does not know" }
@@ -50,7 +50,8 @@ module Model
     def move(n)
       tell { "the process of #{names_in(n)} is told of the new primary" }
       nodes[n].told_of = true
-      # even without the rule, a new connection leads to the new primary
+      # Even without the rule, a process whose clients all rest makes its next connection to the
+      # new primary.
       return unless rules[:leave_old] || rests?(n)
 
       nodes[n].behind = false
@@ -152,8 +153,8 @@ module Model
       Request.new(request.op, request.value, request.ticket, request.late, old).freeze
     end
 
-    # The server to which a process sends: nil if it uses the main server, OLD, or NEW if it uses
-    # the old primary although it has been told of the new one.
+    # The server to which a process sends. It is nil for the main server and OLD for the old
+    # primary. NEW means the old primary, although the process has been told of the new one.
     def destination(node)
       return unless node.behind
 
@@ -179,7 +180,8 @@ module Model
       despair(i) unless client.phase == :holding
     end
 
-    # A release that the dead primary has not answered is sent to the new primary.
+    # With the rule, a release that the dead primary has not answered is sent to the new primary.
+    # Without the rule, the release is lost.
     def repeat_releases
       return if rules[:repeat_release]
 
@@ -227,8 +229,8 @@ module Model
       @twin.lock = nil
     end
 
-    # Runs when time passes. By then, each process that knows the new primary must have asked
-    # there for its leases.
+    # Runs when time passes. By then, each process that knows the new primary must have asked it
+    # about its leases.
     def check_told
       return if lags?
 

@@ -3,7 +3,7 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of failovers. A failover takes no time here, so idle counts only time in which a
+  # The scenarios of failovers. A failover takes no time here, so `idle` counts only time in which a
   # primary serves. If a failover loses a release, the lock stays taken for a TTL.
   module FailoverScenarios
     T = Scenarios::T
@@ -53,7 +53,7 @@ module Model
       ]
     end
 
-    # For each rule, the property that breaks without it, as in Scenarios.
+    # For each rule, the property that breaks without the rule, and a scenario that shows it.
     def broken
       {
         keep_ticket: [:order, scenario("a failover loses writes", "p", "p", "p", faults: LOSSY,
@@ -70,7 +70,7 @@ module Model
       }
     end
 
-    # The same for a rule whose scenario takes longer.
+    # Like `broken`, for rules whose scenarios take longer to explore.
     def broken_at_length
       {
         leave_old: [:exclusion, scenario("two primaries", "p", "p", "i", faults: { split: 1 },
@@ -78,7 +78,7 @@ module Model
       }
     end
 
-    # Violations that no rule prevents. With strict, not even a failover excuses two holders.
+    # Violations that no rule prevents. With `strict`, not even a failover excuses two holders.
     def known
       {
         fence: scenario("a failover loses writes, and goes to a slower clock", "p", "p",

@@ -3,7 +3,7 @@
 module Model
   # The faults. Each kind may happen at any moment, as often as the scenario's budget allows.
   module Faults
-    # A process dies. Its requests may or may not still arrive. Its subscription ends.
+    # A process dies. Requests that it has sent may still arrive or not. Its subscription ends.
     def crash(n, fault = :crash)
       spend(fault)
       tell { "CRASH of the process of #{names_in(n)}" }
@@ -57,7 +57,8 @@ module Model
       nodes[n].heard = false
     end
 
-    # The answer to an acquire is lost. The server may execute the request before or after that.
+    # A client gives up an acquire, because it receives no answer. The server may have executed the
+    # request, may execute it later, or may never receive it.
     def lose_reply(i)
       spend(:lose)
       client = clients[i]
@@ -67,7 +68,7 @@ module Model
       despair(i)
     end
 
-    # Any other request is delayed for any time, or is lost.
+    # A request that is neither an acquire nor a subscribe is delayed for any time, or lost.
     def lose_request(index)
       spend(:lose)
       tell { "LOST: a #{requests[index].op} of #{name(requests[index].value)}" }
@@ -93,7 +94,7 @@ module Model
       post(:downgrade, client.value)
     end
 
-    # The companion is lost, and with it the fence. The server's clock is set back.
+    # The companion is lost, and with it the fence.
     def forget(_)
       spend(:forget)
       tell { "the companion is FORGOTTEN" }
@@ -143,8 +144,8 @@ module Model
       steps
     end
 
-    # lose_request leaves these out, because lose_reply loses an acquire, and cut loses a
-    # subscription
+    # lose_request does not lose these requests. lose_reply loses an acquire, and cut loses a
+    # subscription.
     LOSSLESS = %i[acquire subscribe].freeze
     GIVES_UP = %i[looking subscribing asking waiting].freeze
     private_constant :LOSSLESS, :GIVES_UP
@@ -161,7 +162,7 @@ module Model
         steps << [:crash, n] if left?(:crash)
         steps << [:freeze_process, n] if left?(:freeze)
         in_line = scenario.tenants[n].all? { |i| clients[i].phase == :waiting }
-        # if the process has the baton, its turn would be lost with it
+        # a fault in a process that has the baton would also lose the turn
         in_line = false if scenario.tries && lock&.baton && scenario.homes[owner(lock.value)] == n
         steps << [:crash_in_line, n] if left?(:crash_in_line) && in_line
         steps << [:freeze_in_line, n] if left?(:freeze_in_line) && in_line
@@ -220,7 +221,7 @@ module Model
       hurt(n)
     end
 
-    # After the queue is lost, no waiter can be called until it has asked again.
+    # The queue is lost. The server cannot call a waiter until the waiter has asked again.
     def lose_queue
       @queue = []
       nodes.each_index do |n|

@@ -120,7 +120,7 @@ module Model
       outcome.cycle.each(&print_line)
     end
 
-    # The most memory that the process has used. It is known only on Linux; elsewhere it is 0.
+    # The most memory that the process has used so far. 0: unknown, because the system is not Linux.
     def peak_mb
       status = "/proc/self/status"
       File.exist?(status) ? File.read(status)[/VmHWM:\s+(\d+)/, 1].to_i / 1024 : 0

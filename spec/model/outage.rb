@@ -134,7 +134,7 @@ module Model
       client.hurt = nodes[n].away ? client.hurt || :outage : true
     end
 
-    # Runs when time passes, so all urgent steps are done by then.
+    # Runs when time passes. All urgent steps are done before that.
     def check_outages
       nodes.each_with_index do |node, n|
         next if node.state != :up
@@ -162,12 +162,12 @@ module Model
       end
     end
 
-    # May this turn be taken late? It may if the process cannot reach the server, or pauses,
-    # because a pause is shorter than a baton's second. It may also if the client no longer uses
-    # the value, because an outage may have lost the message.
+    # Normally, a client takes its turn before any time passes. It may be late if its process cannot
+    # reach the server. It may also be late during a pause, because a pause is shorter than a
+    # baton's second. If the client no longer uses the value, an outage may have lost the message.
     def late_turn?(value, node) = node.away || node.pause || client_of(value).value != value
 
-    # If its process can reach the server, a client that has left is no longer in the queue.
+    # No client that has left is still in the queue, if its process can reach the server.
     def check_orphans
       queue.each do |_, value|
         node = home(owner(value))

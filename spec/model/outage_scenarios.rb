@@ -54,7 +54,7 @@ module Model
       ]
     end
 
-    # For each rule, the property that breaks without it, as in Scenarios.
+    # For each rule, the property that breaks without the rule, and a scenario that shows it.
     def broken
       in_line = { faults: { away_in_line: 1 }, idle: T, quiet: true }
       full = { faults: { unsent: 1 }, idle: T + B }
@@ -70,7 +70,7 @@ module Model
       }
     end
 
-    # The same for a rule whose scenario takes longer.
+    # Like `broken`, for rules whose scenarios take longer to explore.
     def broken_at_length
       {
         doubt_place: [:order, scenario("an outage of a process", "pp", "i", faults: { away: 1 },

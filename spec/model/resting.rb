@@ -91,7 +91,7 @@ module Model
       clients[i].unplaced = clients[i].unreached = true
     end
 
-    # The clients of a process that must ask for their places do so one after another.
+    # If several clients of a process must ask for their places, they ask one after another.
     def ask_unplaced(n)
       node = nodes[n]
       return unless places_due?(n) && node.state == :up && node.pause.nil? &&
@@ -120,8 +120,8 @@ module Model
 
     def rank_in_line(i) = clients[i].ticket.zero? ? Float::INFINITY : clients[i].ticket
 
-    # A client finds that the queue has lost it. All other clients of its process then also ask
-    # for their places. Their answers do not make the others ask once more.
+    # A client finds that the queue has lost it. Then all other clients of its process also ask for
+    # their places. An answer that one of them receives does not make the others ask again.
     def shake(i)
       tell do
         "#{name(clients[i].value)} finds its place lost, so all of its process ask for theirs"

@@ -68,12 +68,12 @@ module Model
   SHARES = { "r" => "r", "w" => "w", "1" => "s1", "2" => "s2", "3" => "s3" }.freeze
 
   # The clients, the faults, and the properties that must hold.
-  #   processes: the clients of each process, one letter for each: p patient, i impatient (wait: 0),
-  #     o older (polls). For a lock with several holders: r, w, or the number of places. An i before
-  #     that means impatient.
-  #   faults: how many of each kind.
+  #   processes: for each process, a string with a letter for each of its clients: p patient,
+  #     i impatient (wait: 0), o older (polls). For a lock with several holders: r, w, or the number
+  #     of places. An i before one of these means impatient.
+  #   faults: how many faults of each kind may happen.
   #   victims: faults hit only processes whose clients all have this share; nil: all processes.
-  #   idle: the longest time without a holder while a client waits.
+  #   idle: the longest time that the lock may have no holder while a client waits.
   #   delays: every step may take any time. Then only exclusion and fences are checked.
   #   saturated: clients contend endlessly; see World#may_finish?
   #   always: the number of the client that must always be able to get the lock.

@@ -109,10 +109,10 @@ module Model
       ]
     end
 
-    # For each rule, the property that breaks without it. Some entries also name other rules that
-    # must be off to show that. For example, a waiter that asks once a second makes up for many
-    # missing rules a second later. In a small scenario, the last rule matters only if just one
-    # waiter is told to look.
+    # For each rule, the property that breaks without the rule, and a scenario that shows it. Some
+    # entries also name other rules that must be off. For example, with look_every a waiter asks
+    # once a second, which soon makes up for many missing rules. In a small scenario, replace_watch
+    # matters only if just one waiter is told to look.
     def broken
       starving = { window: W, second: 2, idle: W, saturated: true, always: 2 }
       {

@@ -47,7 +47,7 @@ module Model
         return grant(value) unless passed
 
         left = 0 if passed == :unfinished
-      elsif ticket && lock.value == value && !lock.kept # its turn, or it got the lock before
+      elsif ticket && lock.value == value && !lock.kept # its turn, or an earlier acquire got it
         queue.reject! { |_, other| other == value }
         return grant(value)
       end
@@ -129,8 +129,8 @@ module Model
     # client knows any more.
     def theirs?(value) = lock && !lock.baton && !lock.kept && lock.value == value
 
-    # Hands the lock over, or deletes it. If the script leaves work unfinished, the caller asks
-    # again if it is still running.
+    # Hands the lock over, or deletes it. If the script leaves work unfinished, a caller that still
+    # runs asks again.
     def free_lock(operation, value, &text)
       case pass
       when false
@@ -143,8 +143,8 @@ module Model
     end
 
     # Makes the lock a baton for the first waiter whose process still listens, and tells the next
-    # waiter when to look. Returns false if there is no such waiter, or if the first one is
-    # `mine`. Returns :unfinished if one call cannot pass over all dead waiters. Then the lock
+    # waiter when to look. Returns false if no such waiter is left, or if that waiter is `mine`, the
+    # caller. Returns :unfinished if one call cannot pass over all dead waiters. Then the lock
     # expires soon.
     def pass(mine = nil)
       tries = scenario.tries
@@ -168,8 +168,8 @@ module Model
       false
     end
 
-    # When this lock becomes free, no client will pass it on. So the first two waiters that listen
-    # are told to look then. Two are told, because one may fail.
+    # No client will pass this lock on when it becomes free. So the first two waiters that listen
+    # are told to look at that moment. Two are told, because one may fail.
     def tell_to_look(delay)
       watchers = rules[:two_watch] ? 2 : 1
       queue.first(scenario.tries ? scenario.tries + 2 : queue.size)
@@ -228,8 +228,8 @@ module Model
       client.place = nil if client.value == value
       return [:held] unless scenario.fails_over
 
-      # A process that knows the new primary must not use the old one, so its lease counts for
-      # both.
+      # A process that knows the new primary must not use the old one. If it gets a lease there, the
+      # checker treats the lease as one that both servers know.
       [:held, nil, nil, nil, nil, @late_to_old ? Failover::BOTH : line_here]
     end
 
@@ -238,8 +238,8 @@ module Model
       @lock = Lock.new(value, baton, left)
     end
 
-    # The fence is the server's time, or one more than the last fence if that is larger. The clock
-    # advances between two leases by one, because only the order of fences matters.
+    # The fence is the server's time, or one more than the last fence if that is larger. For each
+    # lease, the clock here advances by one, because only the order of fences matters.
     def number_lease
       @clock += 1
       fence = [(@clock if rules[:clock_fence]), @companion + 1].compact.max

@@ -3,9 +3,9 @@
 require_relative "scenarios"
 
 module Model
-  # The scenarios of locks with several holders. Here, idle is how long the first running waiter
-  # waits although no holder excludes it. So if an earlier waiter is frozen, the time of the
-  # holders before that waiter counts, and so does the time of its baton.
+  # The scenarios of locks with several holders. Here, `idle` counts the time in which the holders
+  # leave room for the first running waiter, but it still waits. An earlier waiter may be frozen.
+  # Then the rest of the holders' leases counts, and so does the baton of the frozen waiter.
   module SharedScenarios
     T = Scenarios::T
     B = Scenarios::B
@@ -139,8 +139,8 @@ module Model
       ]
     end
 
-    # For each rule, the property that breaks without it, in a scenario in which no other rule
-    # prevents that.
+    # For each rule, the property that breaks without the rule, and a scenario that shows it. In
+    # this scenario, no other rule prevents the violation.
     def broken
       in_line = { faults: { crash_in_line: 1 }, idle: B, ttl: 3 }
       {
@@ -179,7 +179,7 @@ module Model
       }
     end
 
-    # The same for rules whose scenarios take longer.
+    # Like `broken`, for rules whose scenarios take longer to explore.
     def broken_at_length
       watched = { faults: { keep: 1, give_up: 2 }, ttl: 3 }
       {

@@ -41,7 +41,7 @@ module Model
       ours = place_of(value)
       ours = nil unless ours&.left&.positive?
       waited_for = queue.any?
-      remove(value, false) unless keep # removes the place even if its lease has expired
+      remove(value, false) unless keep # removes the place even if the lease has expired
       tell_end(value, ours, keep)
       return unless waited_for || keep
 
@@ -134,7 +134,7 @@ module Model
       @expires = inside.map(&:left).max if rules[:keys_last]
     end
 
-    # The time until something may change without a message about it.
+    # The time until the first lease may expire, which no message announces.
     def time_until_change = [inside.map(&:left).min, 1].compact.max
 
     def share_of(value) = scenario.shares[owner(value)]
@@ -153,7 +153,8 @@ module Model
     end
 
     # Tells the first waiter that listens when to look, and removes the waiters before it. Returns
-    # that waiter, or :unfinished if one call may not try any more waiters.
+    # that waiter, or nil if none listens. Returns :unfinished if one call may not try any more
+    # waiters.
     def tell_first(time)
       while (first = queue.first)
         return :unfinished if @tries == 0
@@ -175,9 +176,9 @@ module Model
       end
     end
 
-    # Admits waiters in order while there is room. Returns true when it reaches `mine`, the
-    # caller. Otherwise it returns the number of called waiters. It returns :unfinished if it has
-    # called none and one call may not try any more.
+    # Admits waiters in order while there is room. Returns true when it reaches `mine`, the caller.
+    # Otherwise it returns how many waiters it has called. It returns :unfinished if it has called
+    # none and may not try any more in one call.
     def call_those_who_fit(mine = nil)
       called = 0
       unfinished = false

@@ -5,10 +5,9 @@ require "digest"
 module Model
   # A state as a short string, by which the explorer recognizes the state.
   module View
-    # All states that differ only in the identity of processes have the same key, because
-    # processes are interchangeable. The key consists of one view for each process, sorted, and of
-    # the facts that concern no single process. A view has all parts of the state that belong to
-    # its process.
+    # The key does not depend on the order of the processes, because they are interchangeable. It
+    # consists of one view for each process, sorted, and of the facts that concern no single
+    # process. A view has all parts of the state that belong to its process.
     def key
       ranks = ticket_ranks
       views = nodes.each_with_index.map { |node, n| node_view(node, scenario.tenants[n].size) }

@@ -16,16 +16,17 @@ module Model
   # taken.
   Lock = Struct.new(:value, :baton, :left, :kept)
 
-  # A place of a lock with several holders, with the same fields. If no time is left, the lease is
-  # over, but the server still has the place. ghost: for how long no client has used the value;
-  # only the checker uses it.
+  # A place of a lock with several holders. It has the fields of Lock. If no time is left, the lease
+  # is over, but the server still has the place. mode: the first letter of the holder's share: r, w
+  # or s. ghost: for how long no client has used the value; only the checker uses it.
   Place = Struct.new(:value, :baton, :left, :kept, :mode, :ghost)
 
   # A request on its way to the server. If late, it may arrive at any time, or never. old: the
   # request is on its way to an old primary (see Failover).
   Request = Struct.new(:op, :value, :ticket, :late, :old)
 
-  # Another server (see Failover). age: for how long there have been two primaries.
+  # A second server: a replica that lags, or an old primary (see Failover). age: for how long there
+  # have been two primaries.
   Twin = Struct.new(:lock, :queue, :companion, :serves, :age, :ghost)
 
   # A client. The checker alone uses the last three fields of this list.
@@ -105,7 +106,7 @@ module Model
       @rules = rules
       @lock = nil
       @inside = [] # for a lock with several holders: a list of Place
-      @expires = nil # the expiry of that lock's key
+      @expires = nil # the time until that lock's key expires; nil: no key
       @queue = [] # a list of [ticket, value], in order
       @companion = @issued = @clock = 0
       @clients = scenario.kinds.zip(scenario.shares).map do |kind, share|
@@ -141,8 +142,8 @@ module Model
       @twin.queue = @twin.queue.dup
     end
 
-    # The possible steps, as [name, index]. Urgent steps take no time: the clock stands still
-    # until all of them are done, unless the scenario allows each step to take any time.
+    # The possible steps, as [name, index]. No time passes while any step is urgent, unless the
+    # scenario allows each step to take any time.
     def steps
       urgent = urgent_steps
       steps = urgent + leisurely_steps

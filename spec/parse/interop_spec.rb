@@ -8,7 +8,7 @@ RSpec.describe "Parse::Lock beside processes of the older implementation" do
   include_context "with Parse"
 
   shared_examples "they exclude one another" do
-    # An older process that holds the lock until it is told to leave.
+    # A process of the older implementation. It holds the lock until the example sends it a message.
     def older_holder
       holder = child do |parent|
         older.new(path).hold(store_key, ttl: 30) do |token|
@@ -96,7 +96,7 @@ RSpec.describe "Parse::Lock beside processes of the older implementation" do
 
   let(:path) { shared_redis.unix_path }
 
-  before { store_key } # made before any fork
+  before { store_key } # all processes must use the same one
 
   context "with a client of Redis" do
     let(:older) { OlderLock }

@@ -5,8 +5,8 @@ require "openssl"
 require "redis"
 require "securerandom"
 
-# The lock as processes of the older implementation use it. They ask again every 50 ms, and release
-# the lock with EVAL.
+# The lock as processes of the older implementation use it. They ask again about every 50 ms, and
+# release the lock with EVAL.
 class OlderLock
   COMPARE_AND_DELETE =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"

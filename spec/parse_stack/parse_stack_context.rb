@@ -4,7 +4,7 @@ require "support/preloaded_process"
 require "support/parse_server"
 
 # Programs that use the real gem. Each runs in a process of its own, because the gem changes many
-# classes. Two processes load the gem once, with plock's locks and without them, and fork the
+# classes. Two processes load the gem, one with plock's locks and one without. They fork the
 # programs.
 RSpec.shared_context "with parse-stack-next" do
   before(:context) do

@@ -102,7 +102,7 @@ RSpec.describe "A release in the background" do
   it "warns of a lease that was lost in its block" do
     said = warnings do
       store.acquire(key) { other.break(key) }
-      store.acquire(key) { nil } # its release is answered after the first one
+      store.acquire(key) { nil } # first reads the answer to the release above
       Plock::Dispatcher.flush
     end
     expect(said).to contain_exactly(/#{Plock.store_key("plock:v1:", key)}.* was lost before its/)
@@ -137,7 +137,7 @@ RSpec.describe "A release in the background" do
   it "goes on until it has reached the server" do
     far.acquire(key) { gate.cut(:reply, connections: 1) }
     expect_free(key)
-    settle # otherwise the first release may be sent again, and the gate would swallow it
+    settle # otherwise, the gate might swallow a second attempt of the first release
     far.acquire(key) { gate.swallow(:request, connections: 1) }
     expect_free(key)
     settle

@@ -17,8 +17,8 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
 
   def waiting(count) = eventually { store.status(key).waiters.size == count }
 
-  # A process that releases its lease a moment after the example tells it to. Ruby is busy here by
-  # then.
+  # A process that releases its lease a moment after the example tells it to. By the time of the
+  # release, Ruby is busy in this process.
   def holder
     child do |parent|
       lease = Plock::Store.open(server.url).acquire(key, ttl: 30)
@@ -50,7 +50,7 @@ RSpec.describe "A turn that comes while Ruby is busy", :timing do
       in_turn = [*fences, theirs.result]
       expect(in_turn).to eq in_turn.sort
       expect(ours.map { |thread| thread.value.last }).to all be(true)
-      # the fence is the server's time
+      # the fence is the server's time in microseconds
       expect((fences.first / 1_000_000.0) - leaving.result).to be_between(0, 0.3)
     end
   end

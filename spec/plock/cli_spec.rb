@@ -66,7 +66,7 @@ RSpec.describe "plock" do
 
   it "accepts unambiguous abbreviations of options" do
     expect(plock("run", "--a", "1", "k", "true")[1]).not_to include "ambiguous"
-    # means --label; then the store is not reached
+    # --l means --label, so the command fails only because it cannot reach the store
     expect(plock("run", "--l", "x", "k", "true").last.exitstatus).to eq 69
     expect(plock("break", "--y", "k").last.exitstatus).to eq 69
   end

@@ -153,7 +153,7 @@ RSpec.describe Plock::ClientAddress do
     end
   end
 
-  # Such a client sends each method that it does not know to the server, as a command.
+  # Such a client takes each unknown method for a command, and sends that to the server.
   it "refuses a client of redis 3, and says what to do" do
     old = stub_const("Redis", Class.new)
     old.define_method(:method_missing) { |name, *| raise("the command #{name} was sent") }

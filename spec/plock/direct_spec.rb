@@ -34,7 +34,7 @@ RSpec.describe Plock::Locking::Direct do
         end
       end
 
-      # How many objects a hundred calls of the block create, after some first calls.
+      # How many objects a hundred calls of the block create, after five calls that are not counted.
       def objects_of_hundred(&block)
         5.times(&block)
         GC.disable

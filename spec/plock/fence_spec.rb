@@ -14,7 +14,8 @@ RSpec.describe "The fence" do
 
   def companion = "plock:1:{#{lock}}:fence"
 
-  # The fences before and after the block, which changes something on the server.
+  # One fence from before the block, and two from after it. The block changes something on the
+  # server.
   def around
     before = fence
     yield
@@ -81,7 +82,7 @@ RSpec.describe "The fence" do
     set_back(2)
     later = store.acquire(key, ttl: 0.05, &:fence)
     expect(later).to be > first + 2_000_000
-    expect(server.call("PTTL", companion)).to be > 2_000 # by its end, the clock has caught up
+    expect(server.call("PTTL", companion)).to be > 2_000 # lasts until the clock has caught up
   end
 
   def hold(from = store, name = key, **options) = discard(from.acquire(name, **options), :release)

@@ -4,7 +4,7 @@ require "spec_helper"
 require "support/scripts"
 
 # When Redis runs out of memory, it refuses commands that need memory, except in a script that has
-# already written. Then it grants no locks, but loses none.
+# already written. So plock acquires no new locks, but loses none.
 RSpec.describe "A Redis without memory" do
   let(:server) { redis_server }
   let(:store) { used(open_store(server.url, ttl: 0.9, **Support::Examples::PATIENT)) }

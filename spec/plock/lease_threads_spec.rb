@@ -23,7 +23,7 @@ RSpec.describe "A lease that several threads use" do
     gate.hold(:reply, after: request)
     thread = background { call.call }
     gate.await(:request, request)
-    await_sleep(thread) # the request may be the worker thread's
+    await_sleep(thread) # the request may have come from the worker thread instead
     yield
   ensure
     gate.clear
@@ -63,7 +63,7 @@ RSpec.describe "A lease that several threads use" do
 
   def take(kind, **options) = ways_to_hold.fetch(kind).call(ttl: 60, **options)
 
-  # The keys of all locks with this name, of any kind, that still exist.
+  # The locks of this store that still exist, of any kind.
   def held = store.each_lock.to_a
 
   ["a lock", "a semaphore", "a lock that is read", "a lock that is written"].each do |kind|

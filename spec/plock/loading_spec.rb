@@ -2,7 +2,7 @@
 
 require "spec_helper"
 
-# What plock costs a process that hardly uses it.
+# The cost of plock in a process that hardly uses it.
 RSpec.describe "require \"plock\"" do
   it "loads neither Ruby's OpenSSL nor its sockets: the engine has its own" do
     output, status =

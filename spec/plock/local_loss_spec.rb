@@ -35,8 +35,8 @@ RSpec.describe "A local store whose file was replaced or damaged" do
     "was written over" => ->(path) { File.write(path, "nonsense", 0) }
   }
 
-  # Waits long enough for a new look, because a caller that looks again sooner gets its last answer
-  # again.
+  # Waits until the next check of the file is due. An earlier call would get the result of the
+  # previous check.
   def looked_at = sleep(0.02)
 
   def wait_until_lost(lease) = eventually(1.0, "it still counts as held") { lease.lost? }

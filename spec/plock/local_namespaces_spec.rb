@@ -88,7 +88,7 @@ RSpec.describe "A local store in several namespaces" do
       end
       puts [*tried, held, Process.uid].inspect
     RUBY
-    sleep 0.02 # after this time, each process reads the file again
+    sleep 0.02 # after this time, each process checks the file again
     expect(lease).to be_valid
     lease.release
     input.close

@@ -300,7 +300,8 @@ RSpec.describe Plock::LocalStore do
       File.unlink(path)
       told =
         warnings { expect(eventually { store.try_acquire("k") { File.exist?(path) } }).to be(true) }
-      # a caller that entered through the old file in the first milliseconds
+      # In the first milliseconds after the removal, a caller may still enter through the old file.
+      # Such a caller causes this warning.
       expect(told).to all(match(/is lost before its block ended/))
       expect(discard(local(path), :close).try_acquire("k") { :entered }).to be(:entered)
     end

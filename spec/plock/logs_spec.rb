@@ -21,7 +21,7 @@ RSpec.describe Plock::Logs do
   # The lines of the log, without those about leases of earlier examples.
   def lines = output.string.lines(chomp: true).grep_v(/expired=true/)
 
-  # The fields of a line whose values have no quotes.
+  # The fields of a line, except those with quoted values.
   def fields(line) = line.scan(/(\w+)=(\S+)/).to_h.transform_keys(&:to_sym)
 
   def outcomes = lines.map { |line| "#{line[/\A\w+/]} #{fields(line)[:event]}" }

@@ -113,8 +113,8 @@ RSpec.describe "The order among processes" do
     expect(served(line)).to eq [*0...waiters]
   end
 
-  # A server may close idle connections on its own or on command. Then the claim uses another
-  # connection.
+  # A server may close idle connections on its own or on command. Then the waiter claims its turn
+  # through another connection.
   { plain: {}, tls: { ca_file: Support::Certificates.ca.cert_file } }.each do |kind, options|
     [0, 0.05].each do |pause|
       milliseconds = (pause * 1000).round

@@ -67,8 +67,8 @@ RSpec.describe "A user with few rights" do
     expect(store.once(key, within: 10) { :ran }.value).to be :ran
   end
 
-  # A read lease is kept by at_least: and broken. A writer waits for a reader, extends its lease
-  # and downgrades it. Then the next reader enters.
+  # A read lease that stays taken because of at_least: is broken. A writer waits for a reader,
+  # extends its lease and downgrades it. Then the next reader enters.
   def use_shares(lock, others)
     lock.read(at_least: 5).tap { |lease| taken << lease }.release
     lock.break
@@ -160,8 +160,8 @@ RSpec.describe "A user with few rights" do
     clear_away
   end
 
-  # Makes the calls that need the permission. In them, one caller must wait, and one must hand the
-  # lock over.
+  # Makes the calls that need the permissions above. One caller waits for the lock, and another
+  # caller hands it over to a waiter.
   def missing(store = admitted, key = unique_key)
     holds = take(holder, key)
     background { store.try_acquire(key, wait: 0.3) }.value

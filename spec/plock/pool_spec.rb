@@ -7,13 +7,13 @@ RSpec.describe "A pool with fewer connections than busy threads" do
   include Support::Failures
 
   threads = 25
-  sections = 6_000 # of all threads together
+  sections = 6_000 # the number of holds, of all threads together
   let(:ttl_ms) { Support::Failures::TTL_MS }
   let(:release_timeout) { 20 }
   let(:spans) { { command_timeout: 20, attempt_timeout: 20, release_timeout: release_timeout } }
 
-  # Each thread acquires and releases a lock of its own, until all threads together have made this
-  # many sections.
+  # Each thread acquires and releases a lock of its own, until all threads together have done so
+  # `sections` times. Returns how many times each thread did so, and the failures.
   def sections_of_each(store, threads, sections)
     left = sections
     lock = Mutex.new

@@ -63,7 +63,8 @@ RSpec.describe Plock::PoolStatus do
       expect(pool.status.to_a).to eq([1, 0, 1, 0, 2])
     end
 
-    # Without the block at some of them. A store's examples of interrupts also count its pool.
+    # At some steps, the signal comes before the block runs. A store's examples of interrupts also
+    # check the counts of the store's pool.
     it "counts a connection once, at whatever step a signal handler raises" do
       steps = (1..500).find do |step|
         cut_off = interrupted_at(step, by_signal: true) { pool.with(soon) { nil } }

@@ -13,8 +13,8 @@ RSpec.describe Plock::ReadWriteLock do
 
   before { [url, key] } # all processes must use the same ones
 
-  # A process that holds the lock until it is told to leave. It reports its fence when it is
-  # inside.
+  # A process that holds the lock until the example sends it a message. It reports its fence when it
+  # has the lock.
   def inside(method, **options)
     child do |parent|
       Plock::Store

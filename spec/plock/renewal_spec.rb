@@ -49,7 +49,7 @@ RSpec.describe "Renewal" do
     eventually(10) { hold.lost? }
     expect(hold.held_for).to be >= 1.2
     expect(hold.valid_until).to be <= granted_at + 1.2 + ttl # no renewal after max_hold:
-    eventually { !held?(hold) } # a lease ends a little before its key
+    eventually { !held?(hold) } # the lease ends a little before its key
   end
 
   it "outlasts a server that is gone for a while" do
@@ -59,15 +59,16 @@ RSpec.describe "Renewal" do
     hold = store.acquire(key, ttl: 3, renew: true)
     gate.half_open
     reached = hold.valid_until
-    # the renewal at 2.0 has failed
+    # the renewal began when 2.0 s were left, and has failed when 1.4 s are left
     eventually(4) { reached - Process.clock_gettime(Process::CLOCK_BOOTTIME) < 1.4 }
     gate.clear
     eventually(4) { hold.valid_until > reached }
     expect(hold.release).to be true
   end
 
-  # At the worker thread's last look, the list of leases to renew later has an entry without a
-  # date.
+  # While the second call waits, its lease is in the list of leases to renew later, but has no date.
+  # The end of the wait does not wake the worker thread. The thread must still notice that the list
+  # is empty.
   it "leaves no thread behind after a wait that was too long", :slow do
     output, status = ruby(<<~RUBY, key, shared_redis.unix_url, within: 40)
       require "plock"

@@ -24,7 +24,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
   let(:key) { "replicated:#{SecureRandom.hex(8)}" }
   let(:options) { { namespace: SecureRandom.hex(8), attempt_timeout: 20, wait: 0 } }
   let(:store) { used(open_store(primary.url, replicas: 2, command_timeout: 20, **options)) }
-  # For leases that are never confirmed. The other store waits longer, in case the machine is slow.
+  # For leases that are never confirmed. The store above waits longer, in case the machine is slow.
   let(:hasty) { used(open_store(primary.url, replicas: 2, **options)) }
   let(:plain) { used(open_store(primary.url, **options)) }
 
@@ -220,7 +220,8 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     end
   end
 
-  # Changes the key as an extension does that the server executes but the replicas do not confirm.
+  # Changes the key like an extension. The server executes the change, but the replicas do not
+  # confirm it.
   def prolong(lease)
     name = primary.call("KEYS", "plock:v1:*").first
     if primary.call("TYPE", name) == "zset"
@@ -272,7 +273,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     dump = plain.acquire(key, ttl: 30).dump
     stop_one
     expect(refusal { hasty.adopt(dump) }.code).to eq(:unreplicated)
-    eventually { free? } # no other process knows the new token
+    eventually { free? } # because no other process knows the new token
   end
 
   it "counts for the lock of a named owner, too" do
@@ -303,7 +304,7 @@ RSpec.describe "A lease that replicas confirm", needs: Support::RedisServer::PRO
     gate.await(:request, /WAIT/)
     gate.disconnect
     gate.clear
-    expect { caller.value }.to raise_error(Plock::Error) # or this caller still holds the key
+    expect { caller.value }.to raise_error(Plock::Error) # otherwise this caller would hold the key
     eventually { free? }
   end
 

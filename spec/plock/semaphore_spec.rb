@@ -13,7 +13,7 @@ RSpec.describe Plock::Semaphore do
 
   def semaphore(permits, store = self.store) = store.semaphore(key, permits: permits)
 
-  # Starts a process that holds a permit until it is told to leave.
+  # Starts a process that holds a permit until the example sends it a message.
   def holder(permits, **options)
     process = child do |parent|
       lease = semaphore(permits, Plock::Store.open(url)).acquire(wait: 20, **options)

@@ -9,7 +9,8 @@ RSpec.describe Plock::Store do
   let(:owner) { Plock.token }
 
   describe ".open" do
-    # The arguments that the engine receives, for rules that no server can show.
+    # Returns the arguments that the engine would receive. With a server, these rules could not be
+    # tested.
     def given(source, **options)
       seen = nil
       allow(described_class).to receive(:connect) do |url, settings|

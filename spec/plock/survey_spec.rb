@@ -16,8 +16,8 @@ RSpec.describe Plock::Survey do
 
   def hold(*keys) = keys.map { |key| discard(store.acquire(key, ttl: 600), :release) }
 
-  # Lists the keys as a server does that returns three keys at a time and needs this many seconds
-  # for each request.
+  # Lists the keys like a server that returns three keys at a time, and needs this many seconds for
+  # each request.
   def list_slowly(names, seconds)
     names = names.map { |name| store.config.store_key(name) }
     @cursors = []

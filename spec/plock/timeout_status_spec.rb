@@ -9,7 +9,8 @@ RSpec.describe "The status after a timeout" do
 
   let(:key) { "in-vain:#{SecureRandom.hex(8)}" }
 
-  # Long enough for a busy machine. If the status arrives too late, the error has none.
+  # If the status arrives too late, the error has no status. This budget is long enough for a busy
+  # machine.
   before { stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0) }
 
   # The number of waiters in the error, and in the status right afterwards.
@@ -30,7 +31,7 @@ RSpec.describe "The status after a timeout" do
   def in_thread(&block) =
     Thread.new { block.call }.tap { |thread| thread.report_on_exception = false }.value
 
-  # In these examples, leave is the only script whose call has seven words.
+  # In these examples, leave is the only script that is called with seven words.
   leave = /\*7\r\n\$7\r\nEVALSHA\r\n\$40\r\n(\h{40})\r\n/
 
   {
@@ -47,7 +48,7 @@ RSpec.describe "The status after a timeout" do
       expect(&in_vain).to raise_error(Plock::TimeoutError) { |error|
         expect(error.status.waiters).to be_empty
       }
-      expect(open_store.status(key).waiters.size).to be(1) # others still see its record
+      expect(open_store.status(key).waiters.size).to be(1) # others still see the caller's record
       gate.clear
       eventually { open_store.status(key).waiters.empty? }
     end

@@ -139,7 +139,7 @@ RSpec.describe Plock::Traces do
       semaphore = store.semaphore(key, permits: 2)
       other = semaphore.acquire
       semaphore.acquire { nil }
-      expect(named("acquire").flat_map { |span| span.links.to_a }).to be_empty # neither waited
+      expect(named("acquire").flat_map { |span| span.links.to_a }).to be_empty # neither call waited
       other.release
       store.read_write_lock(key).read { nil }
       store.acquire_all([key, "#{key}+"]) { nil }
@@ -170,7 +170,7 @@ RSpec.describe Plock::Traces do
     expect(holds.size).to be(180)
     linked = named("acquire").flat_map { |span| span.links.to_a }
     expect(linked.map { |link| link.span_context.span_id } - holds).to eq([])
-    # if a holder has left before the waiter's event is reported, its span may be unknown
+    # if a holder has left before the waiter's event is reported, the holder's span may be unknown
     alone = named("acquire").reject { |span| span.attributes["plock.contended"] }
     expect(alone.flat_map { |span| span.links.to_a }).to eq([])
   end

@@ -33,7 +33,7 @@ RSpec.describe "The wait queue" do
   def contender(**options) =
     discard(Support::Contender.new(scripts, **options).listen(server), :close)
 
-  # How many commands the server executes during the block, including those in scripts.
+  # Returns how many commands the server executes during the block, including those in scripts.
   def commands
     server.call("CONFIG", "RESETSTAT")
     yield
@@ -42,8 +42,8 @@ RSpec.describe "The wait queue" do
 
   def acquiring = ->(from, &served) { from.acquire(key, ttl: 60, wait: 60, &served) }
 
-  # Threads that wait. Each is in the queue before the next one starts. `told` receives their
-  # numbers when they acquire the lock.
+  # Starts threads that wait. Each is in the queue before the next one starts. `told` receives their
+  # numbers in the order in which they acquire the lock.
   def line_up(count, told, way, at: queue)
     before = server.call("ZCARD", at)
     Array.new(count) do |number|
@@ -106,12 +106,13 @@ RSpec.describe "The wait queue" do
         server.call("DEL", lock, scripts.companion, queue)
         one = contender
         expect(one.ask).to be true unless name.start_with?("acquire")
-        # acts as if this waiter had been called
+        # sets the key to this waiter's baton, as if its turn had come
         server.call("SET", lock, one.value.tr("-", ":"), "PX", 60_000) if name == "leave"
         ghosts(many)
         answer = nil
         expect([name, commands { answer = call.call(one) }]).to match [name, be < 400]
-        expect([name, answer]).to eq [name, name.start_with?("acquire") ? 0 : 3] # means: ask again
+        # both answers mean that the caller must ask again
+        expect([name, answer]).to eq [name, name.start_with?("acquire") ? 0 : 3]
         expect([name, length]).to match [name, be < many]
       end
     end
@@ -135,7 +136,7 @@ RSpec.describe "The wait queue" do
         answer = nil
         expect([name, commands { answer = one.public_send(name) }]).to match [name, be < 400]
         expect([name, answer]).to eq [name, expected]
-        # another holder is inside
+        # a leave passes over no records while the lock has a holder
         expect([name, length(shared)]).to match [name, be < many] unless name == :leave
       end
     end
@@ -240,7 +241,7 @@ RSpec.describe "The wait queue" do
         told = Thread::Queue.new
         line = line_up(20, told, acquiring)
         server.call(*(command || ["DEL", queue]))
-        lease.release unless command # otherwise, no release is announced
+        lease.release unless command # after FLUSHALL, no release is announced
         served_in(6) { expect(line.map { |waiter| waiter.join(60) }).to all be_a(Thread) }
         expect(Array.new(told.size) { told.pop }).to eq [*0...20]
         warnings { lease.release } if command

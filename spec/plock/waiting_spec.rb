@@ -19,7 +19,7 @@ RSpec.describe "A call that waits" do
     end
   end
 
-  # If a call held one of the engine's locks while it waits, all other calls would also have to
+  # If a call held one of the engine's locks while it waited, all other calls would also have to
   # wait.
   describe "does not hold up other calls on the same store" do
     def expect_others_are_served(thread)

@@ -72,7 +72,7 @@ RSpec.describe "Code of an application of Rails" do
           puts SOCKETS.call
         end
       RUBY
-      # ten reloads later, because objects may stay on the stack for a while
+      # compares with the tenth reload, because objects may stay on the stack for a while
       expect(counts.last - counts[9]).to be < 5
     end
   end

@@ -64,7 +64,7 @@ RSpec.describe "An application of Rails that is forked" do
       app.write("notes", "")
     end
 
-    # The body of the answer, or nil if the worker died during the request.
+    # Returns the body of the answer, or nil if the worker died during the request.
     def get(name)
       UNIXSocket.open(socket) do |line|
         line.write("GET /#{name} HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -118,7 +118,7 @@ RSpec.describe "An application of Rails that is forked" do
       expect(holder.join(20)).to be(holder)
       eventually(10) { !Plock::Store.open(server.unix_url).status("held").held? }
 
-      # longer than the ttl, without a renewal
+      # by now, the master's ttl has passed without a renewal
       expect(Array.new(6) { get("master") }.uniq).to eq(["false false true"])
       stop(puma)
       eventually(5) { server.call("KEYS", "plock:v1:*").empty? }

@@ -37,7 +37,7 @@ RSpec.describe "bin/rails generate plock:install" do
           "PLOCK_URL" => "local:", **production
         }
       ).first
-    expect(local).to start_with("local:/") # the value is not quoted as in YAML
+    expect(local).to start_with("local:/") # unlike in plock.yml, local: needs no quotes
     output, =
       app.runner(
         "puts Plock.store.url",

@@ -8,7 +8,7 @@ RSpec.describe "Plock::Guard in an application of Rails" do
   include_context "with an application of Rails"
 
   before do
-    app.use("active_job", gems: %w[activejob sidekiq]) # these gems come after plock
+    app.use("active_job", gems: %w[activejob sidekiq]) # puts these gems after plock
     app.configure("config.plock.url = 'memory:'")
     app.configure("config.active_job.queue_adapter = :inline")
     app.write("app/jobs/import.rb", <<~RUBY)

@@ -29,7 +29,7 @@ RSpec.describe SequenceDiagram do
 
   it "draws what the source says, in its order" do
     texts = figure("A->>B: one\n  B-->>A: two\n  Note over A: three\n  A-xB: four").css("text")
-    names = ["first process", "second process"] * 2 # the names stand above and below
+    names = ["first process", "second process"] * 2 # each name appears at the top and at the bottom
     expect(texts.map(&:text)).to eq %w[one two three four] + names
     expect(texts.first(4).map { |text| number(text, "y") }).to eq(
       texts.first(4).map { |text| number(text, "y") }.sort

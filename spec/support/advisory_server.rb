@@ -47,7 +47,7 @@ module Support
       connections.each { |id| admin.execute(format(kill, id)) }
     end
 
-    # Keeps the server's connection busy for this many seconds.
+    # Waits this many seconds, in a statement on the example's own connection.
     def pause(seconds)
       admin.select_value("SELECT #{"1 FROM pg_" if postgresql?}sleep(#{seconds})")
     end

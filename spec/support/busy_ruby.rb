@@ -8,15 +8,15 @@ module Support
     ROUNDS = 25_000
 
     # Makes one call into C that keeps the GVL, so that no other Ruby thread runs. The call is
-    # planned to take twice the given seconds, because a processor may become much faster a moment
-    # later.
+    # planned to take twice the given seconds, because a processor may become much faster after the
+    # measurement.
     def hold_gvl(seconds)
       fastest = Array.new(4) { cpu_seconds_of { derive(ROUNDS) } }.min
       derive((ROUNDS * 2 * seconds / fastest).ceil)
     end
 
-    # The longest time during the block in which another Ruby thread did not run, although it was
-    # ready to.
+    # Runs the block. Returns the longest time in which another Ruby thread was ready and did not
+    # run.
     def longest_silence
       instants = [monotonic]
       beating = background { loop { instants << monotonic && Thread.pass } }

@@ -106,8 +106,8 @@ module Support
 
     # Waits until the block is true. Nodes may disagree about a slot for ever, in two ways. Two
     # nodes with the same epoch may both claim the slot. Then a greater epoch decides. Or no node
-    # claims the slot, because each of two nodes names the other as its owner. That happens when
-    # old news with a greater epoch reaches the new owner after it got the slot. Then only a
+    # claims the slot, because each of two nodes names the other as its owner. That happens when an
+    # outdated message with a greater epoch reaches the new owner after it got the slot. Then only a
     # maintainer can assign the slot.
     def await_agreement(slot)
       started = decided_at = now
@@ -132,9 +132,9 @@ module Support
       nil # another node also has keys in this slot
     end
 
-    # The owner, once all nodes agree. Old news may make a node forget the greatest epoch for a
-    # moment. A node that receives the slot at that moment takes no new epoch, and loses the slot
-    # again.
+    # Returns the owner, once all nodes agree. An outdated message may make a node forget the
+    # greatest epoch for a moment. A node that receives the slot at that moment takes no new epoch,
+    # and loses the slot again.
     def settled_owner(slot)
       owner = nil
       await_agreement(slot) do
@@ -275,7 +275,7 @@ module Support
       await do
         replica.call("CLUSTER", "REPLICATE", id(primary))
       rescue RedisClient::CommandError
-        false # the node does not know yet that the primary is one
+        false # the node does not know yet that this is a primary
       end
     end
 

@@ -170,7 +170,8 @@ module Support
       [*texts, running.finish]
     end
 
-    # Starts plock, or another command that finds plock as $PLOCK, at a terminal.
+    # Starts plock at a terminal. `screen` starts another command there, which finds plock as
+    # $PLOCK.
     def type_plock(*arguments, env: {}) = screen(*PROGRAM, *arguments, env: env)
 
     def screen(*command, env: {})

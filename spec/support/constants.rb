@@ -9,8 +9,8 @@ module Support
     #   defines
     attr_reader :defined
 
-    # @return [Array(Array(String, Integer))] names without a leading `::`, each with its line.
-    #   Ruby looks them up from where they occur.
+    # @return [Array(Array(String, Integer))] names without a leading `::`, each with its line. Ruby
+    #   looks up such a name from the place where it occurs.
     attr_reader :bare
 
     # @return [Array<String>] names that Ruby looks up at the top level, because they begin with

@@ -17,7 +17,7 @@ module Support
       discard(Plock::Store::Database.new(model, **options), :close)
     end
 
-    # A new model, connected to another database or server.
+    # Returns a new model that connects with this configuration.
     def model_of(config) = Support::Databases.connect("Model#{SecureRandom.hex(4)}", config)
 
     # Seconds of processor time that this process has used.
@@ -56,7 +56,7 @@ module Support
       end
     end
 
-    # Runs in the child.
+    # Runs the block in the child.
     def stop_after(statement)
       count = 0
       stop = ->(*, payload) do

@@ -23,7 +23,7 @@ module Support
     # still remove the files that it has outside of its folder.
     STOP = :KILL
 
-    # The log contains this if another program took the port first.
+    # The log contains this if another program has taken the port first.
     IN_USE = /in use/i
 
     # The data is in memory, because on a disk the examples would measure the disk. No data is

@@ -17,7 +17,7 @@ module Support
     include Patience
 
     THREAD_END = 10.0
-    # Options for a store whose server works. A busy machine may delay the server's answers.
+    # Options for a store whose server works, even if a busy machine delays the server's answers.
     PATIENT = {
       connect_timeout: 10, command_timeout: 10, attempt_timeout: 10, release_timeout: 10,
       unavailable_timeout: 10
@@ -77,8 +77,8 @@ module Support
 
     def child(&block) = Child.new(&block)
 
-    # A thread that is ended after the example. It reports its exception only through #join and
-    # #value.
+    # Starts a thread, which is killed after the example. It reports its exception only through
+    # #join and #value.
     def background(&block)
       thread = Thread.new do
         Thread.current.report_on_exception = false

@@ -42,8 +42,8 @@ module Support
 
     def held?(key, server = shared_redis) = server.call("EXISTS", key) == 1
 
-    # Runs the block in a process that cannot open any more descriptors. That process must be a
-    # child of the suite. The block cannot load files.
+    # Runs the block while this process cannot open any more descriptors, so the block cannot load
+    # files. This process must be a child of the suite.
     def without_descriptors
       files = []
       Process.setrlimit(:NOFILE, Inventory.descriptors.size + 16, Process.getrlimit(:NOFILE).last)
@@ -61,7 +61,7 @@ module Support
       server.call("INFO", "commandstats")[/^cmdstat_#{command}:calls=(\d+)/, 1].to_i
     end
 
-    # Expects that a lock that was on the server was released, and did not just expire.
+    # Expects that the lock disappears from the server long before it would expire.
     def expect_no_orphan(
       key, server = shared_redis, within: RELEASE_TIMEOUT + Patience::MARGIN + 1.0
     )
@@ -70,7 +70,8 @@ module Support
   end
 end
 
-# Examples for a store that cannot serve. The host defines it by let(:store).
+# Examples for a store that cannot serve. The group that includes them defines the store by
+# let(:store).
 RSpec.shared_examples "a store that fails with" do |error_class, code|
   it "raises #{error_class}, code #{code.inspect}, and gives back what it opened", :no_leaks do
     error = attempt_failure(store)

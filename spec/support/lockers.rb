@@ -39,15 +39,15 @@ module Support
     def row(key = self.key) = model.uncached { model.find_by(key: key) }
 
     # Connects ActiveRecord::Base to a model's database for one example. A stub would not do,
-    # because all models would inherit it. That includes models that still clean up after stores of
-    # earlier examples.
+    # because all models would inherit it. That includes models that are still cleaning up after
+    # stores of earlier examples.
     def connect_base(model)
       ActiveRecord::Base.establish_connection(model.connection_db_config)
       discard(ActiveRecord::Base, :remove_connection)
     end
 
-    # Another process, which holds the lock until it receives a message. Then it returns the
-    # block's result.
+    # Starts another process, which holds the lock until it receives a message. Its
+    # result begins with :ran, or with :stolen if the lock was stolen.
     def hold_in_another(key = self.key, **options)
       holder = child do |parent|
         ran = Locker.run(key, model: model, **options) { parent.tell(:held) && parent.hear }

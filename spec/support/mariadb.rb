@@ -23,7 +23,7 @@ module Support
     def socket = File.join(@folder, "socket")
 
     def initialize_data
-      # All users may have all permissions, because no other program can reach the socket.
+      # All users may have all permissions, because only the suite uses this server.
       File.write(File.join(@folder, "init.sql"), <<~SQL)
         CREATE DATABASE IF NOT EXISTS plock CHARACTER SET utf8mb4;
         CREATE USER IF NOT EXISTS '#{USER}'@'localhost';

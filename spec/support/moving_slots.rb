@@ -6,8 +6,8 @@ module Support
     WORKERS = 12
     KEYS = 4
     TURNS = 6
-    # Nodes may disagree about a slot's owner. Then no node serves the slot until the cluster's
-    # maintainer decides. That takes some seconds, and longer on a busy machine.
+    # Nodes may disagree about a slot's owner. Then no node serves the slot until
+    # Cluster#await_agreement decides. That takes some seconds, and longer on a busy machine.
     DECIDED_S = 20
     PATIENT = { command_timeout: DECIDED_S, release_timeout: DECIDED_S }.freeze
 

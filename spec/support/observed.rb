@@ -37,7 +37,7 @@ module Support
     end
 
     # Lets a lease be renewed, first in time and then too late. Then the lease's release fails, and
-    # so does the next call. The block must start to observe the store.
+    # so does the next call. The block starts the metrics, traces or logs.
     def suffer(key, **options)
       gate = proxy
       store = used(open_store(gate.url, command_timeout: 0.1, release_timeout: 0.05))

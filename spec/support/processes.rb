@@ -22,7 +22,7 @@ module Support
     # No message arrived by the deadline.
     class Silent < StandardError; end
 
-    # In seconds: a part of the time that one example may take.
+    # In seconds: a sixth of the time that one example may take.
     DEADLINE = Supervisor::EXAMPLE_DEADLINE / 6
 
     # One end of the two pipes.
@@ -60,7 +60,7 @@ module Support
     end
 
     def initialize(&block)
-      Supervisor.folder # starts it here, or the child would start its own
+      Supervisor.folder # starts the supervisor here, or the child would start its own
       hears, told = IO.pipe
       listens, says = IO.pipe
       @pid = Process.fork do

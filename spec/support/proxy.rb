@@ -35,7 +35,7 @@ module Support
     # Passes the bytes one by one, the given seconds apart.
     def dribble(direction, seconds, **options) = inject(direction, :dribble, seconds, **options)
 
-    # Closes both sides after that many bytes.
+    # Closes both sides after the given number of bytes.
     def cut(direction, after_bytes: 0, **options) = inject(direction, :cut, after_bytes, **options)
 
     # Like cut, but ends the connections with a RST.
@@ -82,7 +82,7 @@ module Support
 
     def open_connections = call(:open_links)
 
-    # All bytes that have passed in this direction, or only those since the last #forget.
+    # The bytes that have passed in this direction, or only those since the last #forget.
     def seen(direction) = call(:seen, direction)
 
     def forget = call(:forget)

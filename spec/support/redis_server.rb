@@ -97,7 +97,7 @@ module Support
     def call(...) = client.call(...)
 
     # A connection over TLS, for servers of the kind tls without client_auth:. From Redis 7.2 on, a
-    # cluster node tells its TLS ports only over such connections.
+    # cluster node reports its TLS ports only over such connections.
     def secure_client
       @secure_client ||=
         RedisClient.config(
@@ -125,7 +125,7 @@ module Support
 
     def stop
       disconnect
-      finish(:KILL) # none of its data must be saved
+      finish(:KILL) # its data need not be saved
       @hold&.close
     end
 

@@ -4,9 +4,8 @@ require "json"
 require "support/sidekiq_jobs"
 
 module Support
-  # A real `sidekiq` process that runs a program's jobs. It polls often. It writes each event of
-  # its jobs to a list in Redis, the journal, in the order in which they happen: [event, jid, pid,
-  # more…].
+  # A real `sidekiq` process that runs a program's jobs. It polls often. It appends the events of
+  # its jobs to a list in Redis, the journal: [event, jid, pid, more…].
   class SidekiqProcess
     START_DEADLINE = 30.0
     JOURNAL = "journal"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Failures that a store with a remote server must survive. The host defines three names: `store`,
-# `line`, which is the proxy between `store` and its server, and `direct`, which is a store on the
-# same server without the proxy.
+# Failures that a store with a remote server must survive. The group that includes these examples
+# defines three names: `store`, `line`, which is the proxy between `store` and its server, and
+# `direct`, which is a store on the same server without the proxy.
 RSpec.shared_examples "a store whose server is far" do
   it "replaces a connection that is lost while it is idle" do
     store.acquire(key) { nil }

@@ -42,9 +42,9 @@ RSpec.shared_examples "a store" do |unable = []|
   # other in `let`, and a fiber that is stopped there would fail.
   before(:each, :fibers) { [store, key] }
 
-  # After a timeout, a waiter asks one last time and leaves its place. If the store answers in
-  # time, the waiter then asks who the holder is. On a busy machine, these answers need more time
-  # than plock gives them.
+  # After a timeout, a waiter asks one last time and leaves its place. If the store answers in time,
+  # the waiter then asks who the holder is. On a busy machine, these answers need more time than
+  # plock gives them, so the examples give them more.
   before do
     stub_const("Plock::Locking::Acquisition::EXAMINE_BUDGET", 5.0)
     if defined?(Plock::Store::AcquireRequest)

@@ -25,8 +25,8 @@ end
 
 module Support
   # Runs the store contract for one kind of store on several databases, each with a model of its
-  # own. The stores differ only in their connections and run the same Ruby code, so they share the
-  # steps of interrupted_everywhere.
+  # own. The stores differ only in their connections and run the same Ruby code, so the steps of
+  # interrupted_everywhere are divided among them.
   #
   #   Support::StoreInDatabase.describe(
   #     "A store in a database", Store::UNABLE, postgresql: [1, 4], sqlite: [2, 4]

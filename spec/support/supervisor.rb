@@ -5,17 +5,18 @@ require "tmpdir"
 
 module Support
   # A process beside the suite, in which proxies and scripted servers run. They keep working while
-  # the suite holds its GVL, stands still in C, or forks. However the suite ends, the supervisor
-  # then ends the processes and removes the folders that the suite has left.
+  # the suite holds its GVL, blocks in C code, or forks. However the suite ends, the supervisor then
+  # kills the processes and removes the folders that the suite has left behind.
   #
-  # A command is one short connection on a Unix socket. It is answered after it has taken effect.
-  # So commands are safe from any thread and any child of the suite, and leave no descriptor open.
+  # Each command uses a short connection of its own on a Unix socket, and is answered after it has
+  # taken effect. So any thread and any child of the suite may send commands, and no descriptor
+  # stays open.
   module Supervisor
     # A command failed in the supervisor. The message contains the original error.
     class Failed < StandardError; end
 
-    # In seconds. Only an example that hangs should reach it: on a busy machine, examples that
-    # interrupt each step of an operation take minutes. Under valgrind it is longer.
+    # Seconds after which an example counts as hung. On a busy machine, examples that interrupt
+    # each step of an operation take minutes. The task for valgrind sets a longer deadline.
     EXAMPLE_DEADLINE = Float(ENV.fetch("PLOCK_EXAMPLE_DEADLINE", 300))
 
     START_DEADLINE = 30.0 # long, because under valgrind Ruby takes seconds to start
@@ -63,8 +64,8 @@ module Support
       # Runs the block before the suite ends, unless the suite is killed.
       def before_end(&block) = (@partings ||= []) << block
 
-      # Ends the supervisor and everything that it hosts and watches. Only the suite itself may
-      # call this.
+      # Ends the supervisor and everything that it hosts and watches. Does nothing in a child of the
+      # suite.
       def stop
         return unless @pid && @owner == Process.pid
 
@@ -86,7 +87,7 @@ module Support
         @owner = Process.pid
         @folder = Dir.mktmpdir("plock-")
         said, says = IO.pipe
-        # The supervisor has its own process group: Ctrl-C must reach the suite, but not the
+        # The supervisor has its own process group, so that Ctrl-C reaches the suite, but not the
         # supervisor, which the suite still needs.
         pid = Process.spawn({ "RUBYOPT" => nil, "RUBYLIB" => nil }, RbConfig.ruby, "--disable-gems",
                             File.join(__dir__, "supervisor_process.rb"), @folder, @owner.to_s,

@@ -37,7 +37,8 @@ module Support
 
     private
 
-    # The parent process changes when the suite dies, even if a child of the suite still runs.
+    # When the suite dies, this process gets another parent, even if a child of the suite still
+    # runs.
     def watch_suite
       while Process.ppid == @suite
         sleep PULSE
@@ -50,8 +51,8 @@ module Support
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # If the suite hangs in an example, names the example and ends the suite, so that its caller
-    # does not hang.
+    # If the suite hangs in an example, names the example and ends the suite, so that the program
+    # that has started the suite does not hang.
     def end_suite(name)
       @mutex.synchronize { @example = nil }
       warn "\nThis example does not end, so the suite is ended: #{name}"
@@ -71,7 +72,8 @@ module Support
       socket.write(obey(id, method, arguments, options))
       exit!(0) if id.nil? && method == :clear
     rescue SystemCallError, EOFError
-      # The process that sent the command is gone: some examples kill a process during a command.
+      # The process that sent the command is gone, because some examples kill a process during a
+      # command.
     ensure
       socket.close
     end

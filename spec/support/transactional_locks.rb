@@ -22,8 +22,8 @@ module Support
           end
       end
 
-      # Increments a counter this many times. Repeats each attempt that the database refuses in
-      # order to prevent a lost update.
+      # Increments a counter this many times. Repeats an attempt if the database has refused it to
+      # prevent a lost update.
       def count(model, lock, isolation, times)
         until times.zero?
           begin
@@ -91,7 +91,8 @@ module Support
     # Runs the block in another process, and returns its value.
     def in_another(_model, &block) = in_child(&block)
 
-    # Another process that holds the lock until it receives a message.
+    # Starts another process, which holds the lock until it receives a message. Returns that process
+    # once it holds the lock.
     def hold_in_another(model, lock)
       holder =
         child { |parent| model.with_transactional_lock(lock) { parent.tell(:held) && parent.hear } }
@@ -99,8 +100,8 @@ module Support
       holder
     end
 
-    # Waits until a caller waits in the database. The pause is for InnoDB, which updates its report
-    # only if no query has read it for a moment.
+    # Waits until the database reports that a caller is waiting for a lock. The pause is for InnoDB,
+    # which updates its report only if no query has read it for a moment.
     def await_lock_wait(model)
       sql = "SELECT count(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
       if model.lease_connection.adapter_name == "PostgreSQL"
@@ -116,7 +117,7 @@ module Support
       false
     end
 
-    # Runs the block while it holds all of these locks.
+    # Acquires all of these locks, each within the one before, and runs the block.
     def nest(model, locks, &block)
       return block.call if locks.empty?
 

@@ -37,14 +37,14 @@ module Support
         raise Unexpected, message
       end
 
-      # The exceptions raised for unexpected warnings since the last call. They are kept here
-      # because an `ensure` or a rescue may have swallowed them.
+      # The unexpected warnings since the last call. Each has also raised an exception, but a
+      # `rescue` or an `ensure` may have swallowed it.
       def unexpected
         @mutex.synchronize { @unexpected.dup.tap { @unexpected.clear } }
       end
 
-      # A failed example can leave a lease unreleased. When the garbage collector finds that lease
-      # during a later example, the warning about it does not fail that example.
+      # Remembers the leases that a failed example has left unreleased. The garbage collector may
+      # find such a lease during a later example. Its warning must not fail that example.
       def pass_over_leases
         leases = ObjectSpace.each_object(Plock::Lease).select(&:hold)
         @left |= leases.map { |lease| "#{lease.store_key} (fence #{lease.fence})" }
@@ -63,7 +63,7 @@ module Support
     # Runs before Warning.warn, which both Kernel#warn and Ruby itself call.
     module Hook
       def warn(message, category: nil)
-        return super unless $stderr.equal?(STDERR) # the example reads the warning itself
+        return super unless $stderr.equal?(STDERR) # the example captures the warning itself
 
         Warnings.meet(message)
       end

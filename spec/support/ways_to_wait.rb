@@ -3,8 +3,8 @@
 require_relative "failures"
 
 module Support
-  # Ways in which a call can wait. Each value prepares an example that includes "with a gate". It
-  # returns a lambda that blocks until a later call has begun to wait.
+  # Ways in which a call can wait. Each lambda prepares an example that includes "with a gate". It
+  # returns another lambda, which blocks until a later call has begun to wait.
   WAYS_TO_WAIT = {
     "for a lock that another caller holds" => ->(example) do
       example.shared_redis.call("SET", example.key, "somebody", "PX", 60_000)
@@ -22,7 +22,8 @@ module Support
   }.freeze
 end
 
-# A store behind a proxy, the gate. Its timeouts are so long that only the example ends a call.
+# A store behind a proxy, the gate. The store's timeouts are so long that no call ends before the
+# example ends it.
 RSpec.shared_context "with a gate" do
   include Support::Failures
 
@@ -38,7 +39,7 @@ RSpec.shared_context "with a gate" do
   let(:release_timeout) { 0.5 }
   let(:key) { unique_key }
 
-  # A thread whose hold waits in the given way.
+  # Returns a thread that is waiting in `hold`, in the given way.
   def waiting(way)
     store
     gate.forget
@@ -50,17 +51,17 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # Ends the trouble, and frees the lock.
+  # Ends the disturbance, and frees the lock.
   def calm
     gate.clear
     gate.forward
-    gate.disconnect # the silent mode accepted connections that lead to no server
+    gate.disconnect # in silent mode, the gate accepted connections that lead to no server
     shared_redis
       .call("GET", key)
       .then { |owner| shared_redis.call("DEL", key) if owner == "somebody" }
   end
 
-  # A thread that stays in the block of its hold.
+  # Returns a thread that stays in the block of `hold`.
   def in_block
     inside = Queue.new
     thread = background do
@@ -73,8 +74,8 @@ RSpec.shared_context "with a gate" do
     await_sleep(thread)
   end
 
-  # A thread that waits during its release. The release request has left, but does not arrive. With
-  # :reply, it arrives, but gets no answer.
+  # Returns a thread that is waiting during its release. With :request, its request does not reach
+  # the server. With :reply, the request reaches the server, but the answer does not come back.
   def releasing(direction, **options)
     store
     leaving = Queue.new

@@ -28,7 +28,7 @@ module Support
       CGI.unescapeHTML(text.gsub(/\s+/, " "))
     end
 
-    # The labels in the list of the last answer.
+    # The labels in the last answer's list of locks.
     def rows
       cells = last_response.body.scan(%r{<td role="cell"\s+data-label="Label".*?</td>}m)
       cells.map { |cell| CGI.unescapeHTML(cell.gsub(/<[^>]*>/, "")) }
@@ -36,7 +36,7 @@ module Support
 
     def code = last_response.status
 
-    # Breaks a lease, as a viewer who confirms it does.
+    # Breaks a lease as a viewer does: opens the page that asks for confirmation, and confirms.
     def post_break(lease)
       path = "/locks/#{Rack::Utils.escape_path(lease.store_key)}/break"
       get path

@@ -38,8 +38,8 @@ module Support
       name
     end
 
-    # Writes a waiter for a lock of any kind. share: the kind of the waiter's request, for example
-    # "s3".
+    # Writes a waiter for a lock of any kind. share: nil for a lock with one holder, otherwise the
+    # waiter's share as in parts/share.lua, for example "s3" for a semaphore with 3 permits.
     def wait(key, share: nil, kind: Plock::Locking::Kind::LOCK, since: 0, **owner)
       name = @store.config.store_key(key, share ? kind_of(share) : kind)
       ticket = ((Time.now.to_f - since) * 1_000_000).to_i

@@ -8,7 +8,7 @@ require "open3"
 require_relative "../../bin/support/toolchain"
 
 # Each variant has its own compiler, so that the code of both compilers is tested. Without clang,
-# gcc compiles all variants. The plain variant is what lint:gcc has compiled.
+# gcc compiles all variants. The plain variant reuses what lint:gcc has compiled.
 CORE_VARIANTS = {
   plain: [:gcc, { WERROR: "1" }],
   portable: [:clang, { PORTABLE: "1" }],
@@ -33,7 +33,7 @@ CORE_TESTS = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c"
 
 # Builds all test programs.
 #
-# @return [Array(String, Hash)] the compiler and the settings with which make must run them
+# @return [Array(String, Hash)] the compiler and the settings with which make must run the programs
 def build_core(variant)
   name, variables = CORE_VARIANTS.fetch(variant)
   compiler = Toolchain.compiler(name) || Toolchain.gcc or abort "there is no C compiler"

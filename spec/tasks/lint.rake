@@ -10,7 +10,7 @@ task :lint
 %i[gcc clang].each do |name|
   task "lint:#{name}" do
     compiler = Toolchain.compiler(name) or abort "#{name} is not installed"
-    # the tests run what gcc compiles here, so it needs the usual options
+    # core:test runs what gcc compiles here, so gcc needs the usual options
     quickly = name == :gcc ? {} : { OPTIMIZE: "-O0", OUT: "build/#{name}-lint" }
     make_core("compile", compiler, WERROR: "1", **quickly)
 
@@ -85,8 +85,8 @@ module Tidy
     end
   end
 
-  # The sources that must be checked again: a source that passed is checked again only after a
-  # change to it, to the rules or to a header. Warnings of clang-tidy are errors (.clang-tidy).
+  # The sources that must be checked. A source that has passed is checked again only after a change
+  # to the source, to the rules or to a header. Warnings of clang-tidy are errors (.clang-tidy).
   def stale(sources)
     shared = [".clang-tidy", *HEADERS]
     sources.reject do |source|

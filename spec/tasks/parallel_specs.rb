@@ -8,22 +8,22 @@ module ParallelSpecs
   extend Rake::DSL
 
   # Most examples wait more than they compute, so there are a few more processes than processors.
-  # With still more processes, delays would exceed the leases of the examples.
+  # With still more processes, delays would be longer than the leases of the examples.
   PROCESSES = Integer(ENV.fetch("PLOCK_SPEC_PROCESSES") { Etc.nprocessors + 2 })
 
-  # For each task, a file with the seconds that each spec file took. They are used to distribute
-  # the spec files, so that all processes end at about the same time.
+  # A folder. For each task, it has a file with the seconds that each spec file took. These times
+  # serve to distribute the spec files, so that all processes end at about the same time.
   RUNTIMES = "spec/support/runtimes"
   FOLDER = "tmp/specs"
 
-  # The times of these files are estimates. Most of their examples are defined in spec/support,
-  # and their times are logged under those files' names.
+  # The run times of these spec files are estimates. Most of their examples are defined in
+  # spec/support, and the log has the times of those examples under the files in spec/support.
   ESTIMATED = %r{store/(advisory|database)_contract}.freeze
 
   # Tags of examples that measure time, or that must run alone on the machine.
   ALONE = %w[timing alone].freeze
-  # FULL has tags of examples that only `bin/test --full` runs. FULL_ALONE has the tag of those
-  # among them that also have a tag of ALONE.
+  # FULL has tags of examples that only `bin/test --full` runs. Those that also have a tag of ALONE
+  # have the tag in FULL_ALONE.
   FULL = %w[slow databases].freeze
   FULL_ALONE = %w[full_alone].freeze
 

@@ -27,14 +27,15 @@ IN_BROWSER = "spec/web/**/*_spec.rb"
 LIBRARY = FileList["spec/{plock_spec.rb,plock/**/*_spec.rb,parse/**/*_spec.rb}"]
           .exclude(ON_DATABASES)
 
-# Specs of Ruby code, which makes no system calls of its own. The specs of the engine and the
-# binding already test each system call.
+# Specs of Ruby code that makes no system calls of its own. spec:portable leaves them out, because
+# the specs of the engine and the binding already test each system call.
 IN_RUBY =
   ["spec/plock/{active_job,client_address,compat,guard,metrics,sidekiq,survey,testing,traces,web}" \
    "{/**/*,}_spec.rb",
    "spec/plock/{configuration,logs,observability,status_table}_spec.rb",
    "spec/plock/{sentinel/doctor,cli/{doctor,list,secret,settings,status,top,web}*}_spec.rb"].freeze
-# These specs repeat the contract of the stores. Only the server differs.
+# These specs repeat the store contract for a user that may call functions, but no scripts. So
+# spec:portable leaves them out.
 ON_FUNCTIONS = "spec/plock/{,cluster/}functions_spec.rb"
 PORTABLE_SPECS = LIBRARY.dup.exclude(*IN_RUBY, ON_FUNCTIONS)
 
@@ -66,7 +67,7 @@ namespace :spec do
 
   desc "Specs on database servers and memcached, and of drop-ins, without those that measure time"
   task databases: :compile do
-    # these examples wait longer than others
+    # one more process, because these examples wait longer than others
     ParallelSpecs.together(:databases, DATABASE_SPECS, processes: ParallelSpecs::PROCESSES + 1)
   end
 

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 # Runs the binding's specs under valgrind to find memory errors. Examples that measure time are
-# left out, because they mean nothing there. Specs of Ruby code are left out, because it cannot
-# have memory errors.
+# left out, because their times mean nothing under valgrind. Specs of Ruby code are left out,
+# because Ruby code cannot have memory errors.
 
-# Valgrind runs each part on one processor, so as many parts run as there are processors.
+# Valgrind runs each part on one processor, so there is one part for each processor, up to four.
 VALGRIND_PARTS = ENV["SPEC"] ? 1 : Etc.nprocessors.clamp(1, 4)
 
 # Specs that make each call of the binding at least once, on Redis and on a local store. They are
@@ -38,7 +38,7 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
   # report nothing, because examples kill some of them in the middle of a report. The engine's own
   # tests check memory after a fork under ASan. Without fair scheduling, busy threads keep the
   # others from running. Examples have up to 600 threads, and valgrind ends a process that exceeds
-  # the limit.
+  # --max-threads.
   options += %w[
     --trace-children=no
     --child-silent-after-fork=yes
@@ -75,11 +75,12 @@ task "valgrind:part", [:number, :pattern] do |_, arguments|
       files.to_a.sort.select.with_index do |_, index|
         index % VALGRIND_PARTS == arguments.number.to_i
       end
-    # Valgrind does not notice when fibers switch the stack. Under valgrind, a forked child takes
-    # seconds instead of milliseconds.
+    # Examples with fibers are left out, because valgrind does not notice that a fiber switches the
+    # stack. Examples with many children are left out, because under valgrind each child takes
+    # seconds.
     task.rspec_opts = "--tag ~timing --tag ~fibers --tag ~many_children"
   end
-  ENV["PLOCK_VALGRIND"] = "1" # children of the suite end without a check of their heap
+  ENV["PLOCK_VALGRIND"] = "1" # children of the suite end without a search of their heap
   ENV["PLOCK_EXAMPLE_DEADLINE"] ||= "600"
   Rake::Task[:memcheck].invoke
 end

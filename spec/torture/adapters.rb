@@ -6,7 +6,7 @@ require_relative "ways"
 
 module Torture
   # The failures with which a call may end even if plock breaks no promise.
-  class Refused < StandardError; end # another call held the lock until the patience ended
+  class Refused < StandardError; end # another call held the lock until `wait:` was over
   class Failed < StandardError; end  # the store did not answer
   class Lost < Failed; end           # the lease is lost
 
@@ -27,8 +27,9 @@ module Torture
     end
   end
 
-  # A lock, with the methods that workers call. enter yields an Array of objects with key, fence,
-  # valid_until (nanoseconds of Clock) and valid?. For the way :write, they also have downgrade.
+  # The lock that is tested: plock on Redis, with the methods that workers call. `enter` yields an
+  # Array of leases, each with key, fence, valid_until (nanoseconds of Clock) and valid?. The leases
+  # of plock also have the other methods of Lease.
   class Product
     def self.ways = WAYS
 
@@ -85,8 +86,8 @@ module Torture
       def extend = lease.extend
     end
 
-    # Stands in for the lease in a call of `once`, which has no lease and no fence. The witness
-    # judges only when the block began, and in which process.
+    # Stands in for the lease in a call of `once`, which has no lease and no fence. It is valid only
+    # in the process whose call runs the block, and not in a forked child.
     Turn = Struct.new(:key, :pid) do
       def fence = 0
       def valid? = Process.pid == pid
@@ -232,8 +233,8 @@ module Torture
       take_back(key, token) unless answered
     end
 
-    # The server may have granted a lease whose answer was lost. Left alone, that lease would block
-    # all other calls.
+    # If no answer came, the server may still have granted the lease. Unless the lease is released,
+    # it blocks all other calls until it expires.
     def take_back(key, token)
       Thread.new { release(key, token) }.report_on_exception = false
     end

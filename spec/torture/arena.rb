@@ -7,8 +7,8 @@ require_relative "../support/redis_server"
 
 module Torture
   # The server that the workers share. It never loses acknowledged data, except when the driver
-  # deletes data. Each slot has its own user on the server, so that the driver knows whose
-  # connection it cuts.
+  # deletes data. Each slot (basics.rb) has its own user on the server, so that the driver knows
+  # which worker's connection it cuts.
   class Arena
     PASSWORD = "torture"
     DURABLE = { "appendonly" => "yes", "appendfsync" => "always" }.freeze
@@ -53,7 +53,8 @@ module Torture
       @relays.fetch(slot).swallow_all(:reply)
     end
 
-    # Ends the darkness, and closes the worker's connections, because bytes were lost on them.
+    # Lets the worker reach the server again. Closes its connections, because bytes were lost on
+    # them.
     def lighten(slot)
       @relays.fetch(slot).disconnect
       @relays.fetch(slot).clear
@@ -84,8 +85,8 @@ module Torture
       sleep 0.002 until ready?
     end
 
-    # The number of open connections, without those of the supervisor's user `default`; and the
-    # number of channels.
+    # The number of connections that workers have open, and the number of channels. The user
+    # `default` is the suite's own.
     def connections = @server.call("CLIENT", "LIST").lines.grep_v(/ user=default\b/).size
     def channels = @server.call("PUBSUB", "CHANNELS").size
 

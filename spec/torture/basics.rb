@@ -5,6 +5,10 @@ require "zlib"
 # The torture test. Workers contend for a few keys, and a driver disturbs them with failures that
 # happen in production. A witness judges the workers' journals without asking the store. run.rb
 # starts a run, and driver.rb starts the workers and the server.
+#
+# Each worker has a slot. When a worker dies, a new worker takes its slot. A worker makes its calls
+# on several lanes, which are threads or fibers. A blow is one disturbance by the driver. A worker
+# is in the dark while it cannot receive from the server. A course is a kind of round.
 module Torture
   SECOND = 1_000_000_000
   MILLISECOND = 1_000_000

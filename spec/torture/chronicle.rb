@@ -6,8 +6,8 @@ module Torture
   # A violation: its kind, a sentence about it, and the calls that it concerns.
   Finding = Struct.new(:kind, :text, :calls)
 
-  # The actions of the driver, with their times. Each time is a span that begins before the action
-  # and ends after it.
+  # The actions of the driver, with their times. A time with two ends, [from, to], begins before the
+  # action and ends after it.
   class Chronicle
     # A worker process, from its start until the driver has waited for it. killed: when the driver
     # killed it. hung: was it killed because it did not end by itself?
@@ -18,9 +18,9 @@ module Torture
     # companion of that lock.
     Oblivion = Struct.new(:from, :to, :key)
 
-    # A failover: sentinels made another server the primary. The new primary has all data from
-    # before `from`. By `named`, every running sentinel named it. By `over`, the sentinels have
-    # told all clients, as the documentation promises. told: did all sentinels run and answer?
+    # A failover: another server became the primary. The new primary has all data from before
+    # `from`. At `named`, every running sentinel names the new primary. At `over`, every client must
+    # know it, as the documentation promises. told: did all sentinels run and answer?
     Failover = Struct.new(:from, :promoted, :named, :over, :port, :told, keyword_init: true)
 
     # A period in which each look at a key on this server found no holder.
@@ -42,7 +42,7 @@ module Torture
     def initialize
       @lives = {}
       @downs = []     # [from, to] of each time without a server
-      @darks = Hash.new { |hash, slot| hash[slot] = [] } # slot => [[from, to]] in the dark
+      @darks = Hash.new { |hash, slot| hash[slot] = [] } # slot => [[from, to], ...] in the dark
       @oblivions = []
       @slow = []      # [from, to] of each look that took too long on a busy machine
       @queued = {}    # label => when the call was first seen in the queue

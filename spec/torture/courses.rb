@@ -5,14 +5,14 @@ require_relative "ways"
 module Torture
   # A kind of round. It says how workers reach the server, which calls their lanes make, and how
   # they are disturbed. The seed of a round selects one of COURSES.
-  #   pack       { blow => how many times it is in a pack }; see plan.rb
+  #   pack       { blow => how many times it is in the pack }; see plan.rb
   #   pause      the longest time between two blows, in seconds
-  #   roads      how workers reach the server; the slots take turns; see arena.rb
-  #   pools      the workers' pool_size; the slots take turns
+  #   roads      how workers reach the server (arena.rb), one for each slot in turn
+  #   pools      the workers' pool_size, one for each slot in turn
   #   weights    { name of a way => weight }
-  #   ttls, waits, lengths, deeds    of a lane's calls, with weights
+  #   ttls, waits, lengths, deeds    { choice for a call => weight }
   #   rest       the longest pause of a lane between two calls, in seconds
-  #   look       seconds between two looks at the server
+  #   look       seconds between two looks of the onlooker at the server
   #   files      how many descriptors a worker may open; nil: no limit
   #   margin     how late a call may return, in nanoseconds
   Course = Struct.new(
@@ -64,7 +64,7 @@ module Torture
   )
 
   # The common part of the courses that do not disturb the workers' processes. Leases are long, so
-  # that a key that is not released stays taken.
+  # that a key stays taken if it is not released.
   QUIET = ROUGH.to_h.merge(
     pack: { calm: 1 }, ttls: LONG_TTLS, waits: PATIENT, lengths: SHORT,
     deeds: { nil => 96, oops: 2 }

@@ -16,7 +16,7 @@ module Torture
     LAST_CALL = 4.0 # seconds for the longest call and its release
     ENDING = LAST_CALL + Worker::CLOSING_TIME + 4.0
     AFTERMATH = 2.0
-    PROBE_WAIT = Plan::LONGEST_TTL + 2.0 # a killed holder's lease, a baton, and a margin
+    PROBE_WAIT = Plan::LONGEST_TTL + 2.0 # covers a killed holder's lease, a baton and a margin
 
     attr_reader :chronicle, :folder
 
@@ -30,8 +30,8 @@ module Torture
       @folder = File.join(Support::Supervisor.folder, "torture-#{seed}-#{Clock.now}")
       Dir.mkdir(@folder)
       @slots = Array.new(course.workers)
-      @thaws = {} # slot of a stopped worker => [when it must continue, since when it is stopped]
-      @lights = {} # slot of a worker in the dark => [when the darkness must end, when it began]
+      @thaws = {} # slot of a stopped worker => [when it must continue, when it was stopped]
+      @lights = {} # slot of a worker in the dark => [when the dark must end, when it began]
       @born = 0
     end
 
@@ -131,8 +131,8 @@ module Torture
       end
     end
 
-    # Waits until this moment. Meanwhile, lets stopped workers continue and ends darknesses when
-    # they are due.
+    # Waits until this moment. Meanwhile, lets stopped workers continue, and lets workers in the
+    # dark reach the server again, when that is due.
     def idle_until(moment)
       loop do
         due = @thaws.select { |_, (at, _)| at <= Clock.now }
@@ -199,8 +199,8 @@ module Torture
       chronicle.oblivions << Chronicle::Oblivion.new(from, Clock.now, key)
     end
 
-    # For some time, one worker can neither send nor receive, or it only cannot receive. In the
-    # second case, the server still executes its requests.
+    # Leaves one worker in the dark for some time. In half of the cases, the worker can still send,
+    # so the server executes its requests.
     def dark(blow)
       relayed = @arena.relayed - @lights.keys
       roll = blow.roll * relayed.size

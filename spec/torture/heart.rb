@@ -3,10 +3,10 @@
 require_relative "journal"
 
 module Torture
-  # A thread that does nothing but wake up often. If this thread cannot wake up, no other thread of
-  # the process could return from a call. That is not the lock's fault if the process was working
-  # or waiting for a processor meanwhile. Otherwise it may be: a thread may have waited without
-  # letting the others run.
+  # A thread that does nothing but wake up often. While it cannot wake up, no other thread of the
+  # process can return from a call. That is not the lock's fault if the process is working or
+  # waiting for a processor. Otherwise, it may be the lock's fault, because a thread may be waiting
+  # without letting the other threads run.
   class Heart
     BEAT = 0.01
     LATE = 0.005

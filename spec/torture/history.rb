@@ -7,16 +7,18 @@ module Torture
   # One call, from its lane's journal. Times are read from Clock, in nanoseconds. A field is
   # nil if its event did not happen.
   #   asked          before the call
-  #   entered, left  the beginning and the end of the block; the release comes after left
-  #   ended          after the call; outcome: its result
-  #   valid_until    the lease's end as last reported; at_first: as reported on entry
-  #   queued         since when the call is certainly in the queue
+  #   entered, left  the beginning and the end of the block; the release comes after `left`
+  #   ended          after the call
+  #   outcome        the call's result, one of Lane::OUTCOMES
+  #   valid_until    the lease's end as it was last reported
+  #   at_first       the lease's end as it was reported on entry
+  #   queued         from this time on, the call was certainly in the queue
   #   downgraded     when a writer asked to become a reader
   #   waited, held   when the call was last seen in the queue, or as the holder
   #   seen           when the call was first seen in the queue
   #   unreleased     when the call learnt that its release failed
   #   unextended     when the call learnt that an extension failed
-  #   lost           [when the call learnt of a loss, the lease's end as known then], ...
+  #   lost           [[when the call learnt of a loss, what was then known as the lease's end], ...]
   #   handed         did the call dump its lease?
   #   adopts         the fence of the lease that the call adopts
   #   watched        is its lease renewed in the background, so that a loss is reported?
@@ -36,8 +38,8 @@ module Torture
   History = Struct.new(:calls, :chronicle, :delays, :findings, :counts, keyword_init: true) do
     def life(call) = chronicle.lives[call.life]
 
-    # The part of from..to in which the worker could not run, because it was working itself, or
-    # because other processes used the machine.
+    # The part of from..to that the call could not use, because its worker was busy, or because
+    # other processes used the machine.
     def excused(call, from, to)
       delays.of(call.life, from, to)
     end
@@ -64,14 +66,14 @@ module Torture
       end
     end
 
-    # Did this waiter end by itself, without a disturbance in from..to? The answer is no for a
-    # forked child, because its disturbances are not recorded.
+    # Did this call return, and was it undisturbed in from..to? The answer is no for a forked child,
+    # because its disturbances are not recorded.
     def undisturbed?(call, from, to)
       !call.child? && !call.ended.nil? && suffered(call, from, to).empty?
     end
 
-    # When the server forgot keys of this lock in from..to. all: count only the times when it
-    # forgot all keys?
+    # The times in from..to when the server forgot keys of this lock. If `all`, only the times when
+    # the server forgot all keys.
     def oblivions(key, from, to, all: false)
       chronicle.oblivions.select do |oblivion|
         concerns = oblivion.key.nil? || (!all && oblivion.key == key)

@@ -31,12 +31,12 @@ module Torture
       at = Clock.now
       turn_page if @used == @records
       offset = @used * RECORD
-      # Comes first. If an exception interrupts the rest, the record stays empty, and no later
-      # record takes its place.
+      # This must come first. If an exception interrupts the rest, the record then stays empty, and
+      # no later record takes its place.
       @used += 1
       @page.set_value(:S64, offset + 8, at)
       numbers.each_with_index { |number, i| @page.set_value(:S64, offset + 16 + (8 * i), number) }
-      @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: only now does the record count
+      @page.set_value(:S64, offset, NUMBERS.fetch(kind)) # last: now the record counts
     end
 
     # Yields the kind, time and numbers of each record, in the order in which they were written.

@@ -15,12 +15,12 @@ module Torture
     STEP = 0.02 # seconds between two looks at a lease that is held for long
     CHILD_WAIT = 0.05
     HELPERS = 2 # threads that extend a lease together
-    EXTENSIONS = 5 # by each of these threads
-    BEAT = 0.0005 # seconds between two extensions of a heartbeat
-    STAY = 0.3 # seconds for which a holder outlasts the waiters that give up together
+    EXTENSIONS = 5 # the number of extensions by each helper
+    BEAT = 0.0005 # seconds between two extensions by a heartbeat
+    STAY = 0.3 # seconds that the holder stays after its waiters have given up together
     ADOPTED_TTL = 5.0
     ADOPTED_STAY = 0.03
-    MANY = 50 # so many lanes that their journals have small pages
+    MANY = 50 # workers with more threads than this have journals with small pages
 
     def initialize(worker, number)
       @worker = worker
@@ -120,7 +120,7 @@ module Torture
       end
     end
 
-    # Records the state that the lease reports, with the time before and after it was asked.
+    # Records whether the lease says that it is valid, and the times before and after that answer.
     def look(lease)
       before = Clock.now
       says = lease.valid?
@@ -184,8 +184,8 @@ module Torture
       @helpers.clear
     end
 
-    # Ignores a report that comes after the lease's own block has ended, because the lease is gone
-    # by then.
+    # Ignores a failure that comes after the lease's own block has ended, because the block's end
+    # releases the lease.
     def note_extension(lease, told)
       kind, detail = told
       return if kind.nil? || left_by?(kind == :lost ? detail : Clock.now)

@@ -3,9 +3,9 @@
 require_relative "arena"
 
 module Torture
-  # Looks at the server all the time. It notes when it first saw each call in a queue: since that
-  # time, the call is certainly queued, so calls that ask later must come after it. It also notes
-  # when it last saw each call in a queue, or as a holder.
+  # Looks at the server all the time. It notes when it first saw each call in a queue. From that
+  # time on, the call is certainly queued, so calls that ask later must be served later. It also
+  # notes when it last saw each call in a queue, or as a holder.
   class Onlooker
     SLOW = SECOND / 20
     LABEL = / (t[0-9c]+x\d+x\d+) /

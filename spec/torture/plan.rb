@@ -13,7 +13,7 @@ module Torture
   # The next call of a lane. It is drawn completely before the lane begins to act. Times are in
   # seconds.
   #   way        the kind of the call, which also limits the keys
-  #   pause      before the call
+  #   pause      the pause before the call
   #   hold       the length of the block; if longer than ttl, the lease expires or is renewed
   #   deed       an event in the block: nil, :compact, :fork, :oops,
   #              :leave (the child of a fork leaves the block),
@@ -22,7 +22,7 @@ module Torture
   #              :pair (two threads extend the lease at the same time),
   #              :handover (the lease is dumped, and two processes adopt the dump)
   #   dump       the lease to adopt, as [fence, dump]
-  #   interrupt  when a Timeout interrupts the call; nil: never
+  #   interrupt  the time after which a Timeout interrupts the call; nil: never
   Plan = Struct.new(:way, :pause, :key, :wait, :ttl, :hold, :renew, :deed, :interrupt,
                     :dump, keyword_init: true) do
     def self.draw(random, ways = WAYS, course = ROUGH)
@@ -52,8 +52,8 @@ module Torture
       when :none then 0.0
       when :short then share * 0.006
       when :medium then 0.01 + (share * 0.03)
-      when :long then 0.5 + (share * Plan::LONGEST_HOLD) # renewed; much shorter than a long lease
-      when :edge then ttl * (0.985 + (share * 0.03)) # the release meets the end of the lease
+      when :long then 0.5 + (share * Plan::LONGEST_HOLD) # the lease is renewed
+      when :edge then ttl * (0.985 + (share * 0.03)) # the release comes near the end of the lease
       else ttl * (1.1 + (share * 0.6)) # for :overrun and :renewed
       end
     end
@@ -64,19 +64,19 @@ module Torture
   Plan::LONGEST_HOLD = 4.0
   Plan::TO_LEASES = %i[heartbeat pair handover].freeze
   Plan::DOWNGRADES = 30
-  Plan::LONGEST_TTL = ROUGH.ttls.keys.max # of leases in rounds that kill processes
+  Plan::LONGEST_TTL = ROUGH.ttls.keys.max # the longest ttl in rounds that kill processes
 
   # The next disturbance by the driver, and its target.
   #   pause     seconds before the blow
-  #   slot      the worker that the blow hits
-  #   duration  seconds for which a worker is stopped, or for which a calm lasts
+  #   slot      the slot of the worker that the blow hits
+  #   duration  seconds that the blow lasts, if it is one that lasts
   #   roll      0...1: selects the connection, the forgotten key, or the direction
   Blow = Struct.new(:kind, :pause, :slot, :duration, :roll, keyword_init: true)
 
   # An endless series of blows, drawn from a pack of cards. The pack is shuffled again when it is
   # used up, so that each kind of blow appears regularly.
   class Blows
-    CALM = 3.5 # the system recovers, and the witness can judge it for a while
+    CALM = 3.5 # seconds; the workers recover, and the witness can judge the time after that
     LONGEST_STOP = 1.5
     DARKNESS = (1.0..3.0).freeze
 

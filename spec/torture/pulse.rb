@@ -4,10 +4,10 @@ require "io/wait"
 require_relative "journal"
 
 module Torture
-  # A process that runs on one processor and does nothing but wake up often. If it cannot wake up,
-  # no process could run on that processor: either this machine's host was busy, or too many
-  # processes ran here. A thread of a worker cannot measure that, because the kernel counts such
-  # time neither as work nor as waiting.
+  # A process that runs on one processor and does nothing but wake up often. While it cannot wake
+  # up, workers may not get that processor either, because this machine's host is busy, or because
+  # too many processes are running. A thread of a worker cannot measure a delay by the host, because
+  # the kernel counts that time neither as work nor as waiting.
   class Pulse
     BEAT = 0.005
     LATE = 0.005

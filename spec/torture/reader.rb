@@ -163,8 +163,8 @@ module Torture
       troubled.uniq.each { |life| read_errors(life) }
     end
 
-    # Reads the worker's standard error. It tells why a lane ended, if the lane could not note
-    # that itself.
+    # Reads what the worker wrote to its standard error. That tells why a lane ended, if the lane
+    # could not note the reason itself.
     def read_errors(life)
       path = File.join(@folder, "#{life}.stderr")
       said = File.exist?(path) ? File.readlines(path).grep_v(/\A\[Plock\]/) : []

@@ -3,18 +3,18 @@
 # ruby spec/torture/run.rb [--seconds S] [--seed N] [--course NAME]
 #                          [--topology sentinel|cluster | --adapter NAME | --store NAME]
 #
-# Without --store, the workers use Redis. --store names a store in Ruby, whose code is in stores/.
-# With --topology sentinel, Redis is a primary with two replicas and three sentinels, and it fails
-# over (sentinel/). With --topology cluster, Redis is a cluster in which slots move and replicas
-# take over (cluster/).
+# Without --store, the workers use Redis. --store names a store in Ruby (stores/). With --topology
+# sentinel, Redis is a primary with two replicas and three sentinels, and it fails over (sentinel/).
+# With --topology cluster, Redis is a cluster in which slots move and replicas take over (cluster/).
 #
-# A run has two or more rounds. Each round uses the next seed, which selects the round's course.
-# So every run has a rough round and a special course, and twelve rounds cover all courses. A
-# single round with the same seed and course makes the same decisions again.
+# A run has at least two rounds, or at least one with --course or --topology. Each round uses the
+# next seed, which selects the round's course. Of two rounds, one has the course rough and the other
+# has a different course. Twelve rounds cover all courses. A single round with the same seed and
+# course makes the same decisions again.
 
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 shared = "/dev/shm"
-# writes there do not wait for a disk
+# writes to /dev/shm do not wait for a disk
 ENV["TMPDIR"] ||= shared if File.directory?(shared) && File.writable?(shared)
 %w[PLOCK_URL PLOCK_SECRET].each { |name| ENV.delete(name) }
 Warning[:experimental] = false # IO::Buffer would cause warnings
@@ -64,7 +64,7 @@ module Torture
   # Runs the rounds one after another.
   #
   # @yieldparam seed [Integer] the seed of a round
-  # @return [Boolean] did no round find a violation?
+  # @return [Boolean] true if no round found a violation
   def self.rounds(seed, count)
     count.times.map do |round|
       report = yield seed + round

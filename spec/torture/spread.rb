@@ -6,7 +6,7 @@ module Torture
   # The holders of a key that may have several, with their times and modes. A writer that became a
   # reader has two parts.
   class Spread
-    # The part of a call in which it holds the lock in this mode.
+    # The part of a call during which the call holds the lock in this mode.
     Part = Struct.new(:call, :from, :to, :mode)
 
     # ends: maps a call to the moment from which the call no longer counts as a holder.
@@ -18,7 +18,7 @@ module Torture
           .sort_by(&:from)
     end
 
-    # Yields each part that must not have entered, with a holder that was inside at that moment.
+    # Yields each part that must not have entered, after the part that was inside at that moment.
     # apart: tells whether two calls may be inside together for other reasons.
     def conflicts(apart = ->(_, _) { false })
       inside = []

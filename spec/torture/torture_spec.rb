@@ -452,9 +452,9 @@ RSpec.describe Torture do
       output.scan(/^  ([A-Z]+): \d+$/).flatten
     end
 
-    # UNHEARD is left out, because it only repeats that this lock has no queue: a long waiter is
-    # never seen in one. BUDGET is left out, because a call asks until its wait ends: an attempt
-    # that begins at the end, in the dark, ends too late.
+    # UNHEARD is left out, because it only repeats that this lock has no queue in which a waiter
+    # could be seen. BUDGET is left out, because a call may begin an attempt just before its wait
+    # ends. If the server cannot be reached at that moment, the attempt ends too late.
     it "sees that a lock without a queue serves in any order, and nothing else in it", :slow do
       expect(findings("polling") - %w[BUDGET UNHEARD]).to eq %w[ORDER]
     end

@@ -11,13 +11,13 @@ module Torture
     MARGIN = 50 * MILLISECOND
     AT_LEAST = Torture.ns(ATTEMPT_TIMEOUT)
     RELEASE = Torture.ns(RELEASE_TIMEOUT)
-    COMMAND = Torture.ns(COMMAND_TIMEOUT) # an adoption does not wait for other calls
+    COMMAND = Torture.ns(COMMAND_TIMEOUT) # the budget of an adoption, which never waits
     # Waiters that are admitted together may enter in any order within this time.
     TOGETHER = SECOND / 4
     # If nothing was disturbed, a call must not stay queued for longer than this while the lock
     # has no holder.
     IDLE = SECOND / 4
-    # How long the effects of a disturbance last: a lease and a baton.
+    # How long the effects of a disturbance last: the time of a lease and that of a baton.
     AFTERMATH = Torture.ns(Plan::LONGEST_TTL) + (SECOND * 6 / 5)
 
     # Within this time after a call returned, its place in the queue and its lease must be gone.
@@ -26,7 +26,7 @@ module Torture
     # Within this time after the server forgot a key, each waiter has asked again, and those whose
     # turn it is have entered.
     REMEMBERED = SECOND * 5 / 4
-    UNHEARD = SECOND # a waiter that can ask is in the queue by then
+    UNHEARD = SECOND # within this time, a waiter that can ask has entered the queue
 
     attr_reader :history, :findings, :counts
 
@@ -165,8 +165,8 @@ module Torture
       fences(entered) { |timely| successors(timely) }
     end
 
-    # Pairs each call with an earlier call. Of the calls that had ended before this call asked,
-    # that is the one with the highest fence.
+    # Pairs each call with one of the calls that had ended before it asked. That is the call with
+    # the highest fence.
     def successors(timely)
       gone = timely.select(&:ended).sort_by(&:ended)
       highest = nil
@@ -208,9 +208,9 @@ module Torture
       (history.life(call)&.stops || []).select { |began, over| began < to && from < over }
     end
 
-    # When the interrupt arrives, in nanoseconds after the call. If the process is stopped
-    # meanwhile, the sleeping thread wakes that much later, because ppoll(2) then continues with
-    # the remaining time.
+    # How long after the beginning of the call the interrupt arrives, in nanoseconds. If the process
+    # is stopped, the thread that interrupts the call wakes that much later, because ppoll(2) then
+    # continues with the remaining time.
     def interrupted_after(call, came_back)
       call.interrupt +
         stops(call, call.asked, came_back).sum do |began, over|
@@ -255,7 +255,7 @@ module Torture
         history.slow(since, to).zero?
     end
 
-    LATELY = SECOND # disconnected workers have connected again by then, even over TLS
+    LATELY = SECOND # within this time, workers connect again, even over TLS
 
     def failures(call)
       return unless call.ended
@@ -473,8 +473,8 @@ module Torture
     def idle(from, to, queued, calls)
       return if history.disturbances.any? { |began, over| began < to && from < over + AFTERMATH }
 
-      # A forked child that gives up ends at once. So it may be a waiter that dies while its turn
-      # is on the way to it.
+      # A forked child that gives up ends at once. So the child may have died as a waiter whose turn
+      # had been published but had not arrived.
       last = calls.select { |call| call.ended&.between?(from - MARGIN, from + MARGIN) }
       return if last.any?(&:child?) || calls.any? { |call| may_hold?(call, from, to) }
 

@@ -9,7 +9,7 @@ require "support/written_locks"
 
 # The pages as a viewer sees and uses them. The screenshots are in tmp/screenshots.
 RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
-  # With `not_to`, RSpec's own have_css would wait for the element until the timeout.
+  # Without this, `not_to have_css` would wait for the element until the timeout.
   include Capybara::RSpecMatchers
 
   before { skip "chromium not installed" unless Support::Browser.path }
@@ -54,7 +54,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
     locks.wait("stock", host: "worker-2", pid: 32, label: "close the books", since: 29)
   end
 
-  # Fills the history as if a viewer had looked for the last nine minutes.
+  # Fills the history as if a viewer had been looking at the pages for nine minutes.
   def look_back
     seen = Struct.new(:at, :held, :waiting)
     180.times do |number|
@@ -123,7 +123,7 @@ RSpec.describe "The pages of Plock::Web in a browser", needs: "redis-server" do
     expect(browser).to have_text("No key is held.")
     looks("empty")
     server.stop
-    Support::Browser.app = Plock::Web.new(store, refresh: refresh) # never reached the store
+    Support::Browser.app = Plock::Web.new(store, refresh: refresh) # has never reached the store
     browser.visit("/")
     expect(browser).to have_text("This store does not answer.")
     looks("no-store")

@@ -18,7 +18,8 @@ module Bench
       PAIRS = 1.0       # seconds
       WARM_UP = 0.2     # seconds
       HANDOFFS = 10
-      # seconds in addition to two round trips, so that the waiter waits before the release
+      # seconds for which the holder stays, in addition to two round trips; the waiter must be
+      # waiting before the release
       HOLD = 0.15..0.4
       SEED = 1
 
@@ -30,10 +31,12 @@ module Bench
         handoff_trips: Figure.new(title: "hand-off, round trips", digits: 2, least: 1)
       }.freeze
 
-      # The number of round trips must not grow with their duration.
+      # The number of round trips must not grow with their duration, so the bound is the same for
+      # all steps.
       def self.bound(_from, _to) = SLACK
 
-      # The target at the longest distance, at which all other costs are negligible.
+      # The target: at most this many round trips at the longest distance. All other costs are
+      # negligible there.
       TRIPS = 2.1
 
       private

@@ -25,7 +25,8 @@ module Bench
       }.freeze
 
       MIB = 1024.0 * 1024
-      FEW = 1_000 # below this number, the keys use less memory than other changes in the process
+      # with fewer keys, other changes of the memory hide how much the keys use
+      FEW = 1_000
 
       private
 

@@ -11,8 +11,8 @@ module Bench
       STEP = "leases"
       STEPS = [1, 100, 1_000, 10_000].freeze
 
-      CPU = 4.0    # seconds in which each lease is renewed once
-      EVENTS = 7.0 # seconds in which each lease is renewed twice
+      CPU = 4.0    # seconds in which each lease is renewed at least once
+      EVENTS = 7.0 # seconds in which each lease is renewed at least twice
 
       FIGURES = {
         cpu_percent: Figure.new(title: "CPU %", digits: 2, plot: "renewals"),
@@ -36,7 +36,7 @@ module Bench
         end
       end
 
-      # late: the sorted nanoseconds by which renewals were late.
+      # cpu: the CPU time in nanoseconds. late: how late each renewal was, in nanoseconds, sorted.
       def step(leases, cpu, late)
         raise Failed, "no lease was renewed" if late.empty?
 

@@ -5,10 +5,10 @@ require_relative "../../support/part"
 
 module Bench
   class Growth < Part
-    # A figure of each step.
+    # A figure that is measured at each step.
     # title: its heading, with the unit. digits: the number of digits after the point.
-    # least: a smaller value counts as this much in comparisons, because the difference is noise.
-    # nil: the figure is not compared, because it must grow, or because it is a share.
+    # least: in comparisons, a smaller value counts as this value, because smaller differences are
+    # noise. If least is nil, the figure is not compared, because it must grow or is a share.
     # plot: the name of its picture's file, or nil.
     Figure = Struct.new(:title, :digits, :least, :plot, keyword_init: true) do
       def text(value) = value.nil? ? "–" : Growth.number(value, digits)
@@ -20,7 +20,7 @@ module Bench
       def label = contestant.label
       def to_h = { contestant: contestant.name, n: n, **figures }
 
-      # Returns this row's figure as a multiple of the other row's.
+      # Returns this row's figure as a multiple of the other row's, or nil if one row lacks it.
       def times(name, other, least)
         mine, theirs = [self, other].map { |row| row.figures[name] }
         [mine, least].max.fdiv([theirs, least].max) if mine && theirs
@@ -40,11 +40,13 @@ module Bench
       MARK = "▲"
       HUGE_STEPS = [].freeze # further steps with --huge
 
-      # From one step to the next, and from the first to the last, a figure may grow by this
-      # factor more than log n does. Other load on a machine easily multiplies a figure by 1.5. If
-      # n grows tenfold, a figure that is proportional to n grows by 10, and one that is
-      # proportional to the square root of n by 3.2. From 100 on, log n then grows by 1.5 or less,
-      # so this factor finds both.
+      # If log n grows by a factor f, a figure may grow by f times this factor. This bound applies
+      # from one step to the next, and from the first step to the last. It allows for other load on
+      # the machine, which easily multiplies a figure by 1.5.
+      #
+      # If n grows tenfold from 100 or more, log n grows by a factor of at most 1.5, so a figure
+      # may grow by a factor of at most 3. A figure that is proportional to n grows by a factor of
+      # 10, and one that is proportional to the square root of n by 3.2. Both exceed the bound.
       SLACK = 2.0
 
       def self.bound(from, to) = SLACK * Math.log2(1 + to) / Math.log2(1 + from)

@@ -11,10 +11,10 @@ module Bench
       STEPS = [1, 10, 100, 1_000].freeze
       HUGE_STEPS = [10_000].freeze
 
-      PROCESSES = 4 # the most processes; each has its share of the waiters as threads
-      # rounds of a step with few waiters; a step with more waiters has one
+      PROCESSES = 4 # at most; the waiters are threads, divided evenly among these processes
+      # number of waiters => rounds; a step with more waiters has one round
       ROUNDS = { 1 => 20, 10 => 5 }.freeze
-      VISITS = 10
+      VISITS = 10   # times that one more thread joins the waiters and leaves
       IDLE = 1.0 # seconds in which all waiters wait
 
       FIGURES = {
@@ -39,8 +39,8 @@ module Bench
         end
       end
 
-      # Returns the microseconds for each waiter. idles: whether to measure the cost of waiting as
-      # well.
+      # Returns the FIGURES of one round. idles: whether to include the figures of the idle
+      # waiters.
       def round(count, holder, waiting, idles)
         key = fresh_key
         shares = shares(count, waiting)
@@ -58,7 +58,7 @@ module Bench
         }
       end
 
-      # Measures the process with the most waiters.
+      # Measures the CPU time of the process with the most waiters while all of them wait.
       def idle((grower, share), idles)
         return {} unless idles
 

@@ -62,8 +62,8 @@ module Demo
       watch
     end
 
-    # Delays signals while workers start. A worker that the demo does not know yet would continue
-    # by itself, and take the lock after the demo has cleaned up.
+    # Delays signals while workers start. After a signal, the demo ends the workers that it knows.
+    # A worker that it does not know yet would continue, and take the lock after the clean-up.
     def uninterrupted
       heard = nil
       before = Worker::ENDINGS.to_h { |signal| [signal, trap(signal) { heard = signal }] }
@@ -87,7 +87,7 @@ module Demo
       bar.finish
     end
 
-    # Chooses the last process that was inside. It stays inside at its next entry.
+    # Chooses the worker that was the last inside, and orders it to stay inside when it next enters.
     def choose_victim
       @victim = @workers.find { |worker| worker.number == @sections.last&.worker } || @workers.first
       @victim.stay

@@ -23,8 +23,8 @@ module Demo
       client.call("PING")
     end
 
-    # The last bytes of ended processes may reach the server late. So the keys are deleted after
-    # the server has closed those processes' connections.
+    # The server may receive the last request of a process after the process has ended. So the keys
+    # are deleted after the server has closed the connections of these processes.
     def close(keys, pids)
       await_end_of(pids.map { |pid| "name=plock-#{pid}" })
       client.call("DEL", *keys)
@@ -39,7 +39,7 @@ module Demo
         sleep LOOK_AGAIN_S
       end
     rescue RedisClient::PermissionError
-      nil # the URL's user may not list connections; most likely the keys are gone
+      nil # the URL's user may not list connections; most likely the server has closed them
     end
 
     def client

@@ -5,8 +5,8 @@ require "plock"
 require "tmpdir"
 
 module Demo
-  # A file that the processes of this host share: the file of PLOCK_URL, or one in a temporary
-  # folder, which #close removes.
+  # A file that the processes of this host share: the file of PLOCK_URL, or a file in a temporary
+  # folder. #close removes that folder.
   class HostStore
     attr_reader :url, :name
 

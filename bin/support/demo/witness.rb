@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Demo
-  # Checks without the store that no other process is in the critical section. It locks a file.
-  # The kernel gives that lock to one process at a time, and releases a dead process's lock at
-  # once.
+  # Checks, independently of the store, that only one process is in the critical section. To do so,
+  # the process inside locks a file. The kernel grants a file lock to one process at a time, and
+  # releases a dead process's lock at once.
   class Witness
     def initialize(path)
       @file = File.open(path, File::RDWR | File::CREAT)

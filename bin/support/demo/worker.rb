@@ -7,8 +7,8 @@ module Demo
   # A process that enters the critical section again and again. Each time it is inside, it writes
   # a record to a pipe.
   class Worker
-    # number, flags, nanoseconds waited, time of entry (CLOCK_MONOTONIC is the same clock in all
-    # processes)
+    # the worker's number, its flags, the nanoseconds that it waited, and the time of entry in
+    # nanoseconds (on CLOCK_MONOTONIC, which is the same clock in all processes)
     RECORD = "CCQ>Q>"
     RECORD_BYTES = 18
     OVERLAPPED = 1
@@ -32,7 +32,7 @@ module Demo
       orders, @orders = IO.pipe
       @pid = fork do
         ENDINGS.each { |signal| trap(signal, "DEFAULT") }
-        # a terminal sends it to every process, but the demo itself tells the workers to stop
+        # a terminal sends SIGINT to every process, but the demo itself orders the workers to stop
         trap(:INT, "IGNORE")
         @orders.close
         work(orders, Witness.new(witness_path), events)
@@ -41,11 +41,11 @@ module Demo
       orders.close
     end
 
-    # The worker stays inside from its next entry on.
+    # Orders the worker to enter once more, and then to stay inside until it is killed.
     def stay = @orders.write(STAY)
 
-    # The worker's next section is its last one. The same happens if the demo ends, because that
-    # closes this pipe.
+    # Orders the worker to end after its next section. If the demo ends, its workers also do so,
+    # because their pipes are then closed.
     def stop
       @orders.write(STOP)
     rescue Errno::EPIPE
@@ -57,9 +57,9 @@ module Demo
       wait
     end
 
-    # Makes the worker stop. On the signal, it releases the lock and takes back its requests, so
-    # that none of them reaches the server after its end. It also gets the order to stop, because
-    # a new worker may not handle the signal yet. A worker that takes too long is killed.
+    # Makes the worker stop at once. On SIGTERM, it releases the lock and takes back its requests,
+    # so that none of them reaches the server after its end. The worker also gets the order to stop,
+    # because a new worker may not handle the signal yet.
     def interrupt
       return if @status
 

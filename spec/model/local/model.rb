@@ -43,8 +43,8 @@ module LocalModel
     pass_over: [:kept_back, 6]
   }.freeze
 
-  # Visits every state that a scenario can reach, breadth first. So it finds each violation with
-  # the fewest steps.
+  # Visits every state that a scenario can reach, breadth first. A violation that it finds therefore
+  # has the fewest possible steps.
   class Search
     attr_reader :states
 
@@ -53,7 +53,7 @@ module LocalModel
       @rules = rules
     end
 
-    # @return [Array, nil] the first violation and its steps
+    # @return [Array, nil] the first violation and its steps; nil: there is no violation
     def run
       origin = World.new(@scenario, @rules)
       @came = { origin.key => nil }

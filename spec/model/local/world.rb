@@ -30,7 +30,7 @@ module LocalModel
   # if the process did not take a handed-over lock within a second.
   Claim = Struct.new(:process, :state, :serial)
 
-  # A file. inside: the process in the critical section, dead or alive.
+  # A file. inside: the process in the critical section, dead or alive; nil: no process.
   Store = Struct.new(:claims, :inside)
 
   # A process.
@@ -38,13 +38,14 @@ module LocalModel
   #   aim      the reason to enter the section: :ask, :look, :release, :quit or :break
   #   plan     its remaining steps in the section
   #   after    its remaining steps after the section
-  #   file     the number of its mapped file
+  #   file     the number of its mapped file; nil: none
   #   rung     its bell has been rung.
-  #   awake    it must look.
+  #   awake    it must look at the file.
   #   watches  the processes whose death it notices
-  #   checked  it has looked at the file's place in this half second.
+  #   checked  it has checked in this half second that its file is still in its place.
   #   rounds   how many more times it will ask for the lock
-  #   stopped  nil, :lately, or :silent after a second
+  #   breaker  it breaks the lock instead of asking for it.
+  #   stopped  nil: it runs; :lately: it was stopped less than a second ago; :silent: earlier
   Process = Struct.new(:phase, :aim, :plan, :after, :file, :rung, :awake, :watches, :checked,
                        :rounds, :breaker, :stopped)
 
@@ -72,7 +73,7 @@ module LocalModel
       @moves = scenario.moves
       @quitters = scenario.quitters
       @stops = scenario.stops
-      @seconds = 0 # how many seconds others have waited for a stopped process
+      @seconds = 0 # for how many seconds others have waited for a stopped process
       @serial = 0
     end
 
@@ -111,7 +112,7 @@ module LocalModel
       look_at_place(process) or return
       process.file ||= @place || make_file
       file = @files[process.file]
-      return if file.inside && alive?(file.inside) # its new file's section is occupied
+      return if file.inside && alive?(file.inside) # another process is in the section of this file
       dead = file.inside
       tell do
         found = ", in which #{name(dead)} has died" if dead
@@ -139,12 +140,12 @@ module LocalModel
       leave(n, file) if process.plan.empty?
     end
 
-    # Rings a bell after the section, as a release does.
+    # Rings a bell after the process has left the section, as a release does.
     def call(n)
       ring(n, @processes[n].after.shift)
     end
 
-    # A process looks, because its bell was rung or because another event woke it.
+    # A process looks at the file, because its bell was rung or because another event woke it.
     def wake(n)
       process = @processes[n]
       heeded = @rules[:heed_section] || !process.rung
@@ -202,7 +203,7 @@ module LocalModel
     end
 
     # A second passes. If a process has not taken a lock that was handed over to it, its claim is
-    # over. All waiters look.
+    # over. All waiters look at the file.
     def second(_)
       tell { "--- a second passes" }
       claims = @files.flat_map(&:claims)
@@ -222,8 +223,8 @@ module LocalModel
       @moved = true
     end
 
-    # Half a second passes. By its end, every waiter and holder has checked that its file is still
-    # in its place.
+    # Half a second passes. Before it is over, every waiter and holder has checked that its file is
+    # still in its place.
     def tick(_)
       tell { "--- half a second passes" }
       @moved = false
@@ -339,7 +340,8 @@ module LocalModel
       process.aim = aim
     end
 
-    # Returns false if the process does not enter.
+    # Checks, if that is due, that the file is still in its place. Returns false if the process must
+    # not enter the section now.
     def look_at_place(process)
       looks = @rules[:check_place] && !process.checked && !process.file.nil?
       process.checked = true
@@ -427,9 +429,9 @@ module LocalModel
       (held(file) - dead).empty? ? steps << [:grant, n] : steps
     end
 
-    # If this process is the only holder, it hands the lock to the first waiter, but rings that
-    # waiter's bell only after the section. If it dies before that, the waiter notices, because it
-    # watches this process.
+    # If this process is the only holder, it hands the lock to the first waiter. It rings that
+    # waiter's bell only after it has left the section. If it dies before that, the waiter notices,
+    # because it watches this process.
     def release(n, file)
       return [] unless held(file).include?(n)
 
@@ -502,8 +504,8 @@ module LocalModel
       end
     end
 
-    # After the section, the process holds the lock, or waits and watches the waiter before it or,
-    # if it is the first one, the holders.
+    # After the section, the process either holds the lock or waits. A waiter watches the waiter
+    # before it. The first waiter watches the holders.
     def settle(n, file)
       process = @processes[n]
       state = claim_of(n)&.state
@@ -530,7 +532,7 @@ module LocalModel
       @processes[n].watches.clear
     end
 
-    # Runs when all that can happen is that time passes, or that a process begins or ends a block.
+    # Runs when only time can pass, or a process can begin or end a block.
     def check_quiet
       @seconds = 0 unless kept_back?
       return if waiting.empty?
@@ -546,7 +548,8 @@ module LocalModel
            }
           next
         end
-        next if @processes.any? { |other| stopped?(other) && other.file == file } # allowed briefly
+        # a stopped process may keep waiters back for a moment
+        next if @processes.any? { |other| stopped?(other) && other.file == file }
 
         names = waiters.map { |n| name(n) }.join(" and ")
         violate(:swallowed, "no process holds the lock, and #{names} wait")

@@ -6,7 +6,7 @@ require_relative "../parse_context"
 RSpec.describe Parse::Lock::Attempts do
   include_context "with Parse"
 
-  # An application's store that has locks of its own, and that can be told to fail. It notes all
+  # An application's store that has locks of its own, and that can be told to fail. It records all
   # requests.
   let(:native_class) do
     Class.new do

@@ -25,7 +25,7 @@ RSpec.describe Parse::Lock, "interrupted" do
   end
 
   before do
-    Parse::LockBackend.reset! # loads it now, because an interrupt of its autoload is another matter
+    Parse::LockBackend.reset! # loads it now, so that no interrupt hits its autoload
   end
 
   def within_process(wait: 0) = acquire(on_degraded: :proceed, wait: wait) { :inside }

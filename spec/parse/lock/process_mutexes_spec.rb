@@ -5,7 +5,7 @@ require "parse/lock"
 RSpec.describe Parse::Lock::ProcessMutexes do
   subject(:mutexes) { described_class.new(3) }
 
-  # A thread that holds the key's mutex until it is told to leave.
+  # A thread that holds the key's mutex until the example calls the returned lambda.
   def held(key)
     leave = Queue.new
     thread = await_sleep(background { mutexes.hold(key, 0, Object.new) { leave.pop } })
@@ -54,7 +54,7 @@ RSpec.describe Parse::Lock::ProcessMutexes do
     allow_any_instance_of(Parse::Lock::ClaimedMutex).to receive(
       :take
     ).and_wrap_original do |original, *arguments| # rubocop:disable RSpec/AnyInstance
-      %w[b c d e].each { |key| mutexes[key] } # other threads do this at that moment
+      %w[b c d e].each { |key| mutexes[key] } # as other threads may do at this moment
       original.call(*arguments)
     end
     mutexes.hold("a", 0, Object.new) { expect(mutexes["a"]).to be(mutex) }

@@ -79,7 +79,7 @@ RSpec.describe Plock::CLI::Child do
     expect(made).not_to be_ended
   end
 
-  # In a container, the first process becomes the parent of orphaned processes.
+  # In a container, the first process becomes the parent of orphaned processes, and must reap them.
   it "does not count a dead process of its group that this process has to reap" do
     made = child_process("sleep", "60")
     made.start

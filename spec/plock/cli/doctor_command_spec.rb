@@ -13,7 +13,7 @@ RSpec.describe "plock doctor", needs: "redis-server" do
 
   safe = { "appendonly" => "yes", "appendfsync" => "always" }
 
-  # Runs plock doctor. Returns its findings in JSON, by check, and its exit status.
+  # Runs plock doctor. Returns its findings as a Hash by check, and its exit status.
   def examine(url, *options, env: {})
     env = { "PLOCK_URL" => url, "PLOCK_SECRET" => "sixteen bytes and more" }.merge(env)
     output, errors, status = plock("doctor", "--json", *options, env: env)

@@ -4,8 +4,8 @@ require "spec_helper"
 require "plock/cli/job"
 require "support/command_line"
 
-# Signals and deaths of plock, its watchdog and its command, and the processes that remain
-# afterwards.
+# How plock, its watchdog and its command react to signals and to each other's deaths, and which
+# processes remain afterwards.
 RSpec.describe "plock run and its processes", needs: "redis-server" do
   include Support::CommandLine
 
@@ -117,7 +117,7 @@ RSpec.describe "plock run and its processes", needs: "redis-server" do
       Process.kill(:STOP, pid)
       eventually { File.read("/proc/#{pid}/stat").include?(") T ") }
       store.break(key)
-      expect(job.finish(within: 5).exitstatus).to eq 76 # by TERM: KILL follows only after 10 s
+      expect(job.finish(within: 5).exitstatus).to eq 76 # KILL would follow TERM only after 10 s
     end
 
     it "does not begin the command after it was itself stopped for too long before" do

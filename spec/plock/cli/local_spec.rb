@@ -58,7 +58,7 @@ RSpec.describe "plock without a server" do
     eventually { store.status(key).waiters.any? }
     job.signal(:KILL)
     job.finish
-    expect(waiting.value).to eq [false, false] # an hour before its lease expires
+    expect(waiting.value).to eq [false, false] # although the lease had an hour left
   end
 
   it "keeps the key as long as its process lives, even if it is stopped for longer than the ttl" do
@@ -171,7 +171,7 @@ RSpec.describe "plock without a server" do
     job = start_plock("run", key, "--wait", "20", "--", "true", env: { "PLOCK_URL" => url })
     eventually { open_store(url).status(key).waiters.any? }
     File.rename(deep, "#{deep}.away")
-    sleep(1.5) # meanwhile, the waiter notices that, and gives up this attempt
+    sleep(1.5) # meanwhile, the waiter notices the missing file, and gives up this attempt
     lease.release
     File.rename("#{deep}.away", deep)
     expect([job.finish.exitstatus, job.said]).to match [0, ["", anything]]
@@ -250,7 +250,7 @@ RSpec.describe "plock without a server" do
     end
     expect(File.read(precious)).to eq "no one else has this\n"
     left = Dir.children(folder)
-    # If locks end with their process, plock locks the file before it reads the file.
+    # If locks end with their process, plock locks NAME.lock before it reads the file NAME.
     beside = store.liveness ? [] : %w[precious.lock]
     expect(left).to match_array ["precious", *beside]
   end

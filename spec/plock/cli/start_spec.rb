@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/command_line"
 
-# A cron job or a deploy script starts plock again and again.
+# A cron job or a deploy script starts plock again and again, so plock must load little.
 RSpec.describe "How plock starts", needs: "redis-server" do
   include Support::CommandLine
 

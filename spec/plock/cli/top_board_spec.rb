@@ -89,7 +89,7 @@ RSpec.describe "The board of plock top" do
     text(40, 11)
     board.press("b")
     expect(text(40, 11).join("\n")).to match(/Break this lock\?.*held by h:1 "first".*y breaks/m)
-    expect(text(1, 1)).not_to include(/y breaks/) # the terminal is smaller now
+    expect(text(1, 1)).not_to include(/y breaks/) # the terminal is now too small for the question
     expect(board.press("y")).to eq :look
     text
     board.press("b")

@@ -44,8 +44,8 @@ RSpec.describe Plock::CLI::Watchdog do
     expect_gone(dog)
   end
 
-  # A watchdog that replaces another may be in this state, because its process may be killed before
-  # it writes to the watchdog.
+  # A watchdog that replaces an earlier one may have received nothing, because plock may be killed
+  # before it writes to the new watchdog.
   it "kills the group that it was started with, even if it was told nothing" do
     group = sleeper
     ears, mouth = IO.pipe
@@ -138,7 +138,7 @@ RSpec.describe Plock::CLI::Watchdog do
       expect_gone(dog)
     end
 
-    # Waits until the watchdog has gone to sleep twice, because it looks between these sleeps.
+    # The watchdog looks between two sleeps, so this waits until it has gone to sleep twice.
     def await_looks(dog)
       2.times do
         slept = File.read("/proc/#{dog}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1]

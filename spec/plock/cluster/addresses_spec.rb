@@ -124,7 +124,8 @@ RSpec.describe "The address of a Redis Cluster", needs: Support::RedisServer::PR
     expect([lease.release, waiter.value]).to eq([true, :entered])
   end
 
-  # The note about the secret may be on another node than the key. The store has used no other key.
+  # The note about the secret may be on a different node from the key. So the store may have a
+  # connection to one other node.
   it "keeps one connection to the key's node, and at most one to the others" do
     store = open_store("redis+cluster://127.0.0.1:#{cluster.servers.first.port}")
     owner = cluster.owner(store.status(key).store_key)

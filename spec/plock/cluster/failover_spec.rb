@@ -63,7 +63,8 @@ RSpec.describe "A store on a Redis Cluster that loses a node", :slow, :alone,
     replica.continue_process
   end
 
-  # The first call after the old primary's end may fail, because it has waited for that primary.
+  # The first call after the end of the old primary may fail, because it may have spent its time
+  # waiting for that primary.
   def extends?(lease)
     lease.extend
   rescue Plock::UnavailableError

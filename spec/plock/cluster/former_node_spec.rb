@@ -50,7 +50,7 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     node = add_and_remove(held)
     found_another_cluster(node)
     lease = store.acquire(held, ttl: 60, wait: 2)
-    keys.drop(1).each do |key| # each makes the store load the map, first from another node
+    keys.drop(1).each do |key| # each move makes the store ask a different node for the map
       owner = cluster.settled_owner(slot(key))
       cluster.move(slot(key), (cluster.primaries - [owner]).first)
       store.acquire(key, wait: 2) { sleep 0.15 }
@@ -60,8 +60,8 @@ RSpec.describe "A node that has left a Redis Cluster", :slow,
     expect(lease.release).to be(true)
   end
 
-  # The idle process is refused only if it has just loaded the map again, as it does after each
-  # move that it meets.
+  # The idle process loads the map again after each move that it notices. If it has done so since
+  # the key moved back, it is refused. Otherwise, it may get the key.
   it "may grant a key to a process that has not seen it leave" do
     held = keys.first
     idle = used(open_store(cluster.url))

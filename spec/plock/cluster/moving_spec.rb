@@ -139,8 +139,8 @@ RSpec.describe "A store on a Redis Cluster whose slots move", :slow,
       end
     end
 
-    # If only some keys of a command exist on the node, the command fails in another way than if
-    # none of them exists there.
+    # A command fails with one error if none of its keys is on the node, and with another error if
+    # only some of them are.
     it "takes and releases permits beside others that are held" do
       semaphore = store.semaphore(key, permits: 3)
       leases = Array.new(2) { semaphore.acquire(ttl: 60, wait: 5) }

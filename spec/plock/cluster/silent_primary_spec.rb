@@ -21,7 +21,7 @@ RSpec.describe "A lease on a Redis Cluster whose primary is silent", :slow, :alo
   let(:lost) { Queue.new }
 
   # Waits for the first renewal, which happens as soon as the channel opens. The next renewal is
-  # not due for seconds.
+  # not due for several seconds.
   def hold
     renewed = Queue.new
     subscription = Plock.subscribe(:renew) { renewed << true }

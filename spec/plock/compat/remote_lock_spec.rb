@@ -9,7 +9,7 @@ RSpec.describe RemoteLock do
     expect(RemoteLock::Error.superclass).to be RuntimeError
   end
 
-  # The adapter may be a Hash, which has all three methods.
+  # A Hash can be the adapter, because it has the methods store, delete and has_key?.
   describe "with the application's own adapter" do
     let(:adapter) { {} }
     let(:lock) { RemoteLock.new(adapter, "p") }

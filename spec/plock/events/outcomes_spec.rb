@@ -338,7 +338,7 @@ RSpec.describe Plock::Events do
       store
       heard = hear(:renew)
       store.acquire(key, ttl: 3, renew: true) do |lease|
-        heard.pop # the first renewal, which is in time
+        heard.pop # the first renewal, which is not late
         gate.refuse
         gate.disconnect
         eventually { lease.remaining < 0.9 }
@@ -364,11 +364,11 @@ RSpec.describe Plock::Events do
     it "tell of the loss that it finds" do
       store = used(open_store(shared_redis.unix_url, release: :background))
       other = used(open_store)
-      store.acquire("#{key}+") { nil } # a process waits for its first release
+      store.acquire("#{key}+") { nil } # a process waits for the answer to its first release
       heard = hear(/release|lost/)
       warnings do
         store.acquire(key, ttl: 30, label: "one") { other.break(key) }
-        store.acquire(key, ttl: 30) { nil } # its release is answered after the first one
+        store.acquire(key, ttl: 30) { nil } # first reads the answer to the release above
         eventually { heard.size == 3 }
       end
       expect(all_of(heard)).to contain_exactly(

@@ -16,8 +16,8 @@ RSpec.describe "A process at its limits" do
   end
 
   # Waits for the middle of a second. At the start of each second, a waiter asks for the lock, even
-  # without a place in the queue. If the answer came just before the caller's patience ended, the
-  # call would report a held lock instead of the failure.
+  # without a place in the queue. If the answer came just before the end of `wait:`, the call would
+  # report a held lock instead of the failure.
   def between_seconds
     sleep(0.1) until (Time.now.to_f % 1).between?(0.2, 0.7)
   end

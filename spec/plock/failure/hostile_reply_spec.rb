@@ -36,7 +36,7 @@ RSpec.describe "A hostile reply" do
         skip "/proc not mounted" unless Support::Inventory.available?
         store
         reserved, touched = growth { attempt_failure(store) }
-        # The memory arena of a thread reserves 64 MiB of addresses, but uses none of them.
+        # The memory arena of a thread reserves 64 MiB of addresses, but takes up hardly any memory.
         expect(reserved).to be < 512
         expect(touched).to be < 16
       end

@@ -67,8 +67,8 @@ RSpec.describe "A reply that never comes" do
     end
   end
 
-  # First makes the server load the script. Without it, the server would only reply that it does
-  # not know the script.
+  # First makes the server load the script. Otherwise, the lost reply would only say that the script
+  # is unknown.
   def acquire_for_adoption
     store.adopt(store.acquire(unique_key).dump).release
     store.acquire(key, ttl: 30)
@@ -120,7 +120,7 @@ RSpec.describe "A reply that never comes" do
     gate.cut(:reply, after: "EVALSHA")
     expect(attempt_failure(store, key).code).to eq(:disconnected)
     gate.clear
-    # At least two acquires, on the old connection and on a new one, and a release.
+    # There are at least two acquires, on the old connection and on a new one, and a release.
     gate.await(:request, key, times: 3)
     expect_no_orphan(key)
     expect_service(store)

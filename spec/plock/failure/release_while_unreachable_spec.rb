@@ -45,8 +45,8 @@ RSpec.describe "A release while the server is out of reach" do
     eventually(5, "a key stays on the server") { keys.none? { |key| held?(key) } }
   end
 
-  # Expects that the leases are still held while the server is dark, and are released when it can
-  # be reached again.
+  # Expects that the leases are still held while the server cannot be reached, and are released when
+  # it can be reached again.
   def expect_released_later(*leases)
     keys = leases.map(&:store_key)
     expect(keys.map { |key| held?(key) }).to all(be(true))

@@ -110,7 +110,7 @@ RSpec.describe "A server that comes back as another" do
 
     def channel(server) = server.call("CLIENT", "LIST", "TYPE", "pubsub")[/^id=\d+/]
 
-    # Threads that wait in this order. Each adds its number to a queue when it enters.
+    # Starts threads that wait in this order. Each adds its number to a queue when it enters.
     def waiters_for(lease, server, count)
       entered = Queue.new
       queue = Support::Scripts.queue(lease.store_key)
@@ -136,7 +136,8 @@ RSpec.describe "A server that comes back as another" do
       expect_waiters_at(master)
     end
 
-    # Nothing else reveals the old server later: no idle connection does, and no renewal.
+    # Later, only the channel can reveal the old server, because no idle connection is left and no
+    # renewal is due.
     it "and the address leads to the new master later: the channel that came back is left, too" do
       lease = store.acquire(unique_key, ttl: 60, renew: true)
       before = await_watch(lease)

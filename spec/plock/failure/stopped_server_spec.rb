@@ -132,8 +132,8 @@ RSpec.describe "A server that stands still" do
     expect_no_orphan(key, server)
   end
 
-  # First makes a hold, which loads the release script. Without the script, the server would only
-  # reply that it does not know it.
+  # First makes a hold, which loads the release script. Otherwise, the server would only reply that
+  # it does not know the script.
   def stopped_by_the_block(reports)
     warm(store).hold(key, Support::Failures::TTL_MS, 1.0, ->(*report) { reports << report }) do
       server.stop_process

@@ -3,7 +3,8 @@
 require "spec_helper"
 
 RSpec.describe "Plock::Interrupts.complete" do
-  # Runs the cleanup, and returns how often it ran. The error is what the caller then gets.
+  # Runs the cleanup, and returns how many times it ran. `error` is the error that the caller must
+  # get afterwards; nil: none.
   def runs_of(error, &cleanup)
     runs = 0
     thread = background { Plock::Interrupts.complete { cleanup.call(runs += 1) } }

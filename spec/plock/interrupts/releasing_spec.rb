@@ -116,7 +116,8 @@ RSpec.describe "Interrupts during release" do
   context "with a server that does not answer" do
     let(:release_timeout) { 0.2 }
 
-    # If a kill is pending in Ruby, it must not reach code with a rescue.
+    # The report runs while a kill is pending. A `rescue` or an exception in the report must not
+    # cancel the kill.
     it "a kill survives a report that rescues something, or raises" do
       [->(*) { raise KeyError rescue 0 }, ->(*) { raise rescue_me }].each do |report|
         leaving = Queue.new

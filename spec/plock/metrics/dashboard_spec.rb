@@ -65,7 +65,7 @@ RSpec.describe "docs/grafana.json" do
   end
 
   describe "to Prometheus", needs: "promtool" do
-    # Replaces the variables that Grafana would replace.
+    # Fills in the variables that Grafana would fill in.
     queried = ->(text) { text.gsub("$__rate_interval", "5m").gsub(/\$\w+/, ".+") }
     alerts =
       File.read(File.expand_path("../../../docs/observability.md", __dir__))

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/store_contract"
 
-# Two sentinels watch the primary. The third sentinel gives another answer.
+# Two sentinels watch the primary. The third sentinel gives a different answer.
 RSpec.describe "A store of which a sentinel names something else", :slow,
                needs: Support::RedisServer::PROGRAM do
   include Support::StoreContract

@@ -102,7 +102,7 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     end
   end
 
-  # If this replica is only down for a moment, it may be promoted when it is back.
+  # If this replica is down only for a moment, the sentinels may promote it after its return.
   it "warns of a replica that the sentinels know, and that confirms nothing" do
     @group.servers.last.kill
     eventually(10.0) do
@@ -152,7 +152,7 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     )
   end
 
-  # With this setting, such a primary would refuse every lock.
+  # With min-replicas-to-write, a primary without replicas would refuse every lock.
   it "does not recommend min-replicas-to-write for a primary without replicas" do
     monitor = ["alone", "127.0.0.1", redis_server.port.to_s, "1"]
     url = "redis+sentinel://127.0.0.1:#{redis_server(:sentinel, monitor: monitor).port}/alone"
@@ -172,7 +172,7 @@ RSpec.describe "plock doctor with sentinels", :slow, needs: Support::RedisServer
     eventually(10.0) { finding(@group.url, "role")["message"] == "a primary of 2 replicas" }
   end
 
-  # In the URL, a number after the sentinels is a name, not a database.
+  # In the URL, a number after the sentinels is the primary's name, not a database.
   it "asks for the primary by its name, whatever that is" do
     monitor = ["5", "127.0.0.1", redis_server.port.to_s, "1"]
     url = "redis+sentinel://127.0.0.1:#{redis_server(:sentinel, monitor: monitor).port}/5"

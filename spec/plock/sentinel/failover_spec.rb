@@ -15,8 +15,8 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
   # Waits until both replicas have all the primary's data.
   def replicate = Support::Replication.await(group.primary, 2)
 
-  # Waits until the store uses this server. Clients are the last to learn of a failover. Until
-  # then, the old primary serves them.
+  # Waits until the store uses this server. Clients are the last to learn of a failover. Until they
+  # do, the old primary serves them.
   def await_move_to(server)
     eventually(15.0, "the store did not move") do
       server.call("CLIENT", "LIST").include?("name=plock-")
@@ -202,8 +202,7 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
   def channels(server) =
     server.call("CLIENT", "LIST").lines.grep(/name=plock-.* sub=1 /).map { |line| line[/\Aid=\d+/] }
 
-  # Reopening a channel has a cost: until it is open, a waiter cannot be called, and may lose its
-  # turn.
+  # While a channel is being reopened, a waiter cannot be called, and may lose its turn.
   it "keeps its channel if a call falls silent, but no sentinel names another primary" do
     lease = store.acquire(key, ttl: 60, renew: true)
     eventually { channels(group.primary).size == 1 }
@@ -235,7 +234,6 @@ RSpec.describe "A store that sentinels name", :slow, :alone, needs: Support::Red
     group.sentinels[1].continue_process
   end
 
-  # No connection to a sentinel may stay open.
   it "closes its connections to the sentinels when nothing is held or awaited" do
     store.acquire(key, ttl: 3, renew: true) { |lease| lease.extend }
     store.close

@@ -7,7 +7,8 @@ require "tempfile"
 RSpec.describe "A guarded Sidekiq job when something fails" do
   include_context "with Sidekiq"
 
-  # Makes the locks' server unreachable, but not the queues' server.
+  # Runs the block while the server of the locks is unreachable. The server of the queues stays
+  # reachable.
   def away(&block)
     Plock.reset!
     Plock.configure do |c|
@@ -196,7 +197,7 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
   end
 
   describe "when clocks jump" do
-    # Sets only the wall clock. Leases use a clock that cannot be set.
+    # Moves only the wall clock. Leases use a clock that cannot be set.
     def jump(seconds)
       allow(Process).to receive(:clock_gettime).and_wrap_original do |original, clock, *unit|
         if clock == Process::CLOCK_REALTIME && unit.empty?
@@ -267,7 +268,8 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     end
   end
 
-  # The poller removes a job from its set before it pushes the job.
+  # The poller removes a job from the scheduled or retry set before it pushes the job. An error in
+  # between would lose the job.
   describe "when Sidekiq's poller brings it back" do
     def put_off = Plock.acquire("k") { SomeJob.perform_async }
 
@@ -332,7 +334,8 @@ RSpec.describe "A guarded Sidekiq job when something fails" do
     end
   end
 
-  # Sidekiq's own error handler logs all that it receives.
+  # Sidekiq's own error handler logs everything that it receives. So the job's text must not contain
+  # the lease.
   describe "of which Sidekiq gives the text to its error handlers, too" do
     let(:told) { [] }
 

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "support/sidekiq_process"
 
-# Real Sidekiq processes that are killed or ended.
+# Runs real Sidekiq processes that are killed or shut down.
 RSpec.describe "Sidekiq processes with guarded jobs" do
   include_context "with Sidekiq"
 
@@ -18,10 +18,10 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
 
   def note(*entry) = jobs_redis.call("RPUSH", "journal", JSON.generate(entry))
 
-  # This process pushes the jobs, and the Sidekiq processes run them.
+  # Defines the job class in this process, which pushes the jobs. The Sidekiq processes run them.
   def guarded(name, **guard) = job_class(name, **guard)
 
-  # The jobs that a process has fetched and not finished.
+  # The ids of the jobs that the process has fetched but not finished.
   def unsettled(pid)
     journal.each_with_object({}) do |(what, jid, where), jobs|
       next unless where == pid
@@ -31,8 +31,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     end.keys
   end
 
-  # Returns each case in which a job began while another job of the same key ran. That job had not
-  # ended, and its process had not died.
+  # Returns each case in which a job began while a job of the same key was still running. When a
+  # process dies, its jobs no longer count as running.
   def overlaps
     inside = Hash.new { |all, key| all[key] = {} }
     journal.each_with_object([]) do |(what, jid, pid, key), found|
@@ -46,7 +46,7 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     end
   end
 
-  # Like eventually, but if it fails, it shows the output of the processes.
+  # Like `eventually`, but a failure also shows the output of the processes.
   def explained(seconds, *processes, &block)
     eventually(seconds, &block)
   rescue RSpec::Expectations::ExpectationNotMetError => e
@@ -88,8 +88,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
       Whole.perform_bulk(Array.new(20) { |n| ["whole #{n}", n] })
     expect(jids.uniq.size).to eq(220)
 
-    # Stops the process at a moment when each of its threads has a job. If a thread were just
-    # fetching a job, Sidekiq would lose that job without a trace.
+    # Stops the process when each of its threads has a job. If a thread were fetching a job when the
+    # process is killed, Sidekiq would lose that job without a trace.
     eventually(20, "its threads are never busy all at once") do
       killed.stop
       break true if unsettled(killed.pid).size == 5
@@ -142,7 +142,8 @@ RSpec.describe "Sidekiq processes with guarded jobs" do
     RUBY
     guarded("Work", on_conflict: :discard)
     guarded("Whole", during: :queued_and_running, on_conflict: :discard)
-    # A third thread could fetch the job that Sidekiq has just pushed back, and lose it.
+    # With a third thread, the old process could fetch a job that it has just pushed back, and lose
+    # it.
     old = start(program, concurrency: 2)
     await_start(old)
     jids = [Work.perform_async("a"), Whole.perform_async("b")]

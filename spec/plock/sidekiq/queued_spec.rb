@@ -62,7 +62,7 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
     end
     expect(work_all).to contain_exactly(have_attributes(message: "oops"))
     expect(status.remaining).to be_between(20, 30.1)
-    poll # the retry does not wait for the lease's end
+    poll # the retry does not wait until the lease ends
     expect(work_all).to contain_exactly(have_attributes(message: "oops"))
   end
 
@@ -112,10 +112,10 @@ RSpec.describe "A Sidekiq job that is guarded in its queue" do
       fences = [status.fence]
       2.times do |n|
         expect(work_all.size).to eq(1)
-        # the rest above 1,000 is Sidekiq's own delay
+        # Sidekiq's own delay before the retry is added to the 1,000 s
         expect(status).to have_attributes(remaining: be_between(1_000, 1_060))
         fences.push(done.last, status.fence)
-        expect(SomeJob.set(queue: "other").perform_async).to be_a(String) # is put off
+        expect(SomeJob.set(queue: "other").perform_async).to be_a(String) # the job is put off
         expect(retries.size).to eq(1), "in round #{n}"
         scheduled.clear
         poll

@@ -3,7 +3,7 @@
 require "spec_helper"
 require "plock/store/support/acquire_request"
 
-# Tests moments that the contract of the stores cannot produce.
+# Tests moments that the store contract (support/store_contract.rb) cannot produce.
 RSpec.describe Plock::Store::AcquireRequest do
   let(:lease) { Struct.new(:ttl, :token).new }
   let(:place) { described_class::Place.new }
@@ -14,8 +14,8 @@ RSpec.describe Plock::Store::AcquireRequest do
     )
   end
 
-  # Runs the block once for each step at which the wait may end. Each look at the clock takes 10
-  # ms, and pauses take no time.
+  # Yields values of wait:, so that the wait ends at each possible step. Each look at the clock
+  # takes 10 ms, and pauses take no time.
   def each_end_of_the_wait(request, place)
     [request, place].each do |one|
       allow(one).to receive(:sleep) { |seconds| expect(seconds).not_to be_negative }

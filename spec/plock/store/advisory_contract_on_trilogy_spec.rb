@@ -4,7 +4,8 @@ require "spec_helper"
 require "plock/store/advisory"
 require "support/store_in_database"
 
-# Takes a share of the steps of interrupted_everywhere; see advisory_contract_spec.rb.
+# Interrupts calls at every fourth step, from the fourth step on. Other specs interrupt them at the
+# other steps (support/store_in_database.rb).
 Support::StoreInDatabase.describe(
   "A store of advisory locks", Plock::Store::Advisory::UNABLE + %i[read_write_locks downgrade],
   trilogy: [4, 4]

@@ -5,8 +5,8 @@ require "plock/store/advisory"
 require "support/pgbouncer"
 require "support/store_in_database"
 
-# Each scope takes a share of the steps of interrupted_everywhere. The specs of MySQL's drivers
-# take the other shares (advisory_contract_on_*_spec.rb).
+# For each scope, calls are interrupted at every fourth step. The specs of MySQL's drivers interrupt
+# them at the other steps (advisory_contract_on_*_spec.rb).
 {
   connection: [[], [1, 4]], transaction: [%i[downgrade], [2, 4]]
 }.each do |scope, (besides, share_of_steps)|
@@ -58,8 +58,8 @@ RSpec.describe Plock::Store::Advisory, "#status", needs: Support::Postgres::PROG
     )
   end
 
-  # An admitted reader may ask for the status before the thread that downgrades has read its
-  # answer.
+  # A downgrade admits readers. Such a reader may ask for the status before the thread that
+  # downgrades has read the database's answer.
   it "knows from the database that a writer reads now" do
     lock = store.read_write_lock("downgraded")
     lock.write(ttl: 60) do |lease|

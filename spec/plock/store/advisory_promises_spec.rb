@@ -5,7 +5,7 @@ require "plock/store/advisory"
 require "support/advisory_server"
 require "support/store_contract"
 
-# Promises of this store about its connections that it does not keep yet.
+# Tests promises about the connections of this store, when they are lost, slow or interrupted.
 Support::AdvisoryServer::NAMES.each do |name|
   RSpec.describe Plock::Store::Advisory, "on #{name}",
                  needs: Support::Databases::PROGRAMS[name] do
@@ -18,7 +18,7 @@ Support::AdvisoryServer::NAMES.each do |name|
 
     def advisory(model, **options) = discard(described_class.new(model, **options), :close)
 
-    # Returns when the server has closed all connections of the store.
+    # Has the server close all connections of the store, and waits until they are closed.
     def cut
       server.cut
       eventually { server.connections.empty? }
@@ -78,7 +78,8 @@ Support::AdvisoryServer::NAMES.each do |name|
         Thread.new { lose_leases(20) }.join
         eventually(10.0, "connections of lost leases are kept") { count_alive(kind) <= before + 4 }
       ensure
-        # A background thread ends after a second without work.
+        # A background thread ends after a second without work. Errors at its end must still be
+        # traced.
         sleep 1.2
         tracing.disable
         expect(Array.new(errors.size) { errors.pop.full_message(highlight: false) }).to be_empty
@@ -106,7 +107,7 @@ Support::AdvisoryServer::NAMES.each do |name|
       warnings do
         slow.acquire(key, ttl: 0.2, wait: 0) { |lease| begun << (lease.valid? ? :valid : :over) }
       rescue Plock::Error
-        nil # an error is also right
+        nil # an error would also be correct
       end
       expect(begun).not_to include(:over)
       line.clear
@@ -209,7 +210,7 @@ Support::AdvisoryServer::NAMES.each do |name|
     describe "with interrupts" do
       let(:share_of_steps) { [1, 5] }
 
-      # If only the garbage collector closes a connection, the connection counts as left open.
+      # Turns the garbage collector off. It could close a connection that the store has left open.
       before { GC.disable }
       after { GC.enable }
 

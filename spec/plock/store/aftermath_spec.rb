@@ -3,7 +3,7 @@
 require "spec_helper"
 require "plock/store/database"
 
-# Here, time passes only in `pass_until`, which makes the calls of the scheduler.
+# Time passes only in `pass_until`, which runs the task when it is due, as the scheduler would.
 RSpec.describe Plock::Store::Database::Aftermath do
   let(:scheduler) do
     Class.new {
@@ -71,8 +71,9 @@ RSpec.describe Plock::Store::Database::Aftermath do
     expect(scheduler.at).to be_nil
   end
 
-  # A statement may arrive long after its connection was closed, even when new connections are
-  # possible again. The operating system keeps sending it, and doubles the pause each time.
+  # A statement may reach the database long after its connection was closed, even after new
+  # connections have become possible. The operating system keeps resending it, and doubles the pause
+  # each time.
   it "looks, after an outage, for twice as long as that lasted" do
     away = true
     allow(settled).to receive(:<<).and_wrap_original do |note, *arguments|
@@ -81,7 +82,7 @@ RSpec.describe Plock::Store::Database::Aftermath do
     aftermath.doubt("key", "token", false, 60.0)
     pass_until(60.0) do
       away = false if @now > 3.0
-      # the statement arrives after the last look but one
+      # the statement arrives between the last two looks
       present << "token" if settled.any? && @now > settled.first.first * 2.5
     end
     back_at, late_at = settled.map(&:first)

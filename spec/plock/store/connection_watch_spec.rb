@@ -6,7 +6,7 @@ require "plock/store/support/in_ruby"
 require "plock/store/support/connection_watch"
 
 RSpec.describe Plock::Store::ConnectionWatch do
-  # A connection that notes each check, and returns the given answers.
+  # Stands in for a connection. It notes each check, and returns the given answers in order.
   let(:kind) do
     Class.new do
       attr_reader :watched_io, :server, :checks
@@ -32,21 +32,21 @@ RSpec.describe Plock::Store::ConnectionWatch do
 
   let(:thread) { -> { subject.instance_variable_get(:@thread) } }
 
-  # A process that answers as a database does. While a thread waits for the answer, other threads
-  # can run.
+  # A process that echoes lines, in place of a database. While a thread waits for the answer, other
+  # threads can run.
   let(:echo) { discard(IO.popen("cat", "r+"), :close) }
 
   def threads_begun
     begun = 0
     allow(Plock::Background).to receive(:launch).and_wrap_original do |launch, *names, &run|
-      begun += 1 if names.include?("plock watch") # other examples may need other threads
+      begun += 1 if names.include?("plock watch") # counts no other kind of thread
       launch.call(*names, &run)
     end
     yield
     begun
   end
 
-  # Holds a lock during one request to the server.
+  # Acts as a lock that is held only for the time of one request to the server.
   def pair
     subject.add(one = kind.new(:ended))
     echo.puts("held?")
@@ -78,7 +78,7 @@ RSpec.describe Plock::Store::ConnectionWatch do
     seconds = nil
     begun = threads_begun { seconds = elapsed { 20.times { pair } } }
     rests = seconds / (described_class::LOOKS * described_class::LOOK_S)
-    expect(begun).to be_between(1, 1 + rests) # the watch rests after so many idle looks
+    expect(begun).to be_between(1, 1 + rests) # the watch rests after this many looks
   end
 
   it "is not woken by the locks that come and go" do

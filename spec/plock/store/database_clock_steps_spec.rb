@@ -4,7 +4,8 @@ require "spec_helper"
 require "support/database_examples"
 require "support/store_contract"
 
-# Sets the database's clock by moving the times in the rows in the other direction.
+# Simulates a change of the database's clock by moving the times in the rows in the opposite
+# direction.
 RSpec.describe Plock::Store::Database, "whose clock is set" do
   include Support::DatabaseExamples
   include Support::StoreContract
@@ -173,7 +174,7 @@ RSpec.describe Plock::Store::Database, "whose clock is set" do
         set_forward(hour)
         later = kept(other.acquire(key, ttl: 30))
         expect(later.fence).to be > lease.fence
-        warnings { eventually(8) { lease.lost? } } # otherwise, it expires after 12 s
+        warnings { eventually(8) { lease.lost? } } # the lease would expire only after 12 s
       end
     end
   end

@@ -14,7 +14,7 @@ RSpec.describe "Failures of a store in a database" do
   def database_store(model, **options) =
     discard(Plock::Store::Database.new(model, **options), :close)
 
-  # A new model that is connected to another place.
+  # Returns a new model that connects with this configuration.
   def model_of(config) = Support::Databases.connect("Model#{SecureRandom.hex(4)}", config)
 
   {
@@ -32,8 +32,9 @@ RSpec.describe "Failures of a store in a database" do
         )
       end
       let(:line) { proxy(["127.0.0.1", kind.shared.port]) }
-      # Examples with :timing measure what a silent server costs, so their timeouts are short. In
-      # other examples, a busy machine must not count as a silent server.
+      # Examples with :timing measure how long a silent server delays a caller, so their timeouts
+      # are short. The other timeouts are long, so that a busy machine does not count as a silent
+      # server.
       let!(:budgets) do |example|
         next { attempt_timeout: 0.3, release_timeout: 0.5 } if example.metadata[:timing]
 
@@ -84,7 +85,7 @@ RSpec.describe "Failures of a store in a database" do
             Dir.mktmpdir("plock-end").tap { |path| discard(-> { FileUtils.rm_rf(path) }, :call) },
             "go"
           )
-        store.acquire(key) { nil } # makes the tables
+        store.acquire(key) { nil } # creates the tables
         ended = background do
           place = Marshal.dump(config.call(kind.shared, line.port)).unpack1("H*")
           ruby(<<~RUBY, place, key, go, within: 20)

@@ -26,7 +26,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
 
       let(:store) { database_store(model, inside: true, **Support::Databases::PATIENT) }
 
-      # A lease that is rolled back is never released. Its collection causes a warning.
+      # A lease that is rolled back is never released, so its garbage collection causes a warning.
       around { |example| warnings { example.run } }
 
       it "takes the lease in the open transaction, though the caller is in a block that reads" do
@@ -138,7 +138,7 @@ RSpec.describe Plock::Store::Database, "with inside: true" do
         expect([lease.valid?, lease.lost?]).to eq([false, true])
       end
 
-      # Some test cases run in a transaction that is rolled back.
+      # Rails can run each test in a transaction that it rolls back afterwards.
       describe "in a test whose transaction is rolled back" do
         around do |example|
           pool = model.connection_pool

@@ -63,9 +63,9 @@ Support::Databases::NAMES.each do |name|
       expect(model.transaction { store.acquire(key, wait: 0) { :entered } }).to be(:entered)
     end
 
-    # Active Record connects again, and commits an empty transaction.
+    # After a lost connection, Active Record connects again, and commits an empty transaction.
     it "takes nothing where the connection was lost, and the caller has not minded" do
-      next if name == :sqlite # a file has no connection
+      next if name == :sqlite # SQLite has no connection to a server
 
       own = Support::Databases.connect(
         "Cut#{name}#{SecureRandom.hex(4)}", Support::Databases.config(name)
@@ -109,7 +109,7 @@ Support::Databases::NAMES.each do |name|
         commit.call
         raise IOError, "late"
       end
-      allow(connection).to receive(:rollback_db_transaction) # no error to the server
+      allow(connection).to receive(:rollback_db_transaction) # the server sees no error
       lease = nil
       expect do
         model.transaction { lease = store.acquire(key, ttl: 30, wait: 0) }
@@ -118,7 +118,7 @@ Support::Databases::NAMES.each do |name|
       expect(other.try_acquire(key, wait: 5) { :entered }).to be(:entered)
     end
 
-    # If a COMMIT gets no answer, Active Record does not tell how its transaction ended.
+    # If a COMMIT gets no answer, Active Record does not tell whether the transaction was committed.
     describe "when the connection is lost before the commit", if: name != :sqlite do
       let(:own) do
         Support::Databases.connect("Cut#{SecureRandom.hex(4)}", Support::Databases.config(name))
@@ -155,8 +155,8 @@ Support::Databases::NAMES.each do |name|
              if: %i[mysql2 trilogy].include?(name) do
       let(:ready) { Queue.new }
 
-      # Makes two transactions deadlock. The server ends the smaller one. Returns the lease of the
-      # other transaction.
+      # Makes two transactions deadlock. The block runs in the smaller one, which the server ends.
+      # Returns the lease of the larger one.
       def deadlock
         greater = background do
           model.transaction do
@@ -258,7 +258,7 @@ Support::Databases::NAMES.each do |name|
             expect { store.try_acquire(key, ttl: 30) { raise "entered" } }.to raise_error(
               Support::StoreContract::Interrupt
             )
-            # the other drivers close the connection
+            # the drivers of MySQL close the connection
             expect(model.lease_connection.select_value("SELECT 1")).to be(1) if name == :postgresql
             raise ActiveRecord::Rollback
           end
@@ -289,7 +289,7 @@ Support::Databases::NAMES.each do |name|
       end
 
       it "calls who waits when it is committed", :timing do
-        # if its attempt timed out before the commit, the waiter would ask again only later
+        # the waiter's attempt must not time out before the commit, or it would ask again only later
         patient = new_store(**Support::Databases::PATIENT)
         lease = store.acquire(key, ttl: 30)
         waiter = background { patient.acquire(key, ttl: 30, wait: 20) { monotonic } }

@@ -58,16 +58,16 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         database_store(connected(**place), **options)
       end
 
-      # Expects that the store closes connections on which the server never answers, and opens no
-      # other connections.
+      # Expects that the store closes its connections, on which the server never answers, and opens
+      # no new ones.
       def expect_all_closed(line, store)
         line.refuse
         store.close
         expect { line.await_open(0, within: 10) }.not_to raise_error
       end
 
-      # Turns the garbage collector off. If it closed a connection, nothing would tell how long
-      # that connection had been open.
+      # Turns the garbage collector off, so that it closes no connection that the store has left
+      # open.
       around do |example|
         GC.start
         GC.disable
@@ -189,7 +189,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     end
   end
 
-  # On MySQL, the statements of a batch are sent one by one.
+  # On MySQL, the statements of a batch are sent one by one. So an interrupt may come between them.
   %i[mysql2 trilogy].each do |driver|
     describe "between the statements of a batch on MySQL with #{driver}",
              needs: Support::Databases::PROGRAMS[driver] do
@@ -211,7 +211,8 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         )
       end
 
-      # Interrupts the caller right after its statement with this number.
+      # Runs the block, and interrupts it right after its statement with this number. Returns
+      # whether the block was interrupted.
       def interrupted_after(statement, &block)
         thread = Thread.current
         name = "Plock::Store::Database::#{self.class.metadata[:driver].capitalize}"
@@ -285,9 +286,10 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
     let(:model) { Support::Databases.model(:sqlite) }
     let(:store) { database_store(model) }
 
-    # An exception in SQLite's busy handler leaves a mutex of the connection locked.
+    # An exception that is raised in SQLite's busy handler would leave a mutex of the connection
+    # locked.
     it "lets a signal handler raise while a call waits for a writer, and serves the next call" do
-      waiter = child do |parent| # forked before the transaction: SQLite would inherit its locks
+      waiter = child do |parent| # forked first, or SQLite would inherit the transaction's locks
         trap(:USR1) { raise SignalException, "USR1" }
         parent.hear
         signal_in("wait_for_others")
@@ -307,7 +309,7 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
       expect(waiter.result).to eq(:entered)
     end
 
-    # Sends the signal when the main thread is in this method.
+    # Sends the signal when the main thread is in the given method.
     def signal_in(method)
       main = Thread.current
       Thread.new do

@@ -13,7 +13,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model, **Support::Databases::PATIENT) }
 
-      # A process waits for all of these keys, and is then killed.
+      # Forks a process that waits for all of these keys, and kills it.
       def dead_waiters(keys)
         waiter = child do |parent|
           parent.tell(:asks)
@@ -37,7 +37,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
         expect(store.try_acquire_all(keys, ttl: 30) { :entered }).to be(:entered)
       end
 
-      # Runs in a child, because fibers have crashed the process on some databases.
+      # Runs in a child, because on some databases, fibers have crashed the process.
       it "fibers whose time ends leave a process that goes on, and free keys", :fibers, :timing do
         keys = Array.new(2) { |number| "#{key}:#{number}" }
         outcome = in_child do
@@ -76,8 +76,8 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
         store.instance_variable_get(:@site).instance_variable_set(:@prune_at, Plock::Clock.now)
       end
 
-      # Waits until all rows of keys with this prefix are deleted, or until the time is over.
-      # Returns how many are left.
+      # Waits up to 10 s until all rows of keys with this prefix are deleted. Returns how many are
+      # left.
       def rows_left(prefix)
         sql = "SELECT count(*) FROM plock_leases WHERE name LIKE '#{prefix}%'"
         200.times do
@@ -156,7 +156,8 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
     end
   end
 
-  # A stopped backend answers nothing, and neither does the server process that starts backends.
+  # All processes of the server are stopped. So open connections get no answer, and neither do new
+  # ones.
   describe "whose server stands still", needs: Support::Postgres::PROGRAMS do
     let(:server) { discard(Support::Postgres.new.start, :stop) }
     let(:name) { "still_#{SecureRandom.hex(4)}" }
@@ -181,8 +182,9 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       everything&.each { |pid| Process.kill(:CONT, pid) }
     end
 
-    # A caller waits in the queue until the server stops. Returns how many seconds the call takes,
-    # and how it ends.
+    # Starts a caller that waits in the queue, and stops the server. Yields the caller's thread, and
+    # returns the block's value. The thread's value is the seconds that the call took, and its
+    # outcome.
     def wait_through(patience)
       holder = store.acquire(key, ttl: 60)
       waiter = background do
@@ -214,7 +216,7 @@ RSpec.describe Plock::Store::Database, "as it is promised" do
       store.acquire(key) { nil }
       seconds = standing_still do
         caller = await_sleep(background { store.acquire(key, wait: 30) { nil } })
-        sleep(0.1) # the caller has asked
+        sleep(0.1) # by now, the caller has sent its request
         elapsed { caller.kill.join }
       end
       expect(seconds).to be < 0.3

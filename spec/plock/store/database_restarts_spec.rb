@@ -3,20 +3,20 @@
 require "spec_helper"
 require "support/database_examples"
 
-# Active Record guesses from an error message why a connection was refused. If the message
-# contains the name of the database, Active Record assumes that the database is missing. If it
-# contains the name of the role, Active Record assumes a wrong password; if it contains the host,
-# a wrong host.
+# Active Record guesses from an error message why a connection was refused. If the message contains
+# the name of the database, Active Record assumes that the database is missing. If it contains the
+# name of the role, Active Record assumes a wrong password. If it contains the host, Active Record
+# assumes a wrong host.
 RSpec.describe Plock::Store::Database, "while its server restarts" do
   include Support::DatabaseExamples
 
-  # PostgreSQL's answer to a client that connects too early during a start.
+  # PostgreSQL's answer to a client that connects while the server is still starting.
   def self.startup_error
     fields = "SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
     "E#{[fields.bytesize + 4].pack("N")}#{fields}"
   end
 
-  # The background thread also logs warnings about its failures.
+  # Captures the warnings that the background thread logs about its failures.
   around { |example| warnings { example.run } }
 
   let!(:key) { "restart:#{SecureRandom.hex(8)}" }
@@ -62,8 +62,9 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
 
       define_method(:come_back) { line.public_send(back.fetch(way)) }
 
-      # A queue to which each attempt to connect from now on adds an element. It counts only this
-      # example's attempts, because stores of other examples may still try to reach their servers.
+      # Returns a queue. From now on, each attempt to connect adds an element to it. Only this
+      # example's attempts count, because stores of other examples may still try to reach their
+      # servers.
       def connection_attempts
         attempts = Queue.new
         adapter = ActiveRecord::ConnectionAdapters::PostgreSQLAdapter
@@ -106,7 +107,9 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
         eventually(10, "the key stays taken") { !store.status(key).held? }
       end
 
-      next if database == "plock_app" # a wrong password is not reported each time
+      # If plock mistook the restart for a wrong password, it would not log that each time. So this
+      # example tests only the names of databases.
+      next if database == "plock_app"
 
       it "renews quietly: a few lines in the log at most, and few attempts to connect" do
         lease = store.acquire(key, ttl: 15, renew: true)
@@ -124,7 +127,7 @@ RSpec.describe Plock::Store::Database, "while its server restarts" do
     end
   end
 
-  # Restarts a real server. After that, all background work of the process is completed.
+  # Restarts a real server. A lease and a waiter must survive that.
   it "rides out a restart of PostgreSQL, with a role named system and a database named server",
      needs: Support::Postgres::PROGRAMS do
     server = discard(Support::Postgres.new.start, :stop)

@@ -10,9 +10,9 @@ RSpec.describe Plock::Store::Database, "in sessions that a model sets up in its 
 
   def store_for(model) = database_store(model, **Support::Databases::PATIENT)
 
-  # Another model of the same database.
+  # Another model of the same database, with these options.
   def other(name, **options)
-    Support::Databases.model(name) # makes the tables
+    Support::Databases.model(name) # creates the tables
     model_of(Support::Databases.config(name).merge(options))
   end
 

@@ -6,8 +6,8 @@ require "plock/store/database"
 require "support/databases"
 require "support/store_contract"
 
-# The statements that this thread sends. Other threads are left out, because a store of an earlier
-# example may still clean up after an interrupt.
+# Returns the statements that this thread sends. Other threads are left out, because a store of an
+# earlier example may still be cleaning up after an interrupt.
 def statements
   sent = []
   me = Thread.current
@@ -40,7 +40,8 @@ Support::Databases::NAMES.each do |name|
       expect(sent.join).not_to include(token)
     end
 
-    # On SQLite, Active Record 8 begins each transaction as one that writes.
+    # On SQLite, Active Record 8 begins each transaction as one that writes, which would keep the
+    # store out.
     own_part = name != :sqlite || ActiveRecord::VERSION::MAJOR < 8
 
     it "has no part in the caller's transaction, and ends it neither way", if: own_part do
@@ -91,7 +92,7 @@ Support::Databases::NAMES.each do |name|
       }
       Thread.new { store.acquire(key, ttl: 60) && nil }.join
       eventually(10) { GC.start || !released.empty? }
-      Plock::Dispatcher.post(-> { order << :seen }) # a caller finds the key free now
+      Plock::Dispatcher.post(-> { order << :seen }) # stands for a caller that finds the key free
       go_on << true
       expect(Array.new(2) { order.pop }).to eq(%i[told seen])
     end
@@ -115,7 +116,7 @@ Support::Databases::NAMES.each do |name|
 
     it "has fences that grow, also where the rows are deleted" do
       fence = store.acquire(key, &:fence)
-      sleep 0.002 # SQLite's clock counts milliseconds
+      sleep 0.002 # SQLite's clock has a resolution of 1 ms
       model.lease_connection.execute("DELETE FROM plock_leases")
       expect(store.acquire(key, &:fence)).to be > fence
     end
@@ -207,7 +208,7 @@ Support::Databases::NAMES.each do |name|
         eventually(10) { store.status(key).waiters.size == 1 }
         released_at = monotonic
         expect(statements { lease.release }.size).to be(1)
-        expect(waiter.result - released_at).to be < 0.5 # without a notice, it asks once a second
+        expect(waiter.result - released_at).to be < 0.5 # without a notice, it would be up to 1 s
       end
     end
 
@@ -271,8 +272,7 @@ Support::Databases::NAMES.each do |name|
       expect(File.read(counter.path)).to eq("40")
     end
 
-    # The process may end by an exception. The sqlite3 gem would raise that exception again in the
-    # at_exit block.
+    # If an exception ends the process, the sqlite3 gem would raise it again in the at_exit block.
     it "serves in an at_exit block, whatever ends the process" do
       place = Marshal.dump(Support::Databases.config(name)).unpack1("H*")
       store.acquire(key) { nil }

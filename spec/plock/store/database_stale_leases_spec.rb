@@ -6,7 +6,7 @@ require "plock/store/memcached"
 require "support/memcached"
 require "support/database_examples"
 
-# If a block begins with an expired lease, it runs at the same time as the next holder's block.
+# If a block began with an expired lease, it could run at the same time as the next holder's block.
 RSpec.describe "The lease with which a block begins" do
   include Support::DatabaseExamples
 
@@ -26,7 +26,7 @@ RSpec.describe "The lease with which a block begins" do
       let(:store) { database_store(model, attempt_timeout: 10, release_timeout: 10) }
       let(:other) { database_store(model, **Support::Databases::PATIENT) }
 
-      # Another transaction locks the row for longer than the ttl.
+      # Runs the work while another transaction locks the row for longer than the ttl.
       define_method(:behind_a_transaction) do |store_key, &work|
         asking = nil
         with_row_locked(model, store_key) do
@@ -74,7 +74,7 @@ RSpec.describe "The lease with which a block begins" do
         other.break(key)
       end
 
-      next unless database == :postgresql # others read the time only after locking the row
+      next unless database == :postgresql # the others read the time after locking the row
 
       it "is valid for a waiter that comes to its turn while another transaction has the row" do
         store_key = store.acquire(key, &:store_key)

@@ -13,11 +13,12 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
       let!(:model) { Support::Databases.model(database) }
       let(:store) { database_store(model) }
 
-      # On SQLite, one stopped process would keep the next one from its statement.
+      # On SQLite, a stopped process could block the statements of the next one. So only one is
+      # stopped at a time.
       groups = database == :sqlite ? [[1], [2], [3], [4]] : [[*1..9]]
 
-      # A lease for each of these statements. Each lease has a waiter that is stopped after that
-      # statement.
+      # Yields a lease for each of these numbers. Another process waits for the lease's key, and is
+      # stopped right after it has executed its statement with that number.
       def leases_with_stopped_waiters(statements, **options)
         leases = statements.map do |statement|
           store.acquire("#{key}:#{statement}", **{ ttl: 30 }, **options)
@@ -85,8 +86,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
         end
       end
 
-      # Waits until PostgreSQL notices that the client has died. Until then, the waiter seems
-      # alive.
+      # Kills the waiter's process. On PostgreSQL, also waits until the server has noticed that.
+      # Until then, the waiter seems to be alive.
       define_method(:kill_waiter) do |child|
         at = "WHERE name = '#{store.status(key).store_key}' AND fence IS NULL ORDER BY id LIMIT 1"
         holder = model.connection.select_value("SELECT holder FROM plock_claims #{at}")
@@ -98,8 +99,8 @@ RSpec.describe Plock::Store::Database, "whose waiters stop or die" do
         eventually(5) { model.connection.select_value(sql).zero? }
       end
 
-      # The killed waiter's place lasts for seconds, but no other waiter may have to wait for its
-      # end.
+      # The killed waiter's place stays in the queue for seconds, but no other waiter may have to
+      # wait until it is removed.
       it "passes the key to the next waiter soon after a release, though the first was killed",
          :timing do
         lease = store.acquire(key, ttl: 30)

@@ -10,7 +10,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
   leases_count = 10_000
   let!(:key) { "upkeep:#{SecureRandom.hex(8)}" }
 
-  # Sleeps while each lease is renewed twice.
+  # Sleeps long enough for each lease to be renewed twice.
   def two_rounds(ttl) = sleep(2 * ttl / 3.0)
 
   # Holds this many leases for a while, in another process. Returns how many were lost, before and
@@ -19,7 +19,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
   def hold_many(model, count)
     in_child(within: 100) do
       store = Plock::Store::Database.new(model)
-      GC.disable # otherwise, collected leases would stay in the table
+      GC.disable # the time of the garbage collector must not count
       leases = Array.new(count) { |number| "#{key}:#{number}" }.each_slice(50).flat_map do |keys|
         store.acquire_all(keys, ttl: 10, renew: true, wait: 10)
       end
@@ -54,7 +54,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
             waiters = Array.new(5) do
               await_sleep(background { store.acquire("#{key}:row", ttl: 30, wait: 10) { nil } })
             end
-            sleep(0.2) # all five have asked
+            sleep(0.2) # by now, all five have asked
             work.call
           ensure
             waiters&.each(&:kill)
@@ -95,8 +95,8 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
     let!(:model) { Support::Databases.model(:postgresql) }
     let(:admin) { model.lease_connection }
 
-    # Returns a lease, in a store of its own, that is notified of its loss, and the thread that
-    # listens for the notice.
+    # Opens a store. Returns a lease whose loss the store must notice, and the thread that listens
+    # for the server's notices.
     def listening_store(model, number)
       before = listeners
       lease = database_store(model).acquire("#{key}:#{number}", ttl: 30, on_lost: ->(*) {})
@@ -110,7 +110,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
       listening = "application_name = '#{name}' AND query LIKE 'LISTEN%' AND state = 'idle'"
       sql = "SELECT count(*) FROM pg_stat_activity WHERE #{listening}"
       eventually(5) { admin.select_value(sql) == count }
-      sleep(0.1) # each store knows that it listens
+      sleep(0.1) # by now, each store knows that it is listening
       admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE #{listening}")
     end
 
@@ -133,7 +133,8 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
       stores = (1..20).map { |number| [*listening_store(model, number), number] }
       release_at_looks(stores.to_h { |lease, thread, number| [thread, [lease, number]] })
       cut_listeners(name, stores.size)
-      # Each thread listens again by then. A thread that does not sleep by then never will.
+      # Within these 10 s, each thread listens again. A thread that does not sleep by then never
+      # will.
       eventually(10, "a thread does not sleep") do
         used = processor_time
         sleep(0.3)

@@ -6,7 +6,8 @@ require "plock/store/support/in_ruby"
 # If an extension or a downgrade is interrupted, or its answer is lost, the server may have
 # executed it, or may execute it later.
 RSpec.describe Plock::Store::LeaseState do
-  # A store that executes each request, or does not answer.
+  # A store that executes each request, unless `failure` is set. Then each request raises that
+  # error.
   let(:store) do
     Class.new do
       attr_reader :spans, :tended

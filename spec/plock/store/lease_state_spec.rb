@@ -4,7 +4,7 @@ require "spec_helper"
 require "plock/store/support/lease_state"
 
 RSpec.describe Plock::Store::LeaseState do
-  # A store in which extensions wait until the example lets them end.
+  # A store whose extensions wait for an answer from the example.
   let(:store) do
     Class.new do
       attr_reader :asked, :answers, :later

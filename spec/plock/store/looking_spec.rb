@@ -3,7 +3,7 @@
 require "spec_helper"
 require "plock/store/support/looking"
 
-# Here, time passes only in `pass`, which makes the calls of the scheduler.
+# Time passes only in `pass`, which runs each call when it is due, as the scheduler would.
 RSpec.describe Plock::Store::Looking do
   let(:undone) { [] }
   let(:lease) { Plock::Store::LeaseState.new(nil, "key", "token").tap { |one| one.ttl = 60.0 } }
@@ -53,8 +53,8 @@ RSpec.describe Plock::Store::Looking do
     expect(undone).to eq([0.0, 1.0])
   end
 
-  # A request may arrive long after its connection was closed, even when new connections are
-  # possible again. The operating system keeps sending it, and doubles the pause each time.
+  # A request may reach the server long after its connection was closed, even after new connections
+  # have become possible. The operating system keeps resending it, and doubles the pause each time.
   it "takes back after an outage, and for twice as long as that lasted" do
     @away = true
     store.take_back(lease)

@@ -6,7 +6,7 @@ require "plock/store/memcached"
 require "support/store_behind_proxy"
 require "support/memcached"
 
-Dalli.logger.level = Logger::FATAL # otherwise it logs each failure that the examples cause
+Dalli.logger.level = Logger::FATAL # otherwise, Dalli would log each failure that the examples cause
 
 RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PROGRAMS do
   let!(:key) { "failure:#{SecureRandom.hex(8)}" }
@@ -35,8 +35,8 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
   describe "between it and its server" do
     let(:direct) { memcached_store(Support::Memcached.shared.address) }
     let(:line) { proxy(["127.0.0.1", Support::Memcached.shared.port]) }
-    # Examples with :timing measure what a silent server costs, so their timeouts are short. In
-    # other examples, a busy machine must not count as a silent server.
+    # Examples with :timing measure how long a silent server delays a caller, so their timeouts are
+    # short. The other timeouts are long, so that a busy machine does not count as a silent server.
     let!(:budgets) do |example|
       next { attempt_timeout: 0.2 } if example.metadata[:timing]
 
@@ -155,7 +155,7 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       lease = waiter.join(10).value
       direct.lock_release(owned, "me")
       expect(store.lock_acquire(owned, "me", 30)).to be(true)
-      sleep 1.2 # after this, the undo is not repeated any more
+      sleep 1.2 # by then, the store has made its last attempt to undo the request
       expect([lease.release, store.lock_release(owned, "me")]).to eq([true, true])
     end
 
@@ -176,10 +176,10 @@ RSpec.describe "Failures of a store in memcached", needs: Support::Memcached::PR
       expect(lease.release).to be(false)
     end
 
-    # Runs the block between the two requests of a break: the store has just read which lease it
-    # must break.
+    # Breaks the lock, and runs the block between the two requests of the break. At that moment, the
+    # store has just read which lease it must break.
     def breaking(store, lease)
-      store.status(key) # before that, has the store compare its secret
+      store.status(key) # makes the store compare its secret now, and not during the break
       line.forget
       line.hold(:reply, after: "mg ")
       broken = background { store.break(key) }

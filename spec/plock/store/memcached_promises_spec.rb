@@ -5,9 +5,10 @@ require "plock/store/memcached"
 require "support/memcached"
 require "support/store_contract"
 
-Dalli.logger.level = Logger::FATAL # otherwise it logs each failure that the examples cause
+Dalli.logger.level = Logger::FATAL # otherwise, Dalli would log each failure that the examples cause
 
-# Promises of this store that it does not keep yet.
+# Tests promises about late answers, interrupted callers, slow requests, fibers, and listeners that
+# raise.
 RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
   include Support::StoreContract
 
@@ -25,7 +26,7 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
     warnings do
       store.acquire(key, ttl: 0.2, wait: 0) { |lease| begun << (lease.valid? ? :valid : :over) }
     rescue Plock::Error
-      nil # an error is also right
+      nil # an error would also be correct
     end
     expect(begun).not_to include(:over)
     line.clear
@@ -41,8 +42,8 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
 
       super(lease, keep, deadline)
     end
-    # Leaves out the attempt a second later, because it would hide that the first attempt was not
-    # repeated at once.
+    # Leaves out the attempt that the store makes a second later. It would hide that the first
+    # attempt was not repeated at once.
     store.instance_variable_get(:@scheduler).define_singleton_method(:call_later) do
       |delay = 0.0, &work|
       super(delay, &work) if delay.zero?
@@ -54,7 +55,8 @@ RSpec.describe Plock::Store::Memcached, needs: Support::Memcached::PROGRAMS do
   end
 
   describe "an acquire that stands still between its two requests" do
-    # The caller has the key. Its request for a fence does not reach the server until line.clear.
+    # Starts a caller that has the key. Its request for a fence does not reach the server until
+    # line.clear.
     def pause_before_the_fence(ttl)
       store.acquire("#{key}:other") { nil }
       line.forget

@@ -36,7 +36,7 @@ RSpec.describe Plock::Store::Database::PostgresqlTables, needs: Support::Postgre
     tables.ask(connection, key, token, nil, 30_000_000, 20_000_000, holder, true, soon)
   end
 
-  # Makes the key free while these listeners wait for it.
+  # Releases the key while a waiter waits for it through each of these listeners.
   def free_for(*listeners)
     ask("#{key}:holder", listener)
     listeners.each_with_index { |one, number| ask("#{key}:#{number}", one) }

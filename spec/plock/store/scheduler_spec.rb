@@ -140,7 +140,7 @@ RSpec.describe Plock::Store::Scheduler do
   it "is not woken by each task that is cancelled before its moment" do
     subject.schedule(task(:later), now + 60)
     thread = await_sleep(subject.instance_variable_get(:@thread))
-    echo = discard(IO.popen("cat", "r+"), :close) # while it answers, the other thread can run
+    echo = discard(IO.popen("cat", "r+"), :close) # while it answers, the scheduler's thread can run
     count = sleeps_of(thread) do
       20.times do
         subject.schedule(one = task(:one), now + 30)
@@ -152,7 +152,7 @@ RSpec.describe Plock::Store::Scheduler do
     expect(count).to be <= 2
   end
 
-  # How many times the thread goes to sleep while the block runs.
+  # Counts how many times the thread goes to sleep while the block runs.
   def sleeps_of(thread, &block)
     count = 0
     tracing = TracePoint.new(:c_call, :call) do |point|

@@ -226,7 +226,7 @@ RSpec.describe Plock::Testing::MemoryStore do
 
   it "leaves nothing behind: no lock, and after a while no thread" do
     backend = store.instance_variable_get(:@backend)
-    others = Thread.list # other examples may have left leases
+    others = Thread.list # leases of other examples may still need these threads
     hold("k", ttl: 0.01, on_lost: ->(_) {})
     eventually { backend.instance_variable_get(:@locks).empty? }
     eventually { (Thread.list - others).none? { |thread| thread.name == "plock scheduler" } }
@@ -235,8 +235,8 @@ RSpec.describe Plock::Testing::MemoryStore do
   describe "and an interrupt" do
     let(:backend) { store.instance_variable_get(:@backend) }
 
-    # Yields a callable that makes another thread hold the backend's mutex. When this thread also
-    # waits for the mutex, a signal handler raises in this thread.
+    # Yields a callable that makes another thread hold the backend's mutex. When this thread waits
+    # for the mutex, a signal handler raises in this thread.
     def interrupted
       raised = Queue.new
       before = trap(:USR1) { raised << true && raise(IOError, "a signal") }

@@ -4,7 +4,8 @@ require "spec_helper"
 
 # Each example runs in its own process, because the SDK can be configured only once.
 RSpec.describe "OpenTelemetry::Instrumentation::Plock" do
-  # The program's output. SPANS writes the spans that have ended, and LOG the log of the SDK.
+  # Runs the program, and returns its output. In the program, `spans` returns the names of the spans
+  # that have ended, and LOG receives the log of the SDK.
   def traced(configuration, program, env: {})
     output, status = ruby(<<~RUBY, env: env)
       require "logger"

@@ -154,7 +154,7 @@ RSpec.describe Plock::Web, needs: "redis-server" do
       { "label" => %w[a b c], "host" => %w[a b c], "since" => %w[a b c], "left" => %w[a c b],
         "waiting" => %w[b a c], "kind" => %w[b a c] }.each do |order, sorted|
         get "/locks", sort: order
-        sorted = rows if order == "kind" # two locks have the same kind
+        sorted = rows if order == "kind" # two locks have the same kind, so their order is not fixed
         expect(rows).to eq(sorted), "#{order}: #{rows}"
         get "/locks", sort: order, dir: "desc"
         expect(rows).to eq(sorted.reverse), "#{order}: #{rows}"

@@ -5,7 +5,7 @@ require "spec_helper"
 # Each example runs in its own process, because Sidekiq::Web keeps its tabs as long as a process
 # lives.
 RSpec.describe "The tab of Plock::Web in Sidekiq::Web", needs: "redis-server" do
-  # The program of a browser that is signed in.
+  # The start of each program, which acts as a signed-in user's browser.
   boot = <<~'RUBY'
     require "logger"
     require "stringio"
@@ -68,7 +68,8 @@ RSpec.describe "The tab of Plock::Web in Sidekiq::Web", needs: "redis-server" do
     RUBY
   end
 
-  # Sidekiq 7 checks a token. Sidekiq 8.1 checks the header in which the browser names the site.
+  # Plock::Web checks a token. Sidekiq 7 also checks one of its own, and Sidekiq 8.1 checks the
+  # header in which the browser names the site.
   it "breaks a lock if both accept the form, and not if only one does" do
     run_with(<<~'RUBY')
       Plock::Web::Sidekiq.register(logger: Logger.new(LOG))

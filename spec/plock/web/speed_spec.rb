@@ -37,7 +37,7 @@ RSpec.describe "Plock::Web with 10,000 locks, of which 1,000 are waited for",
     puts last.body[/[\d,]+ to [\d,]+ of\s+[\d,]+/].split.join(" ")
   RUBY
 
-  # The limit holds for the requests before the whole list is known, and for those after that.
+  # The limit applies to the requests before the whole list is known, and also to those after that.
   it "takes less than 300 ms, from the first request on", :timing, :slow do
     output, = ruby(viewer, server.unix_url)
     lines = output.lines

@@ -6,7 +6,7 @@ require "support/busy_ruby"
 module Support
   # Helpers for the examples of the contract. Each example has a store and a key.
   module StoreContract
-    # Seconds, longer than nearly all examples take, so that no lease expires during an example.
+    # In seconds. Longer than nearly all examples take, so that no lease expires during an example.
     LONG = Integer(Supervisor::EXAMPLE_DEADLINE) / 4
     SHORT = 0.15 # seconds of a ttl that must expire during the example
 
@@ -25,11 +25,11 @@ module Support
     # thread or the server for a while.
     def renewed = store.can?(:busy_renewal) ? 0.6 : 3.0
 
-    # A patience that is long enough for another waiter to enter the queue meanwhile.
+    # A value of wait: that is long enough for another waiter to enter the queue.
     def a_while = store.can?(:busy_renewal) ? 1.0 : 3.0
 
-    # Waits until half a ttl after the lease's first end. A single renewal does not extend the
-    # lease that far.
+    # Waits until half a ttl after `ended_at`, when the lease would have ended without a renewal. A
+    # single renewal does not extend the lease that far.
     def outlive(ended_at, ttl = renewed)
       eventually(2 * ttl + LATE_NEWS) { Plock::Clock.now > ended_at + (ttl / 2) }
     end
@@ -47,15 +47,16 @@ module Support
       eventually(20.0, "there are not #{count} waiters") { status_of(lock).waiters.size == count }
     end
 
-    # A thread that runs the block. Returns once the thread has this place in the queue.
+    # Starts a thread that runs the block. Returns once the thread has this place in the queue.
     def wait_in_line(place, lock = key, &block)
       thread = background(&block)
       await_waiters(place, lock)
       thread
     end
 
-    # Threads that enter the queue one after another. Each thread starts when the previous one is
-    # in the queue. When a thread has the lock, it calls the block with its number and its lease.
+    # Starts threads that enter the queue one after another. Each thread starts when the previous
+    # one is in the queue. When a thread has the lock, it calls the block with its number and its
+    # lease.
     def line_up(count, key: self.key, **options, &block)
       Array.new(count) do |number|
         wait_in_line(number + 1, key) do
@@ -64,7 +65,8 @@ module Support
       end
     end
 
-    # A thread that stays in its block until the example pushes something to the returned queue.
+    # Starts a thread that holds the lock until the example pushes something to the returned queue.
+    # Returns the thread, its lease and that queue.
     def holder(**options)
       inside = Queue.new
       leave = Queue.new
@@ -85,9 +87,9 @@ module Support
 
     # Runs the block, and interrupts it once. `step` counts the points at which Ruby checks for
     # interrupts: each return from a method or block of plock's Ruby, or from a C method that it
-    # calls. Assignments are left out, because Ruby only traces them as methods. `backtrace` is
-    # left out, because raising calls it, and an interrupt would end the process ("exception
-    # reentered"). @interrupted_in says where the block was interrupted.
+    # calls. Assignments are left out, because Ruby traces them as methods, but does not check for
+    # interrupts there. `backtrace` is left out, because raising calls it, and an interrupt would
+    # end the process ("exception reentered"). @interrupted_in says where the block was interrupted.
     #
     # @param by_signal [Boolean] raise as a signal handler does, so that no mask defers the
     #   interrupt?
@@ -133,7 +135,7 @@ module Support
 
     def free?(lock = key) = !status_of(lock).held?
 
-    # The store may remove a waiter that gave up in the background.
+    # The store may remove a waiter in the background, after the waiter has given up.
     def expect_no_waiters(lock = key)
       eventually(LATE_NEWS, "a waiter is still in the queue") { status_of(lock).waiters.empty? }
     end

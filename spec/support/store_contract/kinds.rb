@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The kinds of lock that can have several holders. Each entry says how to make one from a store and
-# a key, and how to acquire it.
+# Semaphores and read-write locks: name => [the kind, the mode of a lease (nil: it has no mode),
+# a lambda that makes such a lock, the method that acquires it].
 SHARED_KINDS = {
   "a semaphore" => [:semaphore, nil, ->(store, key) { store.semaphore(key, permits: 2) }, :acquire],
   "a lock that is read" => [

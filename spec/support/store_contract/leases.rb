@@ -34,7 +34,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       fences = [
         store.acquire(key, &:fence),
         store.acquire(key, on_lost: ->(_) {}) { |lease| store.break(key) && lease.fence },
-        hold(ttl: short).fence, # expires
+        hold(ttl: short).fence, # this lease expires
         *Array.new(20) { store.acquire(key, wait: long, &:fence) }
       ]
       expect(fences.each_cons(2)).to all(satisfy { |earlier, later| earlier < later })
@@ -152,8 +152,8 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       expect_free
     end
 
-    # The block runs twice, because in the first run a store may still be opening the connection on
-    # which it listens. It looks at its leases once that connection is open.
+    # Opening the connection on which a store listens makes the store look at all its leases. That
+    # look may hide a mistake in the first run, so the block runs twice.
     it "keeps up with a span that was shortened, and with one that was lengthened" do
       2.times do
         store.acquire(key, ttl: 1_000, renew: true) do |lease|
@@ -184,7 +184,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
       eventually(8 * renewed) { lease.lost? }
       expect(Plock::Clock.now - started).to be >= 1.9 * renewed
       expect(lease.valid_until).to be <= granted_at + 3 * renewed # no renewal after max_hold:
-      eventually { free? } # the lease ends a little before its key
+      eventually { free? } # for its holder, the lease ends a little before the key is free
     end
 
     next if unable.include?(:busy_renewal)
@@ -192,7 +192,7 @@ RSpec.shared_examples "a store of leases" do |unable = []|
     include Support::BusyRuby
 
     it "goes on while Ruby cannot run anything else for three times as long", :timing do
-      ttl = 3 * Support::StoreContract::SHORT # nothing else runs on the machine then
+      ttl = 3 * Support::StoreContract::SHORT # enough if nothing else runs on the machine
       store.acquire(key, ttl: ttl, renew: true) do |lease|
         expect(longest_silence { hold_gvl(3 * ttl) }).to be > 3 * ttl
         expect(lease.check!).to be(lease)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# If a fiber asks for a lock that it holds itself, the call fails at once. It does not wait until
-# its patience ends.
+# If a fiber asks for a lock that it holds itself, the call fails at once, instead of waiting until
+# `wait:` is over.
 RSpec.shared_examples "a store that is asked again from within" do |unable = []|
   long = Support::StoreContract::LONG
 

@@ -80,7 +80,7 @@ RSpec.shared_examples "a store of what is done once" do
       end
     end
 
-    # Tries again if the timeout came before the store admitted the call.
+    # Interrupts the block with a timeout. Tries again if the timeout came before the block began.
     time_out = ->(&once) do
       inside = false
       Timeout.timeout(0.02) { once.call { (inside = true) && sleep } }

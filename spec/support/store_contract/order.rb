@@ -5,7 +5,8 @@ RSpec.shared_examples "a store that serves in order" do
     let(:served) { Queue.new }
     let(:in_order) { Array.new(served.size) { served.pop } }
 
-    # A busy machine may keep a process from refreshing its waiters' places for a second.
+    # On a busy machine, a process may not manage to refresh its waiters' places for a second, so
+    # the places last longer here.
     before do
       allow(store).to receive(:place_span).and_return(4.0) if store.respond_to?(:place_span, true)
     end
@@ -38,7 +39,7 @@ RSpec.shared_examples "a store that serves in order" do
     it "when the holder's time runs out" do
       lease = hold(ttl: Support::StoreContract::LONG)
       waiters = line_up(12) { |number| served << number }
-      lease.extend(ttl: renewed) # long enough for the answer to arrive before the lease ends
+      lease.extend(ttl: renewed) # long enough that the lease outlasts this call
       all_of(waiters)
       expect(lease).to be_lost
       expect(in_order).to eq([*0...12])

@@ -6,7 +6,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
   describe "#read_write_lock" do
     let(:lock) { store.read_write_lock(key) }
 
-    # A thread that holds the lock until the example calls the returned lambda.
+    # Starts a thread that holds the lock. Returns its lease, and a lambda that ends its block.
     def inside(method, **options)
       entered = Queue.new
       leave = Queue.new
@@ -21,7 +21,8 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
       [entered.pop, -> { (leave << true) && thread.join(5) }]
     end
 
-    # A thread with this place in the queue. Its value is the fence and the block's value.
+    # Starts a thread that waits at this place in the queue. The thread's value is an Array: the
+    # fence of its lease, and what the block returns.
     def waiting(place, method, **options)
       wait_in_line(place, lock) do
         lock.public_send(
@@ -140,7 +141,7 @@ RSpec.shared_examples "a store of readers and writers" do |unable = []|
 
     it "does not wait for a dead reader longer than its lease lasts" do
       started = Plock::Clock.now
-      dead = kept(lock.read(ttl: short)) # acts as a dead reader's lease
+      dead = kept(lock.read(ttl: short)) # stands in for the lease of a dead reader
       Thread.new { lock.write(ttl: long, wait: long) { nil } }.join
       expect(Plock::Clock.now - started).to be_between(short * 0.97, short + 5)
       expect(dead.release).to be(false)

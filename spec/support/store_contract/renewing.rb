@@ -1,16 +1,17 @@
 # frozen_string_literal: true
 
-# A block whose call has no `ttl:` keeps its lease as long as it runs.
+# If a call has a block and no `ttl:`, its lease is renewed for as long as the block runs.
 RSpec.shared_examples "a store that renews by itself" do |unable = []|
   news = Support::StoreContract::LATE_NEWS
 
-  # A ttl from the configuration does not count as a `ttl:` of the call. Only these examples use
-  # such a configuration, so they need a group of their own.
+  # A short ttl makes renewals frequent. It comes from the configuration, so it does not count as a
+  # `ttl:` of the call.
   before do
     store.config = store.config.class.new(ttl: renewed)
   end
 
-  # Does the lease last longer than its ttl? A single renewal does not extend it that far.
+  # Is the lease renewed? Waits until its end has moved by half a ttl. One renewal does not move it
+  # that far, because the first renewal is due after a third of the ttl.
   def outlives?(lease)
     first = lease.valid_until
     eventually(8 * renewed) { lease.lost? || lease.valid_until > first + (renewed / 2) }

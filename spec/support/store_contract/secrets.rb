@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A store that notices when two processes hash the keys of one namespace with different secrets.
-# The host defines `store`, `key` and `opener`, which opens another store in the same place, with
-# the given options.
+# The group that includes these examples defines `store`, `key` and `opener`. The lambda `opener`
+# opens another store in the same place, with the given options.
 RSpec.shared_examples "a store that compares secrets" do
   let(:namespace) { "ns#{SecureRandom.hex(8)}" }
 

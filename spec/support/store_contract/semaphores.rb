@@ -13,7 +13,7 @@ RSpec.shared_examples "a store of semaphores" do
       end
     end
 
-    # How many of these permits are free.
+    # Returns how many of the permits are free.
     def left(permits)
       leases = Array.new(permits) { semaphore(permits).try_acquire }.compact
       leases.each(&:release).size
@@ -63,8 +63,8 @@ RSpec.shared_examples "a store of semaphores" do
           semaphore(2).acquire(ttl: long, wait: long) { |own| fences << [own.fence, number] }
         end
       end
-      # Releases the leases one after another, because waiters that are admitted together may enter
-      # in any order.
+      # Only one of the two permits becomes free, so the waiters enter one after another. Waiters
+      # that are admitted together may enter in any order.
       lease.release
       waiters.each(&:join)
       expect(Array.new(8) { fences.pop }.sort.map(&:last)).to eq([*0...8])
@@ -232,7 +232,7 @@ RSpec.shared_examples "a store of semaphores" do
         expect(left(2)).to be(2)
       end
 
-      # When the holder leaves, there is room for both waiters at once, and either may enter first.
+      # When the holder releases its lease, there is room for both waiters. Either may enter first.
       it "by permits: that are raised while a waiter knows the lower number: none passes it" do
         lease, = take(1)
         first =

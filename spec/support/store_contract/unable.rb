@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Requests for abilities that the store lacks. Some abilities have no request here, because no call
-# asks for them. For these, the store only reports that it lacks them.
+# A store refuses each call that needs an ability which the store lacks. Some abilities have no
+# entry in `requests`, because no call asks for them. The store only reports that it lacks them.
 RSpec.shared_examples "a store that cannot do everything" do |unable|
   requests = {
     semaphores: ->(store, key) do

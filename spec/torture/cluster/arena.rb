@@ -89,12 +89,12 @@ module Torture
         nil
       end
 
-      # Disconnects the replicas. They connect again by themselves within a second or two.
+      # Disconnects the server's replicas. They connect again by themselves within a second or two.
       def lose_replicas(server) = call(server, "CLIENT", "KILL", "TYPE", "replica")
 
       def fail_over(server) = call(cluster.replica_of(server), "CLUSTER", "FAILOVER")
 
-      # Do all servers agree who serves which slots, and does each primary have its replica?
+      # Do all servers agree on who serves which slots, and does each primary have its replica?
       def whole?
         return false unless servers.all?(&:pid)
 

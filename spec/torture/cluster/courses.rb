@@ -4,7 +4,7 @@ require_relative "../sentinel/courses"
 
 module Torture
   module Cluster
-    # The rounds of a cluster. README.md describes the blows.
+    # The courses for a cluster. README.md describes their blows.
     MOVES = { move: 6, move_slowly: 3 }.freeze
     FAILOVERS = { kill_primary: 1, stop_primary: 1, fail_over: 1 }.freeze
 

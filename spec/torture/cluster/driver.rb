@@ -13,15 +13,15 @@ module Torture
       # All values are in seconds.
       READY_WITHIN = 20.0
       LOOK = 0.05
-      LAG = 0.5          # how far a replica may be behind its primary, at most
-      LONGEST_LAG = 0.4  # how long a primary is without its replica before it dies, at most
+      LAG = 0.5          # the most that a replica lags behind its primary
+      LONGEST_LAG = 0.4  # the longest time that a primary has no replica before it dies
       RETURNS_AFTER = 1.0 # from the failover until the old primary returns
       GIVES_UP_AFTER = 8.0
-      TOLD = 2.0         # from the moment when all nodes agree until every client knows it
+      TOLD = 2.0         # from when all nodes agree until every client knows the new primary
       LONGEST_MOVE = 0.6
       BEHIND = 2.0       # from the end of a move until the waiters are in order again
 
-      # Long enough for a lease to expire whose release was lost in a failover.
+      # Long enough that a lease expires if a failover has lost its release.
       AFTERMATH = 14.0
       PROBE_WAIT = AFTERMATH
 
@@ -34,7 +34,7 @@ module Torture
 
       def move(blow) = move_slot(blow) { nil }
 
-      # Moves a slot, but some keys stay on the old node for a while.
+      # Moves a slot. Some of its keys stay on the old node for a while.
       def move_slowly(blow) = move_slot(blow) { sleep blow.roll * LONGEST_MOVE }
 
       def move_slot(blow, &)
@@ -79,8 +79,9 @@ module Torture
         end
       end
 
-      # Lets the block end a primary. The failover's window ends when all nodes agree again, and
-      # the old primary has become a replica.
+      # Yields a primary, which the block takes out of service. The block returns a lambda that
+      # brings it back. The failover's window ends TOLD seconds after all nodes agree again and the
+      # old primary is a replica.
       def strike(blow)
         return unless ready?
 
@@ -120,7 +121,7 @@ module Torture
 
       def cluster = @arena.cluster
 
-      # Waits until the cluster is whole, before each move and each failover.
+      # Waits until the cluster is whole. If that takes too long, notes a finding and returns false.
       def ready?
         deadline = Clock.now + Torture.ns(READY_WITHIN)
         until (whole = @arena.whole?) || Clock.now >= deadline
@@ -130,7 +131,7 @@ module Torture
         whole
       end
 
-      # The note that names a queue's former node stays for ten minutes.
+      # The note that names a queue's former node may stay for ten minutes.
       def may_stay?(key, ttl)
         super || (Product.note_of_node?(key) && ttl.between?(0, 600))
       end

@@ -4,10 +4,11 @@ require_relative "../sentinel/witness"
 
 module Torture
   module Cluster
-    # Judges a history in which slots move and replicas take over. A move excuses only a wrong
-    # order and pauses. A failover excuses the same as a failover with sentinels.
+    # Judges a history in which slots move and replicas take over. A move excuses failed calls,
+    # pauses and a wrong order, and nothing else. A failover excuses the same as with sentinels.
     class Witness < Sentinel::Witness
-      # from the end of the window: a holder learns of the failover only at its next renewal
+      # The longest time from the end of the window until a holder learns of its loss. That may be
+      # as late as its next renewal.
       LEARNT = 5 * SECOND
 
       private

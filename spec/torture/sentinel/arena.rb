@@ -80,7 +80,7 @@ module Torture
         nil
       end
 
-      # Disconnects the replicas. They connect again by themselves within a second or two.
+      # Disconnects the server's replicas. They connect again by themselves within a second or two.
       def lose_replicas(server) = call(server, "CLIENT", "KILL", "TYPE", "replica")
 
       # Starts a server again: as a replica of the present primary, or as a primary with its old
@@ -128,7 +128,7 @@ module Torture
 
       def user(slot) = "w#{slot}"
 
-      # The setting occurs once for each user. The numbers make its names unique.
+      # Each user needs a setting of the same name, so a number makes each name unique.
       def numbered(users) =
         users.values.each_with_index.to_h { |words, i| ["user##{i}", words] }
 

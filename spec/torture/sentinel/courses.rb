@@ -4,8 +4,7 @@ require_relative "../courses"
 
 module Torture
   module Sentinel
-    # The rounds of servers with sentinels. Each round has every kind of failover. README.md
-    # describes them.
+    # The blows on servers with sentinels (README.md). Each course has all of them.
     BLOWS = {
       kill_primary: 2, stop_primary: 2, fail_over: 2, isolate: 2, kill_sentinel: 1,
       stop_sentinel: 1

@@ -22,7 +22,7 @@ module Torture
       LONGEST_LAG = 0.4 # the longest time that a primary has no replicas before it dies
       LONGER = 3        # a sentinel is away this many times longer than a stopped worker
 
-      # Long enough for a lease to expire whose release was lost in a failover.
+      # Long enough that a lease expires if a failover has lost its release.
       AFTERMATH = 14.0
       PROBE_WAIT = AFTERMATH
 
@@ -89,8 +89,8 @@ module Torture
 
       def stop_sentinel(blow) = disturb_sentinel(blow, :stop_process, &:continue_process)
 
-      # Disturbs the primary when the group is whole, so that a majority of sentinels and a
-      # replica remain.
+      # Yields the primary as soon as the group is whole, so that a majority of the sentinels and a
+      # replica can replace it.
       def strike
         deadline = [Clock.now + Torture.ns(READY_WITHIN), @over].min
         until whole?
@@ -104,7 +104,7 @@ module Torture
       def whole? = @repairs.empty? && @overseer.ready?
 
       # Schedules the server's return: after a failover, or after some time without one. since:
-      # when the server stopped serving.
+      # when the server stopped serving; nil: it still serves.
       def comes_back(server, since = nil, &how)
         patience = Clock.now + Torture.ns(GIVES_UP_AFTER)
         due = -> { Clock.now >= patience || @overseer.named_other_for?(server, RETURNS_AFTER) }

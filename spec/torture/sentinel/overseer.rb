@@ -9,16 +9,16 @@ module Torture
     # the data the replica has.
     class Overseer
       PAUSE = 0.015
-      # How long the sentinels take to tell every client. The second value is for an outage of a
-      # sentinel: a client may listen to that sentinel for two seconds, and needs some time to
-      # notice.
+      # How long the sentinels take to tell every client. TOLD_LATE applies if a sentinel has an
+      # outage, because a client may listen to that sentinel for two seconds, and needs some time
+      # to notice the outage.
       TOLD = SECOND
       TOLD_LATE = 6 * SECOND
       LISTENS = 2 * SECOND # how long a client listens to one sentinel, before it asks the next
 
-      # Since `at`, a server has this role, or a sentinel names this port. before: when the server
-      # or sentinel was last seen with another one. beat: the time that was last written to the
-      # server.
+      # From `at` on, a server has the role `what`, or a sentinel names the port `what`. before: the
+      # time of the last look before `at`. beat: the time in Arena::BEAT on the server at `at`; nil
+      # for a sentinel.
       Turn = Struct.new(:before, :at, :what, :beat)
 
       def initialize(arena)
@@ -47,7 +47,7 @@ module Torture
         @roles.keys.all? { |server| (@beats[server] || 0) > Clock.now - (SECOND / 4) }
       end
 
-      # Have most sentinels named another primary for this many seconds?
+      # Have most sentinels named a different server as the primary for this many seconds?
       def named_other_for?(server, seconds)
         at, primary = @choices.last
         primary != server && Clock.now - at >= Torture.ns(seconds)
@@ -122,8 +122,8 @@ module Torture
         end
         note(turns, asked_at, what, beat&.to_i)
         @beats[server] = beat.to_i
-        # Writes nothing right after a promotion: the old time tells how much data the server had
-        # then.
+        # Writes nothing in the look that notices a promotion. The server's old time tells how much
+        # data the server had when it was promoted.
         client.call("SET", Arena::BEAT, Clock.now) if what == "master" && turns.last.at < asked_at
       rescue RedisClient::Error
         note(turns, asked_at, nil, nil)
@@ -159,8 +159,8 @@ module Torture
         @arena.primary = primary
       end
 
-      # Returns the Failover of this promotion, or nil if no sentinel named the server meanwhile:
-      # the server then only returned in its old role.
+      # Returns the Failover of this promotion. Returns nil if no sentinel began to name the server,
+      # because the server then only returned in its old role.
       def failover(server, promotion, to, outages, now)
         named = @names.filter_map do |sentinel, turns|
           turn = turns.drop(1).find do |one|
@@ -180,8 +180,8 @@ module Torture
                                 promoted: promotion.at, over: over, port: server.port, told: told)
       end
 
-      # When the last sentinel named the new primary. Sentinels with an outage meanwhile do not
-      # count.
+      # When the last sentinel began to name the new primary. Sentinels that had an outage since the
+      # first one named it do not count.
       def last_naming(named, outages, first, now)
         @names.keys.filter_map { |sentinel|
           at = named.assoc(sentinel)&.last&.at || now

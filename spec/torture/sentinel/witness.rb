@@ -6,10 +6,12 @@ module Torture
   module Sentinel
     # Judges a history with failovers. Each failover has a window: it begins with the last data
     # that the new primary has, and ends when the sentinels must have told every client
-    # (docs/stores.md). In the window, leases may be lost, and the old primary may grant the same
-    # lock as the new one. That excuses two leases at the same time, and nothing else.
+    # (docs/stores.md). In the window, leases and releases may be lost, and the old primary may
+    # grant the same lock as the new one. So the window excuses two leases at the same time, calls
+    # that fail, and what calls leave behind. Even in the window, a call must have a greater fence
+    # than each call that had entered before it asked.
     class Witness < Torture::Witness
-      LEARNT = SECOND # from the end of the window until a holder learns of its loss
+      LEARNT = SECOND # the most from the end of the window until a holder learns of its loss
       # Within this time, a waiter must acquire a free key, because each process asks once a
       # second.
       TAKEN = REMEMBERED
@@ -47,8 +49,8 @@ module Torture
         true
       end
 
-      # Does a window overlap the time between these calls? The super method takes each failover
-      # for an oblivion, so its excuse does not count then.
+      # Does a window overlap the time between these calls? Then the excuse of the superclass does
+      # not count, because the superclass only knows that the server may have forgotten the key.
       def during_failover?(one, other)
         failovers.any? { |each| other.entered >= each.from && one.asked < each.over }
       end
@@ -60,13 +62,13 @@ module Torture
         [one, other].none? { |call| learnt?(call, failover, other.entered) }
       end
 
-      # Did the new primary have this lease, with its last end?
+      # Did the new primary have this lease, and had the lease never been extended?
       def kept?(call, failover)
         call.entered < failover.from && call.valid_until == call.at_first
       end
 
-      # If this lease is lost, must its holder know it by this moment, because the lease is
-      # watched?
+      # If this lease is lost, must its holder know of the loss by this moment? Only the holder of
+      # a watched lease must.
       def learnt?(call, failover, moment)
         call.watched && call.entered < failover.over &&
           late_by(call, failover.over, moment, LEARNT).positive?

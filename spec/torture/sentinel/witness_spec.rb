@@ -33,8 +33,8 @@ RSpec.describe Torture::Sentinel::Witness do
     Torture::Call.new(life: worker, lane: "0", number: 1, way: way, **facts)
   end
 
-  # A failover. The new primary has all data from before `from`. By `named`, all sentinels name it,
-  # and by `over`, they have told every client.
+  # Notes a failover. The new primary has all data from before `from`. At `named`, all sentinels
+  # name it. At `over`, they have told every client.
   def failover(from, named: from + 800, over: named + 1_000)
     times = { from: from, promoted: from + 20, named: named, over: over }
     chronicle.failovers << Torture::Chronicle::Failover.new(

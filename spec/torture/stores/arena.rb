@@ -5,10 +5,12 @@ require_relative "../../support/proxy"
 
 module Torture
   module Stores
-    # How a worker reaches the place: the configuration, and the other options of its store.
+    # How a worker reaches the store's place (places.rb): the configuration, and the other options
+    # of the worker's store.
     Access = Struct.new(:config, :options)
 
-    # The place that the workers share. Each worker has a relay to it.
+    # The place that the workers share: a server or a SQLite file. Each worker has a relay to the
+    # server.
     class Arena
       def initialize(course, kind)
         users = course.workers.times.map { |slot| user(slot) }
@@ -39,7 +41,8 @@ module Torture
         @relays.fetch(slot).swallow_all(:reply)
       end
 
-      # Ends the darkness, and closes the worker's connections, because bytes were lost on them.
+      # Lets the worker reach the server again. Closes its connections, because bytes were lost on
+      # them.
       def lighten(slot)
         @relays.fetch(slot).disconnect
         @relays.fetch(slot).clear

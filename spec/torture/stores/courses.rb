@@ -11,15 +11,15 @@ module Torture
     #   tables     the tables that are made before the round: :plock, :locker or nil
     #   blows      the disturbances that are possible
     #   deeds      the events in a block, with weights
-    #   settles    seconds in which a failed call is cleaned up, once the store is reachable;
-    #              nil: the lease of such a call may stay until it expires
+    #   settles    seconds from when the store is reachable until a failed call is cleaned up;
+    #              nil: the lease of a failed call may stay until it expires
     #   place_s    seconds for which a waiter that gives no sign of life keeps its place
     #   late_s     seconds from the end of a lease until its key is free
-    #   bound      does a lease end with its connection, even if it still reports that it is valid?
+    #   bound      does a lease end with its connection, even if it still says that it is valid?
     #   forgets    are all keys free after a restart?
     #   ordered    are waiters served in order?
     #   whole      does a call for several keys get all of them at the same moment?
-    #   leases     does it have leases, and a budget for each call? (Locker does not.)
+    #   leases     does the store have leases, and a budget for each call? (Locker does not.)
     #   alone      can one stopped process keep all others waiting?
     Kind = Struct.new(
       :name, :product, :place, :tables, :blows, :deeds, :settles, :place_s, :late_s, :bound,
@@ -47,7 +47,7 @@ module Torture
     LEASE_DEEDS = { nil => 95, oops: 2, heartbeat: 0.5, pair: 0.5, handover: 0.5 }.freeze
     PLAIN_DEEDS = { nil => 95, oops: 2 }.freeze
 
-    # After this time, a disturbance has no more effects: two seconds, and several attempts.
+    # Seconds after which a disturbance has no more effects. They are enough for several attempts.
     SETTLED_S = 5.0
 
     DATABASE = {

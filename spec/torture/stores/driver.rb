@@ -9,11 +9,11 @@ module Torture
   module Stores
     # Disturbs a store in Ruby.
     class Driver < Torture::Driver
-      MARGIN_S = 3.0 # of the probes at the end
+      MARGIN_S = 3.0 # seconds that the probes at the end wait longer than they should need
       ENDING = LAST_CALL + Worker::CLOSING_TIME + 4.0
 
-      # A dead waiter's place must be removed from the queue within this many seconds of its
-      # expiry.
+      # When a dead waiter's place in the queue has expired, it must be removed within this many
+      # seconds.
       GHOST_S = 2.0
 
       def initialize(kind:, **options)
@@ -65,7 +65,7 @@ module Torture
         chronicle.find(:leak, "#{ghosts} places in line outlive their time") if ghosts.positive?
       end
 
-      # The seconds for which dead holders and waiters may still block a key.
+      # Seconds for which a probe waits, because dead holders and waiters may still block its key.
       def patience
         longest = @course.ttls.keys.max
         own = @kind.settles && longest > LONG_LEASE ? @kind.settles : longest
@@ -76,7 +76,7 @@ module Torture
         pid = Process.fork do
           lock = @adapter.new(@arena.direct_address)
           way = Torture.way_to(key)
-          Process.exit!(0) unless lock.ways.include?(way) && way != ONCE # once waits for no window
+          Process.exit!(0) unless lock.ways.include?(way) && way != ONCE # `once` never waits
           lock.enter(way, key, ttl: 1.0, wait: patience, renew: false, label: "probe") { nil }
           Process.exit!(0)
         rescue Exception => e # otherwise, the child would continue as a second driver

@@ -78,7 +78,8 @@ module Torture
         stops.map { |from, to| [from, to + RECONNECTING] }
       end
 
-      # How long another waiter, which asked earlier and cannot act now, keeps its place.
+      # The times in which another waiter, which asked earlier, keeps its place although it cannot
+      # reach the store.
       def place_of(other, call)
         return [] if @kind.place_s.zero? || other.asked > call.asked + RECONNECTING
 
@@ -142,7 +143,7 @@ module Torture
         [from - GRANT, call.ended ? settled_at(call) : gone_at(call)]
       end
 
-      # An interrupted call may have just acquired the key, and then releases it.
+      # A call may have acquired the key just before it was interrupted. It then releases the key.
       def around_its_end(call)
         return if call.entered || call.outcome != :interrupted
 
@@ -156,8 +157,8 @@ module Torture
         @history.suffered(call, from, to).map { |_, began,| began }.min
       end
 
-      # When the call has left nothing behind: some time after the disturbance, and at the latest
-      # when its lease expires.
+      # When everything that the call left behind must be gone: some time after the disturbance, and
+      # at the latest when the call's lease has expired.
       def settled_at(call)
         last = @history.suffered(call, call.asked, call.ended).map(&:last).max
         gone = call.ended + lease_of(call)

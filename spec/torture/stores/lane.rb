@@ -60,13 +60,13 @@ module Torture
       def hand_over(lease) = (super if @worker.lock.hands_over?)
     end
 
-    # A worker that connects to the place before it counts its threads and descriptors.
+    # A worker that connects to the store before it counts its threads and descriptors.
     class Worker < Torture::Worker
       LISTENING = 5.0 # seconds until the listener thread notices that it must end
       CLOSING_TIME = LISTENING + RUBY_THREAD_END + 4.0
 
-      # The scheduler retries a failed release as long as the store may still execute it. The
-      # listener outlives the last waiter until the store is closed.
+      # Threads that do not count as leaks. The scheduler retries a failed release as long as the
+      # store may still execute it. The listener outlives the last waiter until the store is closed.
       LASTING_THREADS = ["plock scheduler", "plock listener"].freeze
 
       # Is this a worker whose calls are never interrupted?

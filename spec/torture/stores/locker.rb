@@ -10,11 +10,12 @@ module Torture
       self.table_name = "locks"
     end
 
-    # The drop-in replacement for Locker. It has no lease that tells its end. Its row counts as
-    # held for its ttl after the call, and then as long as the block runs without an error.
+    # The drop-in replacement for Locker. It has no lease that tells when it ends. A call's row
+    # counts as held for its ttl from the beginning of the call. After that, it counts for as long
+    # as the block runs without an error.
     class LockerProduct
       RENEWALS = 3
-      OVERRUN = 0.9 # share of the ttl that a block may use without a renewal
+      OVERRUN = 0.9 # without `renew`, the row is renewed only after this part of its ttl
       CONNECTIONS = 12
 
       # Ends a wait when the caller's patience is over, because Locker itself waits forever.
@@ -28,7 +29,7 @@ module Torture
       def self.kept_connections = Lock.connection_db_config.adapter == "postgresql" ? 3 : 0
 
       # If an interrupt hits Active Record while it connects, the half-made connection stays in
-      # its pool. Any later call on that connection raises a NoMethodError.
+      # the connection pool. Any later call on that connection raises a NoMethodError.
       def self.fragile? = true
       HALF_MADE = %r{/active_record/}.freeze
 
@@ -73,8 +74,8 @@ module Torture
       class Row
         DRIFT = 0.01
         SLACK = 2 * MILLISECOND
-        GRACE = SECOND / 10 # an error reaches a running block within this time
-        STEADY = SECOND / 16 # a longer gap between two looks: the process could not run
+        GRACE = SECOND / 10 # within this time, an error reaches a running block
+        STEADY = SECOND / 16 # if two looks are further apart, the process could not run
         STEADY_FOR = SECOND / 5
 
         attr_reader :key, :fence
@@ -101,7 +102,8 @@ module Torture
 
       private
 
-      # Yields a lambda that turns the alarm off. Returns false if the alarm ended the wait.
+      # Sets an alarm that ends the wait. Yields a lambda that turns the alarm off. Returns false if
+      # the alarm ended the wait, otherwise the block's value.
       def patiently(wait)
         return yield(-> {}) unless wait.positive?
 

@@ -10,7 +10,7 @@ require "support/postgres"
 
 module Torture
   module Stores
-    # The name of a worker's user. It tells whose connection a server cuts.
+    # The name of a worker's user. It tells whose connection the server has cut.
     USER = /\Aw(\d+)\z/.freeze
 
     # Finds the processes of a server by their parents, because each process of PostgreSQL has its
@@ -21,7 +21,7 @@ module Torture
         [pid, *children.flat_map { |child| below(child) }]
       end
 
-      # @return [Hash{Integer => Integer}]
+      # @return [Hash{Integer => Integer}] the parent of each process of the machine
       def self.parents
         Dir.children("/proc").grep(/\A\d+\z/).filter_map do |pid|
           [pid.to_i, File.read("/proc/#{pid}/stat")[/\) \S (\d+)/, 1].to_i]
@@ -155,8 +155,8 @@ module Torture
 
       private
 
-      # The server creates the workers' users at its start, because no other user has the
-      # permission.
+      # The server creates the workers' users when it starts, because the user of the specs may not
+      # grant permissions.
       def initialize_data
         super
         File.open(File.join(@folder, "init.sql"), "a") do |file|
@@ -231,8 +231,8 @@ module Torture
       end
     end
 
-    # A SQLite file. There is no server to silence, so an application holds the write lock for a
-    # while.
+    # A SQLite file. There is no server that could stop answering, so another application holds the
+    # file's write lock for a while.
     class SqlitePlace < Place
       def initialize(_users)
         super()

@@ -22,7 +22,7 @@ module Torture
       raise Failed, text
     end
 
-    # Is this a worker whose calls are not interrupted? Every other worker is.
+    # Is this a worker whose calls are never interrupted? Every second worker is spared.
     #
     # @param life [String] the worker's name
     def self.spared?(life) = life.to_i.even?
@@ -105,7 +105,7 @@ module Torture
       private
 
       def open_store(address)
-        Dalli.logger.level = Logger::ERROR # otherwise it logs each cut connection
+        Dalli.logger.level = Logger::ERROR # otherwise, Dalli logs each cut connection
         Plock::Store::Memcached.new(address.config, **budgets, **address.options)
       end
     end

@@ -63,8 +63,8 @@ module Torture
         lateness(calls)
       end
 
-      # A lock that is bound to a connection may be free before the driver knows of the process's
-      # death.
+      # A lock that is bound to a connection may be free before the driver knows that the holder's
+      # process is dead.
       def end_of(call)
         return super unless @kind.bound && call.left.nil? && call.ended.nil?
 
@@ -128,7 +128,8 @@ module Torture
 
       # --- no call fails if nothing is wrong ---
 
-      # Was no process disturbed? A stopped process may hold a row that other calls need.
+      # Was nothing disturbed, not even another worker? A stopped worker may hold a row that this
+      # call needs.
       def well?(call, from, to)
         return false if call.child? || (@kind.product.fragile? && !Stores.spared?(call.life))
 
@@ -154,8 +155,8 @@ module Torture
 
       def label_of(call) = "t#{call.life}x#{call.lane}x#{call.number}"
 
-      # A loss must be reported only if the store has forgotten the lease. A lease that is bound
-      # to a connection is an exception after a disturbance, because it ends with the connection.
+      # Checks each report of a loss. If leases are bound to connections, a disturbance explains a
+      # loss, because such a lease ends with its connection.
       def losses(call)
         if @kind.bound && call.lost && history.suffered(call, call.asked, call.lost.last.first).any?
           return

@@ -118,8 +118,8 @@ RSpec.describe Torture::Stores::Witness do
   end
 
   describe "a key that is free" do
-    # One call holds the key first. Then the key is free until the waiter enters, which has been
-    # asking all the time.
+    # One call holds the key first. Then the key is free until the second call enters, which has
+    # been waiting since before the first call entered.
     def waits_until(moment, **holder)
       [call("1", entered: 10, **holder), call("2", asked: 5, entered: moment)]
     end

@@ -11,7 +11,7 @@ activity = {
                       "AND info LIKE '%%locked_by =%%%<key>s%%'"
 }
 
-# Promises that Locker does not keep yet.
+# Promises of Locker about callers that are killed.
 {
   postgresql: Support::Postgres, mysql2: Support::Mariadb, trilogy: Support::Mariadb
 }.each do |name, kind|
@@ -69,7 +69,7 @@ activity = {
     end
 
     # Waits until the database has executed the request, although its caller has gone. The request
-    # may also never arrive.
+    # may also never arrive, so this waits for at most a second.
     def await_arrival(before)
       eventually(1.0) { row.sequence > before }
     rescue RSpec::Expectations::ExpectationNotMetError

@@ -167,7 +167,7 @@ Support::Databases::NAMES.each do |name|
       connection = model.lease_connection
       waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' " \
               "AND trx_query LIKE #{connection.quote("%#{key}%")}"
-      # the server updates this table every 0.1 s at most
+      # the server updates this table at most once every 0.1 s
       look = -> do
         connection.uncached do
           connection.select_value("SELECT SLEEP(0.15)") && connection.select_value(waits)

@@ -23,7 +23,7 @@ RSpec.describe "Scenarios of Mongo::Locking" do
     Mongo::Locking.configure(store: nil)
   end
 
-  # A process that holds the lock until it is told to leave.
+  # A process that holds the lock until the example sends it a message.
   def holder(instance)
     order # all processes must use the same one
     child do |parent|

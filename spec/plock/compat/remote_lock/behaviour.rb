@@ -2,8 +2,8 @@
 
 require "support/store_contract/helpers"
 
-# The promises of RemoteLock on every adapter. The host defines `adapter`, and `another_adapter`,
-# which reaches the same place.
+# The promises of RemoteLock on every adapter. The including group defines `adapter`, and also
+# `another_adapter`, a second adapter for the same locks.
 RSpec.shared_examples "a remote lock" do
   include Support::StoreContract
 
@@ -193,7 +193,7 @@ RSpec.shared_examples "a remote lock" do
       await_sleep(background { lock.synchronize(key) { raise "entered" } }).kill.join
       leave << true
       holder.join
-      # A waiter that gave up may leave the queue in the background.
+      # A waiter that has given up may leave the queue in the background, a moment later.
       expect(lock.synchronize(key, retries: 9) { :mine }).to be :mine
     end
   end
@@ -290,8 +290,8 @@ RSpec.shared_examples "a remote lock" do
   end
 end
 
-# Tests both directions, with keys as the gem itself writes them. The host defines `lock`, `key`
-# and `original`.
+# Tests both directions, with keys as the gem itself writes them. The including group defines
+# `lock`, `key` and `original`.
 RSpec.shared_examples "a remote lock beside processes of the original" do
   it "is excluded by them, and has the lock when they leave" do
     expect(original.acquire(key)).to eq "acquired"

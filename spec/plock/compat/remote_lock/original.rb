@@ -7,7 +7,7 @@
 #   acquired? KEY                true | false
 #   release KEY                  released
 #
-# The arguments are redis or memcached, and the address.
+# The program's arguments are redis or memcached, and the address.
 
 require "socket"
 require "stringio"

@@ -115,7 +115,7 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
   end
 
   describe "waiting" do
-    # Processes that wait. Each process enters the queue before the next one does.
+    # Starts processes that wait for the lock. Each is in the queue before the next one starts.
     def queue_up(count)
       Array.new(count) do |number|
         lock # made before the fork; it connects in the child
@@ -146,8 +146,8 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(served).to eq [0, 1, 2]
     end
 
-    # The original gem would sleep, for 10 to 20 s at the end. The benchmark remote_lock measures
-    # the time on an idle machine.
+    # With the original gem, the waiter would sleep between its tries, for 10 to 20 s before the
+    # last one. The benchmark remote_lock measures the time on an idle machine.
     it "wakes the next waiter, which does not poll", :timing do
       at_most(0.01) do
         took = Array.new(21) do

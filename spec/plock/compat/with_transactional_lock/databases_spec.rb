@@ -147,7 +147,7 @@ RSpec.describe WithTransactionalLock do
           far.lease_connection.execute("SELECT 1")
         end
       end.to raise_error(ActiveRecord::ActiveRecordError)
-      far.release_connection # happens at the end of a request
+      far.release_connection # as at the end of a request
       holder.tell(:go) && holder.result
       expect(
         far.with_transactional_lock(lock, timeout: 5) do
