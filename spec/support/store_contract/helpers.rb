@@ -95,23 +95,34 @@ module Support
     #   interrupt?
     # @return [Boolean] was the block interrupted?
     def interrupted_at(step, by_signal: false)
-      thread = Thread.current
-      steps = TracePoint.new(:return, :b_return, :c_return) do |point|
-        next unless Thread.current == thread && point.path.include?("/lib/plock/")
-        if point.event == :c_return &&
-           (point.method_id.end_with?("=") || point.method_id == :backtrace)
-          next
-        end
-
-        next unless (step -= 1).zero?
-
-        @interrupted_in = [point.defined_class, point.method_id, point.event]
-        by_signal ? raise(Signalled) : thread.raise(Interrupt)
-      end
-      steps.enable { yield }
+      trace_steps
+      @interrupted = { thread: Thread.current, by_signal: by_signal }
+      @steps_left = step
+      yield
       false
     rescue Interrupt, Signalled
       true
+    ensure
+      @steps_left = nil
+    end
+
+    # Stays enabled until the example ends: each time Ruby enables it, it walks the whole heap.
+    def trace_steps
+      @trace_steps ||= discard(
+        TracePoint.new(:return, :b_return, :c_return) { |point| at_point(point) }.tap(&:enable),
+        :disable
+      )
+    end
+
+    def at_point(point)
+      return unless @steps_left && @interrupted[:thread] == Thread.current
+      return unless point.path.include?("/lib/plock/")
+      return if point.event == :c_return &&
+                (point.method_id.end_with?("=") || point.method_id == :backtrace)
+      return unless (@steps_left -= 1).zero?
+
+      @interrupted_in = [point.defined_class, point.method_id, point.event]
+      @interrupted[:by_signal] ? raise(Signalled) : Thread.current.raise(Interrupt)
     end
 
     # Interrupts the block at one step after another, until a run ends without an interrupt. Runs
