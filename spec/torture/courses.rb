@@ -36,10 +36,6 @@ module Torture
     end
 
     def exodus? = name == :exodus
-
-    # Can a lease outlast the round? Then a key whose lease was not released stays taken until the
-    # end, when the driver finds it.
-    def long_leases? = ttls.keys.min > LONG_LEASE
   end
 
   LONG_LEASE = 5.0

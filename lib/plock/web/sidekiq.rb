@@ -32,7 +32,8 @@ module Plock
         #
         # @param tab [String] the name of the tab
         # @param authorize [#call] as {Web#initialize} takes it
-        # @param options [Hash] as {Web#initialize} takes them, and `stores:`
+        # @param stores [Object, nil] as {Web#initialize} takes them
+        # @param options [Hash] the other options of {Web#initialize}
         # @return [Web]
         # @raise [ConfigurationError] an argument is invalid
         def register(tab: "Locks", authorize: ALL, stores: nil, **options)

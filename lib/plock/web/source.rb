@@ -59,8 +59,8 @@ module Plock
         require_relative "../cli/doctor/examination"
         @doctor.synchronize do
           if @findings.nil? || Clock.now - @found_at > FINDINGS_S
-            passive = CLI::Doctor::Examination::ACTIVE
-            @findings = [Time.now, CLI::Doctor::Examination.of(store, except: passive)]
+            examination = CLI::Doctor::Examination
+            @findings = [Time.now, examination.of(store, except: examination::ACTIVE)]
             @found_at = Clock.now
           end
           @findings

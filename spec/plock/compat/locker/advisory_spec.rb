@@ -48,6 +48,18 @@ RSpec.describe Locker::Advisory, needs: Support::Postgres::PROGRAMS do
     expect(described_class.run(key) { nil }).to be(true)
   end
 
+  it "says so even if the database's refusal comes late" do
+    holder = hold_in_another
+    line = proxy(["127.0.0.1", Support::Postgres.shared.port])
+    far = Support::Postgres.shared.tcp_config(port: line.port)
+    connect_base(Support::Lockers.connect("Late#{SecureRandom.hex(4)}", far))
+    described_class.run("#{key}:other") { nil } # connects
+    line.delay(:reply, 0.6)
+    patience = { blocking: true, block_timeout: 1 }
+    expect(described_class.run(key, patience) { raise "entered" }).to be(false)
+    holder.tell(:go)
+  end
+
   it "swallows a Rollback of its block, as the original's own transaction does" do
     went_on = model.transaction do
       expect(described_class.run(key) { raise ActiveRecord::Rollback }).to be_nil

@@ -1,4 +1,4 @@
-/* The embedded store: locks shared by the processes of one host, in a file that all of them map. It
+/* The local store: locks shared by the processes of one host, in a file that all of them map. It
  * needs no server.
  *
  *   plock_local *store;

@@ -65,9 +65,6 @@ class Locker
 
       private
 
-      # Seconds by which the server's refusal may be late.
-      def grace = 5.0
-
       def locks_of(origin, scope)
         return Locks.new(scope) if origin.connection_class.name.end_with?("Postgresql")
 
