@@ -29,7 +29,13 @@ end
 
 def make_core(*goals, compiler, **variables) = sh(*core_make_words(goals, compiler, variables))
 
-CORE_TESTS = Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c") }.sort.freeze
+# These test programs take longest, so they start first.
+CORE_LONGEST = %w[
+  test_local_loss test_local_stopped test_local_retry test_waker test_local_trouble test_sentinel
+].freeze
+CORE_TESTS =
+  (CORE_LONGEST | Dir["spec/core/test_*.c"].map { |source| File.basename(source, ".c") }.sort)
+  .freeze
 
 # Builds all test programs.
 #
