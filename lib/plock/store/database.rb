@@ -161,8 +161,8 @@ module Plock
         Interrupts.complete { take_back_later(lease, settled) if doubt || !settled }
       end
 
-      def take_back_later(lease, settled = false)
-        @site.settle_later(lease.key, lease.token, settled, Clock.now + lease.ttl + PLACE_S)
+      def take_back_later(lease, settled = false, ttl: lease.ttl)
+        @site.settle_later(lease.key, lease.token, settled, Clock.now + ttl + PLACE_S)
       end
 
       def prolong(lease, span)

@@ -288,6 +288,23 @@ Support::Databases::NAMES.each do |name|
         end
       end
 
+      it "takes nothing where it is interrupted and the undo fails, once it is committed" do
+        tables = store.__send__(:tables)
+        (1..200).step(3).find do |step|
+          undone = false
+          allow(tables).to receive(:release).and_wrap_original do |release, *arguments|
+            next release.call(*arguments) if undone
+
+            undone = true
+            raise Plock::UnavailableError.new("a statement timeout", code: :io)
+          end
+          interrupted =
+            model.transaction { interrupted_at(step) { store.try_acquire(key, ttl: 30) } }
+          eventually { !other.status(key).held? } if interrupted
+          !interrupted
+        end
+      end
+
       it "calls who waits when it is committed", :timing do
         # the waiter's attempt must not time out before the commit, or it would ask again only later
         patient = new_store(**Support::Databases::PATIENT)

@@ -38,7 +38,7 @@ module Plock
           fence = nil
           Dispatcher.start
           asked_at = Clock.now
-          handing_out(given, -> { leave_inside(lease) if fence }) do
+          handing_out(given, -> { leave_inside(lease, ttl) if fence }) do
             @origin.inside do |inside|
               fence =
                 tables.acquire(
@@ -58,12 +58,12 @@ module Plock
           end
         end
 
-        # If the release fails because the connection is lost, the transaction cannot be committed
-        # either.
-        def leave_inside(lease)
+        # If the release fails, the caller may still commit the transaction, and the lease with it.
+        # Then the lease is released on another connection.
+        def leave_inside(lease, ttl)
           give_back_inside(lease, 0.0, soon) if inside?
         rescue UnavailableError
-          nil
+          @origin.when_over(-> {}, -> { take_back_later(lease, ttl: ttl) })
         end
 
         def refuse_inside(refused)
