@@ -48,6 +48,11 @@ module Toolchain
 
   # Some compilers lack the libraries of their sanitizers, and only linking a program shows that.
   def sanitizes?(compiler, sanitizers)
+    @sanitizes ||= Hash.new { |known, pair| known[pair] = probe(*pair) }
+    @sanitizes[[compiler, sanitizers]]
+  end
+
+  def probe(compiler, sanitizers)
     Dir.mktmpdir do |folder|
       source = File.join(folder, "probe.c")
       File.write(source, sanitizers.include?("fuzzer") ? FUZZ_PROBE : PROBE)
