@@ -40,7 +40,8 @@ module Plock
     # @param key [String, Symbol]
     # @param store [Locking, nil] nil: the default store at the time of each call
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`
-    #   (true by default), `max_hold:`, `at_least:`, `on_lost:` (only a callable), `label:`
+    #   (true by default), `max_hold:`, `at_least:`, `on_lost:` (only a callable), `label:`,
+    #   `replicas:`
     # @raise [ArgumentError] the key or an option is invalid, or `on_lost:` is `:raise`
     # @raise [UnsupportedError] `on_lost:` outside of the main Ractor
     def initialize(key, store: nil, **options)

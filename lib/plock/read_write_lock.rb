@@ -38,7 +38,7 @@ module Plock
     # checked, but otherwise ignored.
     #
     # @param options [Hash{Symbol => Object}] as for {Locking#acquire}: `ttl:`, `wait:`, `renew:`,
-    #   `max_hold:`, `at_least:`, `on_lost:`, `label:`
+    #   `max_hold:`, `at_least:`, `on_lost:`, `label:`, `replicas:`
     # @yieldparam lease [Lease]
     # @return [Object, Lease] the block's value; without a block the lease
     # @raise [TimeoutError] a writer held the key, or was waiting for it, when `wait:` ended. The
