@@ -47,9 +47,9 @@ RSpec.configure do |config|
     end
   end
 
-  # The tag needs: names the programs that an example requires.
+  # The tag `needs:` lists the programs that an example requires.
   config.before { |example| need(*example.metadata[:needs]) }
-  # The tag redis_version: names the oldest server version that an example supports.
+  # The tag `redis_version:` names the oldest server version that an example supports.
   config.before { |example| need_redis(example.metadata[:redis_version]) }
 
   # The tag :fibers marks examples that use several fibers. Only these examples load async,

@@ -23,7 +23,7 @@ module Bench
 
     CONNECTIONS = 4
 
-    # connections: how many connections the waiting process had at each look.
+    # connections: how many connections the waiting process had each time they were counted.
     Result = Struct.new(:contestant, :fibers, :connections, :entered, :gave_up, :served_s) do
       def to_h = super.merge(contestant: contestant.name)
     end

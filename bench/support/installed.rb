@@ -34,7 +34,8 @@ module Bench
       File.join(home, "bin", name)
     end
 
-    # Returns the path of an empty gem's command, which takes only the time of Ruby and RubyGems.
+    # Returns the path of an empty gem's command. Its running time is the startup time of Ruby and
+    # RubyGems.
     def empty_command
       folder = folder("empty")
       File.write(File.join(folder("empty/exe"), "empty"), "#!/usr/bin/env ruby\n")

@@ -12,7 +12,7 @@ module Bench
     LEAST = 10    # the fewest PINGs
     PINGING = 0.5 # the fewest seconds for which PINGs are sent
 
-    # core: the core of the relay's process.
+    # Yields a link whose relay process runs on this processor core.
     def self.open(address, core)
       link = new(address, core)
       yield link

@@ -42,8 +42,8 @@ plock_ns binding_ttl(VALUE number, plock_ns unit);
 /* Encodes the label as one word. Returns `encoded`, or NULL if there is no label. */
 const char *binding_label(VALUE label, char encoded[PLOCK_LABEL_MAX + 1]);
 
-/* Writes the key's name in the store into `name`: the prefix and then the digest. If the prefix
- * ends with an opening brace, a closing brace follows the first 8 digits of the digest. Returns the
+/* Writes the store key into `name`: the prefix, and then the digest of the key. If the prefix ends
+ * with an opening brace, a closing brace follows the first 8 digits of the digest. Returns the
  * length of the name. Raises ArgumentError if the prefix is too long. */
 enum {
     BINDING_PREFIX_MAX = 64,

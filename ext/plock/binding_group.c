@@ -333,8 +333,8 @@ static VALUE run_and_end(VALUE argument) {
     return rb_ensure(run_block, argument, end_block, argument);
 }
 
-/* Makes Ruby continue, because the key with the index `refused` is not free or the attempt
- * failed. */
+/* Hands the call over to Ruby (GroupAcquisition), because the key at index `refused` is not free
+ * or the attempt failed. */
 static VALUE go_on_in_ruby(const direct_all *d, plock_status status, size_t refused) {
     VALUE answer = status == PLOCK_REFUSED     ? SIZET2NUM(refused)
                    : status == PLOCK_CROSSSLOT ? Qnil

@@ -65,7 +65,7 @@ module Parse
     # The fewest bytes that a `secret:` may have.
     SECRET_MIN_BYTES = 16
 
-    # The source that warnings name.
+    # The source named in warnings and errors.
     SOURCE = "Parse::Lock"
 
     private_constant :SOURCE

@@ -8,8 +8,8 @@ module Plock
   #
   #     event=acquired label="nightly import" kind=lock digest=d9f1… waited=0.0004 fence=17 ttl=10
   #
-  # The environment variable `PLOCK_LOG` turns the log on, and so does `log` in {Configuration}.
-  # If neither is set, only the log of a Rails application uses this file.
+  # The environment variable `PLOCK_LOG` turns the log on, and so do `log` in {Configuration} and
+  # {Logs.start}. Without any of them, only the log of a Rails application uses this module.
   #
   # | event | level | fields |
   # | --- | --- | --- |

@@ -5,7 +5,7 @@ module Plock
   #
   # @api private
   module PlainText
-    # Control characters, line breaks, zero-width characters and changes of the writing direction.
+    # Control characters, line breaks, zero-width characters, and marks that set text direction.
     MISLEADING = /[[:cntrl:]\u061C\u200B-\u200F\u2028-\u202E\u2060-\u2069\uFEFF]/.freeze
 
     # Returns text for people. The text can neither control a terminal nor begin a new line. It

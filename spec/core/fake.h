@@ -14,7 +14,7 @@
 
 /* --- the clock --- */
 
-void fake_clock_start(void); /* replaces the clock by one that stands at 10 s */
+void fake_clock_start(void); /* replaces the clock with one that is stopped at 10 s */
 void fake_clock_pass(plock_ns span);
 void fake_clock_stop(void);
 

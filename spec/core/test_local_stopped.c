@@ -157,7 +157,8 @@ static void many_stopped_waiters_cost_no_more(void) {
     end_scene(s);
 }
 
-/* The waiter's turn passed before its patience ended. So it asks again, and times out. */
+/* The stopped waiter misses its turn before its wait is over. When it continues, it asks again, and
+ * times out. */
 static void its_patience_ends_as_that_of_others(void) {
     scene *s = new_scene();
     s->terms =

@@ -330,7 +330,7 @@ static void an_address_without_an_answer_gets_its_share_of_the_time(void) {
            step(deadline) == PLOCK_AGAIN && interest.deadline == deadline)
         wait_as_wanted();
     if (filled < FILLERS) {
-        CHECK_INT(interest.deadline, start + 100 * PLOCK_MILLISECOND); /* a third of the time */
+        CHECK_INT(interest.deadline, start + 100 * PLOCK_MILLISECOND); /* a third of the 300 ms */
         CHECK_INT(interest.events, POLLOUT);
         fake_clock_pass(100 * PLOCK_MILLISECOND);
         CHECK_STATUS(step(deadline), PLOCK_AGAIN);

@@ -141,7 +141,7 @@ static void while_a_renewal_is_under_way_the_programs_dates_count(void) {
     CHECK_INT(plock_lease_valid_until(lease), until);
     CHECK(plock_lease_valid(lease));
     pass(120 * PLOCK_SECOND, 10 * PLOCK_SECOND);
-    CHECK(plock_lease_valid(lease)); /* the lease is still renewed */
+    CHECK(plock_lease_valid(lease)); /* it is still being renewed */
     end();
 }
 

@@ -30,7 +30,7 @@ void tls_server_step(tls_server *server);
 size_t tls_server_read(tls_server *server, char *bytes, size_t size);
 void tls_server_write(tls_server *server, const char *bytes, size_t length);
 
-/* Drops the connection, with or without TLS' close_notify. */
+/* Drops the connection, with or without sending a TLS close_notify first. */
 void tls_server_hang_up(tls_server *server, bool politely);
 
 #endif

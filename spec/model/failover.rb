@@ -199,8 +199,7 @@ module Model
       post(:extend, client.value)
     end
 
-    # Checks a lease that an old primary has granted or renewed after the process had left that
-    # primary.
+    # Checks a lease that an old primary granted or renewed after the process had left that primary.
     def check_late_lease(i)
       client = clients[i]
       stale = client.line == OLD && !home(i).behind && !lags?

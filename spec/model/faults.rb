@@ -68,7 +68,7 @@ module Model
       despair(i)
     end
 
-    # A request that is neither an acquire nor a subscribe is delayed for any time, or lost.
+    # A request that is neither an acquire nor a subscribe is lost, or delayed by any time.
     def lose_request(index)
       spend(:lose)
       tell { "LOST: a #{requests[index].op} of #{name(requests[index].value)}" }

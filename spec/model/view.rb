@@ -67,8 +67,8 @@ module Model
 
     def rank(ranks, ticket) = ticket ? ranks[ticket] + 1 : 0
 
-    # A value, as seen in its process: the client's number there, and how many times the client
-    # has changed its value.
+    # The number of a value in the view of its process: the client's number within the process,
+    # and how many times the client has changed its value.
     def code(value) = (scenario.seats[owner(value)] * 16) + (value / clients.size)
 
     def view_of(value, views) = views[scenario.homes[owner(value)]]

@@ -20,7 +20,8 @@ RSpec.describe "Process.daemon inside a block" do
       require "plock"
       require "json"
       URL, KEY, FOLDER = ARGV
-      STORE = Plock::Store.open(URL).tap { |store| store.status(KEY) } # from here on through C
+      # After this first call, calls with a block can take the short way through C.
+      STORE = Plock::Store.open(URL).tap { |store| store.status(KEY) }
       def tell(name, value)
         File.write("\#{FOLDER}/\#{name}.part", JSON.generate(value))
         File.rename("\#{FOLDER}/\#{name}.part", "\#{FOLDER}/\#{name}")

@@ -39,7 +39,7 @@ RSpec.describe "A lease that several threads use" do
     sleeper.join
   end
 
-  # Runs a call on another thread. Returns when that call waits for the call that is under way.
+  # Runs a second call on another thread. Returns once it is waiting for the first call to end.
   def waiting(&call)
     thread = background(&call)
     eventually { thread.stop? }

@@ -160,7 +160,7 @@ RSpec.describe Plock::Locking do
       expect(other).not_to be_valid
     end
 
-    # Both errors mean that a caller's time ran out: while it waited for a connection of the pool
+    # Both errors mean that the caller ran out of time while waiting: for a connection from the pool
     # (saturated), or for the server's reply (silent).
     %i[silent saturated].each do |code|
       it "counts as refused if the end of wait: cuts an attempt short after a refusal (#{code})" do

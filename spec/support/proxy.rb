@@ -70,7 +70,7 @@ module Support
 
     def refuse = call(:mode=, :refuse)
 
-    # Connects new connections to this address from now on.
+    # From now on, new connections are forwarded to this address.
     def upstream=(upstream)
       call(:upstream=, address_of(upstream))
     end

@@ -14,8 +14,8 @@ module Torture
     Life = Struct.new(:name, :slot, :pid, :born, :died, :killed, :hung, :stops, :cuts,
                       keyword_init: true)
 
-    # Between `from` and `to`, the server forgot all keys; or, if `key` is set, the queue or the
-    # companion of that lock.
+    # Between `from` and `to`, the server forgot all keys. If `key` is set, it forgot only the queue
+    # or the companion of that lock.
     Oblivion = Struct.new(:from, :to, :key)
 
     # A failover: another server became the primary. The new primary has all data from before

@@ -236,9 +236,9 @@ module Torture
       lease.downgrade
     end
 
-    # The child of a fiber must not touch the scheduler, because the scheduler's epoll descriptor
-    # still belongs to the parent. So the child runs in a fiber without a scheduler, and does not
-    # leave the block.
+    # A child forked in a fiber must not touch the scheduler, because the scheduler's epoll
+    # descriptor still belongs to the parent. So the child runs in a fiber without a scheduler, and
+    # exits inside it.
     def fork_here(lease, leaves:)
       pid = Process.fork
       if pid

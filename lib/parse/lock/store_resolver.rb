@@ -67,7 +67,7 @@ module Parse
           serves?(source) && !process_local?(source) && source
         end
 
-        # Other processes do not see a store in memory.
+        # A store in memory is invisible to other processes.
         def process_memory?(url) = url.start_with?("memory:")
 
         def store_at(url, options)

@@ -52,7 +52,7 @@ module Plock
       #
       # @api private
       # @return [Float, nil] seconds for which the lease was held, or 0.0 if there is no
-      #   subscriber; nil: the lease has been released
+      #   subscriber; nil: the lease had already been released
       def releasing
         me = Fiber.current
         look = FIRST_LOOK_S

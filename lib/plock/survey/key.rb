@@ -35,7 +35,7 @@ module Plock
         @digest = digest
       end
 
-      # @return [String] the beginning of the digest, for people
+      # @return [String] the beginning of the digest, for display
       def short = @digest[0, SHOWN]
     end
   end

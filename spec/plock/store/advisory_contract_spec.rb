@@ -29,7 +29,7 @@ RSpec.describe Plock::Store::Advisory, "#break", needs: Support::Postgres::PROGR
   end
   let(:key) { "advisory:#{SecureRandom.hex(8)}" }
 
-  # Calls `before` and `after` just before and just after the database names the key's holders.
+  # Calls `before` and `after` just before and just after the database lists the key's holders.
   def around_the_look(before, after)
     allow(store.locks).to receive(:holders).and_wrap_original do |original, *arguments|
       before.call

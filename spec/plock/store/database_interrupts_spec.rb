@@ -58,8 +58,8 @@ RSpec.describe Plock::Store::Database, "whose callers are interrupted" do
         database_store(connected(**place), **options)
       end
 
-      # Expects that the store closes its connections, on which the server never answers, and opens
-      # no new ones.
+      # The server never answers on the store's connections. Expects that the store closes them, and
+      # opens no new ones.
       def expect_all_closed(line, store)
         line.refuse
         store.close

@@ -19,7 +19,7 @@ RSpec.describe Plock::Store::Database, "with much to look after" do
   def hold_many(model, count)
     in_child(within: 100) do
       store = Plock::Store::Database.new(model)
-      GC.disable # the time of the garbage collector must not count
+      GC.disable # keeps garbage collection out of the measured time
       leases = Array.new(count) { |number| "#{key}:#{number}" }.each_slice(50).flat_map do |keys|
         store.acquire_all(keys, ttl: 10, renew: true, wait: 10)
       end

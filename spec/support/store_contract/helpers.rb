@@ -106,7 +106,8 @@ module Support
       @steps_left = nil
     end
 
-    # Stays enabled until the example ends: each time Ruby enables it, it walks the whole heap.
+    # The trace point stays enabled until the example ends, because Ruby walks the whole heap each
+    # time a trace point is enabled.
     def trace_steps
       @trace_steps ||= discard(
         TracePoint.new(:return, :b_return, :c_return) { |point| at_point(point) }.tap(&:enable),

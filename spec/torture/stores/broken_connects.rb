@@ -12,8 +12,8 @@ module Torture
     # plock's stores connect while no interrupt can arrive. But `Locker` uses the application's
     # own connections, which Active Record opens in the thread of the call.
     module BrokenConnects
-      # Notes a client's socket if an interrupt ends its connect, and mysql2 itself raises no
-      # error.
+      # Records the client's socket if an interrupt ends `connect`. After a Mysql2::Error, there is
+      # nothing to record, because mysql2 closes the socket itself.
       module Noting
         private
 

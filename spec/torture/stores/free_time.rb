@@ -114,8 +114,8 @@ module Torture
 
       def entered_span(call) = ([granted_at(call), given_back_at(call)] if call.entered)
 
-      # The earliest moment of the grant. If the process could not run, it may have learnt of the
-      # grant much later.
+      # The earliest possible time of the grant. A process that could not run may have learnt of it
+      # much later.
       def granted_at(call)
         stops = @history.life(call)&.stops || []
         stops = stops.select { |from, to| from < call.entered && to > call.asked }

@@ -8,7 +8,7 @@
 -- Reply: 1 if the lease was extended, 0 if the value does not hold the lock.
 -- Every extension writes, even if the TTL stays the same. Otherwise a WAIT after the script would
 -- confirm nothing, because it confirms only writes (Redis 7.2 and later).
--- While the server's memory is full, Redis allows SET only in a script that has already written. So
+-- While the server's memory is full, Redis refuses SET, unless the script has already written. So
 -- PEXPIRE, which needs no memory, comes first.
 local lock, value, ttl = KEYS[1], ARGV[1], ARGV[2]
 local noted_for, place = ARGV[3], ARGV[5]

@@ -4,9 +4,9 @@ require "plock/store/support/lease_state"
 
 module Mongo
   module Locking
-    # One lease of a {CollectionStore}. A process using the gem that takes over an expired document
-    # does not change the document's `owner`. So a document is ours only if this process also wrote
-    # its `expire_at`.
+    # One lease of a {CollectionStore}. When a process that runs the original gem takes over an
+    # expired document, it leaves the document's `owner` as it was. So a document is ours only if
+    # its `expire_at` was also written by this process.
     #
     # @api private
     class Tenancy < ::Plock::Store::LeaseState

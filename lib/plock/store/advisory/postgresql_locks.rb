@@ -74,7 +74,9 @@ module Plock
           raise UnsupportedError, ADVICE
         end
 
-        # @return [Boolean] is the connection free of locks now?
+        # Releases all locks that the connection holds.
+        #
+        # @return [Boolean] whether the database confirmed it
         def clean(connection, deadline)
           !connection.run(
             @transaction ? "ROLLBACK" : "SELECT pg_advisory_unlock_all()", deadline

@@ -29,7 +29,7 @@ module Plock
 
         # A token that may still get a lease or a place.
         Doubt = Struct.new(:key, :token, :until_time, :since, :settled, :at, :looks, :pause) do
-          # @param now [Float] on {Clock}
+          # @param now [Float] a time of {Clock}
           def done(now)
             away = settled ? 1.0 : [now - since, 1.0].max
             self.looks = (looks || PAUSES_S).map { |seconds| seconds * away }
@@ -41,7 +41,7 @@ module Plock
 
           # Schedules the next attempt, in case this one fails.
           #
-          # @param now [Float] on {Clock}
+          # @param now [Float] a time of {Clock}
           def begun(now)
             self.pause ||= Backoff.new(*Scheduler::RETRY_S, 2.0)
             self.at = now + pause.next
@@ -64,7 +64,7 @@ module Plock
         end
 
         # @param settled [Boolean] has the removal already succeeded once?
-        # @param until_time [Float] on {Clock}, when the lease would have expired
+        # @param until_time [Float] a time of {Clock}, when the lease would have expired
         def doubt(key, token, settled, until_time)
           now = Clock.now
           doubt = Doubt.new(key, token, until_time, now, settled, now)

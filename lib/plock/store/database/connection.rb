@@ -65,7 +65,7 @@ module Plock
           @spoilt = false
         end
 
-        # @param deadline [Float] on {Clock}
+        # @param deadline [Float] a time of {Clock}
         def run(sql, *binds, deadline)
           telling(sql) { perform(sql, binds, deadline) }
         rescue *self.class.failures => e

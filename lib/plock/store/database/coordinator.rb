@@ -53,7 +53,7 @@ module Plock
           start_afresh
         end
 
-        # @return [Float] on {Clock}; a release that begins now must be answered by this moment
+        # @return [Float] a time of {Clock}, by which a release that begins now must be answered
         def soon = Clock.now + release_timeout
 
         # @return [Float] seconds

@@ -11,9 +11,9 @@ module Plock
         # In MySQL, a statement can read the table that it changes only in a subquery with a limit.
         # This limit is so high that it changes nothing.
         ALL = 1_000_000_000
-        # A time that is more than a minute ahead of the clock was written before the clock was
-        # set back. While a statement waits for a row, the time that it has read becomes outdated,
-        # but by less than a minute.
+        # If a time is more than a minute ahead of the clock, the clock has been set back since the
+        # time was written. A smaller lead proves nothing: a statement that waited for a row still
+        # uses the time that it read before the wait, which is less than a minute old.
         STEP = 60 * 1_000_000
 
         private

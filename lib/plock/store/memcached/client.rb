@@ -79,7 +79,7 @@ module Plock
           @busy = false
         end
 
-        # @param deadline [Float] on {Clock}, for all later requests
+        # @param deadline [Float] a time of {Clock}, for all later requests
         def by(deadline)
           @deadline = deadline
           self

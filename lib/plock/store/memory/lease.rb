@@ -78,10 +78,10 @@ module Plock
       # @return [Float] on the backend's clock
       def expires_at = @valid_until
 
-      # @return [Float] on {Clock}
+      # @return [Float] a time of {Clock}
       def acquired_at = @store.real(@acquired_at)
 
-      # @return [Float] on {Clock}
+      # @return [Float] a time of {Clock}
       def valid_until = look { @store.real(@valid_until) }
 
       def valid? = look { super() }

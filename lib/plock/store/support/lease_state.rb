@@ -69,7 +69,7 @@ module Plock
 
       # Called when the store has granted the lease.
       #
-      # @param asked_at [Float] on {Clock}, before the request left
+      # @param asked_at [Float] a time of {Clock}, before the request left
       # @param ttl [Float] seconds
       # @param left [Float] seconds that the lease still lasts; less than `ttl` if it was granted
       #   earlier
@@ -133,13 +133,13 @@ module Plock
 
       # Called when an extension was undone. Other callers may have the key from `moment` on.
       #
-      # @param moment [Float] on {Clock}
+      # @param moment [Float] a time of {Clock}
       def end_by(moment)
         @valid_until = [@valid_until, moment].min
       end
 
       # @param keep [Float] for how many seconds the key stays taken after the release
-      # @param deadline [Float, nil] on {Clock}; nil: the store's default
+      # @param deadline [Float, nil] a time of {Clock}; nil: the store's default
       # @return [Boolean, nil] as {#extend}
       def release(keep, deadline = nil)
         ending do

@@ -16,8 +16,8 @@ module Plock
       # A waiting request: the turn that wakes it, and its entry for {Status}.
       Waiter = Struct.new(:turn, :told)
 
-      # The place of an {AcquireRequest}. The request is called when it becomes the first one for
-      # its key.
+      # The place of an {AcquireRequest} in the queue for its key. When the request becomes the
+      # first one, its {Turn} is called, which ends {#await}.
       class Place < AcquireRequest::Place
         # @param told [Status::Waiter, nil]
         def initialize(lines, key, told = nil)

@@ -61,7 +61,7 @@ module Plock
         start_afresh
       end
 
-      # @param deadline [Float] on {Clock}
+      # @param deadline [Float] a time of {Clock}
       # @param reserve [Integer] by how many connections this call can exceed the pool's size
       # @raise [Error] no connection was available before the deadline
       def with(deadline, reserve = 0)

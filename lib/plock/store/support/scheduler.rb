@@ -33,7 +33,7 @@ module Plock
       # Seconds between two checks of an expired lease that another thread is still asking about.
       LOOK_S = 0.02
 
-      # Seconds between two attempts of a call that fails: the first and the longest pause.
+      # Seconds between attempts at a failing call: the first pause, and the longest one.
       RETRY_S = [0.1, 2.0].freeze
 
       # The largest number of tasks in one batch. In a larger batch, the first tasks would wait for
@@ -77,7 +77,7 @@ module Plock
 
       # Schedules a task to run at a moment. A task that is already scheduled is moved.
       #
-      # @param at [Float] on {Clock}
+      # @param at [Float] a time of {Clock}
       def schedule(task, at)
         enter do
           at = [at, Clock.now + PAUSE_S].max if ours?
@@ -102,7 +102,7 @@ module Plock
 
       # Calls the block, and calls it again after each failure, with growing pauses.
       #
-      # @param until_time [Float] on {Clock}; no attempt is made after this moment
+      # @param until_time [Float] a time of {Clock}; no attempt is made after this moment
       def retry_until(until_time)
         pause = Backoff.new(*RETRY_S, 2.0)
         call_later do

@@ -92,8 +92,8 @@ bool plock_lease_valid(const plock_lease *lease);
 bool plock_lease_held(const plock_lease *lease);
 /* Returns true if the lease was held, and has expired or was taken away. */
 bool plock_lease_lost(const plock_lease *lease);
-/* Returns true if the acquire found that another lease held the key, or that other callers already
- * waited for it. */
+/* Returns true if the acquire found that another lease held the key, or that other callers were
+ * already waiting for it. */
 bool plock_lease_contended(const plock_lease *lease);
 bool plock_lease_inherited(const plock_lease *lease); /* acquired by the parent of this process */
 /* unique in this process; notices identify the lease by it */

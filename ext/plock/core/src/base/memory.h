@@ -15,8 +15,8 @@ void plock__wipe(void *memory, size_t size);
 void plock__free_secret(char *text);
 
 #ifdef PLOCK_TESTING
-/* Makes the n-th allocation from now on fail, once. 1: the next allocation. 0: none. Returns the
- * number of allocations since the last call. */
+/* Makes the nth allocation after this call fail, and only that one. 1 means the next allocation, 0
+ * means none. Returns the number of allocations since the last call. */
 unsigned long plock__fail_allocation(unsigned long n);
 /* Returns the number of blocks that are allocated and not freed. */
 long plock__live_allocations(void);

@@ -33,7 +33,7 @@ typedef struct looker {
     uint64_t serial;
 } looker;
 
-/* Does the lease still have that claim? With the lock held. */
+/* Does the lease still have that claim? Call with the lock held. */
 static bool there(const plock__local_attendant *attendant, const looker *who) {
     return who->lease->registered && who->lease->map == attendant->map &&
            who->lease->serial == who->serial;
@@ -116,7 +116,7 @@ static void review(plock__local_map *map) {
     plock__leave();
 }
 
-/* Returns the first lease that is due to look. With the lock held. */
+/* Returns the first lease that is due to look. Call with the lock held. */
 static looker next_looker(plock__local_map *map, plock_ns now) {
     plock__heap_entry *first = map->registered.looks.first;
     if (!first || now < first->at) return (looker){.lease = NULL};

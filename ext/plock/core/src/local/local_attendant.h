@@ -58,7 +58,7 @@ void plock__local_visit(void);
 
 /* --- local_deaths.c --- */
 
-/* Does a watch notify the attendant when this process ends? With the lock held. */
+/* Does a watch notify the attendant when this process ends? Call with the lock held. */
 bool plock__local_watches(const plock__local_attendant *attendant, uint64_t process);
 
 /* Begins to watch for the end of any process. Returns false as long as the attendant itself must
@@ -70,12 +70,12 @@ PLOCK_MUST_USE bool plock__local_watch_process(plock__local_attendant *attendant
                                                plock_ns now);
 
 /* From now on, the attendant looks on behalf of the lease as soon as it is notified that a process
- * of the outlook has ended. plock__local_tell_no_more ends this. With the lock held. */
+ * of the outlook has ended. plock__local_tell_no_more ends this. Call with the lock held. */
 void plock__local_tell(plock__local_attendant *attendant, plock_local_lease *lease,
                        const plock__local_outlook *outlook);
 void plock__local_tell_no_more(plock_local_lease *lease);
 
-/* Ends all watches, because the attendant is about to be freed. With the lock held. */
+/* Ends all watches, because the attendant is about to be freed. Call with the lock held. */
 void plock__local_end_watches(plock__local_attendant *attendant);
 
 #endif

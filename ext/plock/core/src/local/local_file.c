@@ -118,10 +118,10 @@ typedef struct lost_maps {
     plock__local_unneeded unneeded; /* a map that was taken away from the stores */
 } lost_maps;
 
-/* Returns the map of this file, retained; NULL: there is none. With the lock held. Checks each map
- * of the file, because the file may have been harmed since the map was last used. As long as this
- * process has a place in a harmed file, no other process can replace that file. So this function
- * calls plock__local_leave_lost, which gives up the place if possible. */
+/* Returns the map of this file, retained; NULL: there is none. Call with the lock held. Checks each
+ * map of the file, because the file may have been harmed since the map was last used. As long as
+ * this process has a place in a harmed file, no other process can replace that file. So this
+ * function calls plock__local_leave_lost, which gives up the place if possible. */
 static plock__local_map *mapped(dev_t device, ino_t inode, lost_maps *lost) {
     *lost = (lost_maps){.in_use = NULL};
     for (plock__local_map *map = maps; map; map = map->next) {

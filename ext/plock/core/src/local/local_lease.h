@@ -157,11 +157,12 @@ typedef struct plock__local_unneeded {
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease);
 void plock__local_let_maps_go(const plock__local_unneeded *unneeded);
 
-/* Takes the map away from all stores, because they cannot use it any more. With the lock held. */
+/* Takes the map away from all stores, because they cannot use it any more. Call with the lock held.
+ */
 plock__local_unneeded plock__local_retire(plock__local_map *map);
 
 /* Takes the map away from a lease that no longer needs it. Returns the map, which the caller must
- * release. Returns NULL if the lease still needs its map, or has none. With the lock held. */
+ * release. Returns NULL if the lease still needs its map, or has none. Call with the lock held. */
 plock__local_map *plock__local_unused(plock_local_lease *lease);
 
 /* Gives up a reference to the store. Call this function within a step. */
@@ -241,7 +242,7 @@ void plock__local_give_waker_back(plock_local_lease *lease);
 /* Starts the attendant of the map, unless it is running. Returns PLOCK_OK or the failure. */
 PLOCK_MUST_USE plock_status plock__local_attend(plock__local_map *map, plock_error *error);
 
-/* With the lock held. */
+/* Call with the lock held. */
 void plock__local_register(plock_local_lease *lease);
 void plock__local_unregister(plock_local_lease *lease);
 

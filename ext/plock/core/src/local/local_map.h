@@ -154,7 +154,7 @@ void plock__local_make_readable(plock__local_map *map);
 void plock__local_lose(plock__local_map *map, enum plock__local_loss loss);
 
 /* Gives up this process's place in a lost file, if the place now only keeps other processes from
- * replacing the file. There are two such cases. With the lock held.
+ * replacing the file. There are two such cases. Call with the lock held.
  *
  * In the first case, the file was truncated or written over, so its claims no longer count. The
  * thread that noticed this may not have given up the place yet.
@@ -172,7 +172,7 @@ static inline bool plock__local_lost(const plock__local_map *map) {
 
 /* --- local_lookout.c --- */
 
-/* Ends the lookout of a map that is about to be freed. With the lock held. */
+/* Ends the lookout of a map that is about to be freed. Call with the lock held. */
 void plock__local_dismiss_lookout(plock__local_map *map);
 
 /* --- local_place.c --- */

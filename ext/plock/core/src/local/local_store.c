@@ -116,7 +116,8 @@ plock_status plock__local_use(plock_local *store, plock__local_map **out, plock_
     return PLOCK_OK;
 }
 
-/* Makes the lease a user of the map. Returns true if the map has a lookout. With the lock held. */
+/* Makes the lease a user of the map. Returns true if the map has a lookout. Call with the lock
+ * held. */
 static bool begin_use(plock_local_lease *lease, plock__local_map *map) {
     lease->map = map;
     lease->uses = true;
@@ -169,7 +170,8 @@ plock__local_map *plock__local_unused(plock_local_lease *lease) {
 }
 
 /* When the last user of a lost map ends its use, the stores give up the map. Otherwise, if the file
- * were put back in its place, this process would still count as alive there. With the lock held. */
+ * were put back in its place, this process would still count as alive there. Call with the lock
+ * held. */
 plock__local_unneeded plock__local_end_use(plock_local_lease *lease) {
     plock__local_map *used = lease->uses ? lease->map : NULL;
     lease->uses = false;

@@ -28,7 +28,7 @@ void plock__local_lease_release(plock_local_lease *lease) {
     if (last) plock__local_lease_destroy(lease);
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void set_job(plock_local_lease *lease, enum plock__local_job_state state) {
     plock__local_assert_job(lease->job_state, state);
     lease->job_state = state;
@@ -45,7 +45,7 @@ static plock_ns until_of(const plock_local_lease *lease) {
 
 /* Renews the lease if a renewal is due. The claim itself lasts until its process ends, or until
  * max_hold. So a renewal only moves the expiry that the program sees. Returns true if the lease was
- * renewed. With the lock held. */
+ * renewed. Call with the lock held. */
 static bool renew(plock_local_lease *lease, plock_ns now) {
     const plock_ns third = lease->base.ttl / PLOCK__RENEWALS_PER_TTL;
     if (!lease->renew_at) lease->renew_at = now + third;
@@ -55,7 +55,7 @@ static bool renew(plock_local_lease *lease, plock_ns now) {
     return true;
 }
 
-/* Stops watching the lease. With the lock held. */
+/* Stops watching the lease. Call with the lock held. */
 static void stop(plock_local_lease *lease) {
     plock__later_leave(&lease->later);
     plock__local_unregister(lease);
@@ -64,7 +64,7 @@ static void stop(plock_local_lease *lease) {
     if (lease->job_state) plock__worker_schedule(&lease->job);
 }
 
-/* Records that the lease is lost. Returns true if the loss is new. With the lock held. */
+/* Records that the lease is lost. Returns true if the loss is new. Call with the lock held. */
 static bool lose(plock_local_lease *lease) {
     if (lease->state != PLOCK__LEASE_HELD) return false;
     plock__local_set_state(lease, PLOCK__LEASE_LOST);
@@ -113,8 +113,8 @@ static plock_local_lease *lease_of(plock_later *later) {
     return PLOCK__CONTAINER(plock_local_lease, later, later);
 }
 
-/* Prepares the job. The job keeps a reference to the lease until the job is OFF again. With the
- * lock held. The caller must then submit the job. */
+/* Prepares the job. The job keeps a reference to the lease until the job is OFF again. Call with
+ * the lock held. The caller must then submit the job. */
 static void take_up(plock_local_lease *lease, enum plock__local_job_state state) {
     lease->references++;
     set_job(lease, state);

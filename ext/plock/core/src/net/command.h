@@ -8,8 +8,8 @@
 #include "plock/status.h"
 
 enum {
-    PLOCK__WORDS_MAX = 11, /* words of a command about one key */
-    PLOCK__LIST_MAX = 200, /* words of a command about several keys */
+    PLOCK__WORDS_MAX = 11, /* the most words of a command about one key */
+    PLOCK__LIST_MAX = 200, /* the most words of a command about several keys */
     /* shapes with at most this many words are remembered (about ten keys) */
     PLOCK__SHAPE_MAX = 36,
     /* remembered shapes: enough for the commands that alternate on a connection, which are acquire,

@@ -68,7 +68,7 @@ enum { PLOCK__CONFIG_TEXT_MAX = 4096 };
 PLOCK_MUST_USE plock_status plock__config_text(char **field, const char *name, const char *value,
                                                plock_error *error);
 
-/* Sets a field to a copy of the text, which must be the number of a database. */
+/* Sets the field to a copy of `value`, which must be a database number. */
 PLOCK_MUST_USE plock_status plock__config_database(char **field, const char *name,
                                                    const char *value, plock_error *error);
 

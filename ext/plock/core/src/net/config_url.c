@@ -218,7 +218,7 @@ static plock_status parse_rest(plock_config *config, char *rest, plock_error *er
     if (query) *query++ = 0;
     plock_status status = query ? parse_query(config, query, error) : PLOCK_OK;
     if (status) return status;
-    /* If there is an @ before the first slash, the user and password stand before the @. */
+    /* If there is an @ before the first slash, the user and password come before the @. */
     char *at = rest + strcspn(rest, "@/");
     if (*at == '@') {
         *at++ = 0;

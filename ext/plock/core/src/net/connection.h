@@ -20,7 +20,7 @@ struct plock_trail {
     plock_text key;
 };
 
-/* Returns true if the connection has a trail about this key. With the lock held. */
+/* Returns true if the connection has a trail about this key. Call with the lock held. */
 bool plock__connection_trails(const plock_connection *connection, plock_text key);
 /* Returns false if no connection of this process has a trail. */
 bool plock__connections_trail(void);

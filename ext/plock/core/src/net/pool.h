@@ -69,7 +69,7 @@ PLOCK_MUST_USE plock_status plock__pool_take(plock_pool *pool, plock_connection 
                                              plock_turn *turn, plock_interest *interest);
 /* Returns an idle connection without a trail, on which a request can be sent at once, or NULL. */
 plock_connection *plock__pool_take_idle(plock_pool *pool);
-/* Takes this connection if it is idle. With the lock held. */
+/* Takes this connection if it is idle. Call with the lock held. */
 bool plock__pool_take_this(plock_pool *pool, plock_connection *connection);
 void plock__pool_add(plock_pool *pool, plock_connection *connection);
 void plock__pool_give_room(plock_pool *pool);
@@ -96,7 +96,8 @@ void plock__pool_distrust(plock_pool *pool);
 /* Closes the idle connections that were last used before the time `before`, except `spared`. */
 void plock__pool_trim(plock_pool *pool, plock_ns before, const plock_connection *spared);
 
-/* Returns how many connections are idle, without those of a parent process. With the lock held. */
+/* Returns how many connections are idle, without those of a parent process. Call with the lock
+ * held. */
 unsigned plock__pool_idle(const plock_pool *pool);
 
 void plock__pools_in_child(void);

@@ -118,7 +118,7 @@ bool plock__same_server(const plock_addresses *one, const plock_addresses *other
     return false;
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void note(plock_resolver *resolver, const plock_addresses *found) {
     const bool moved = *resolver->found.host && !plock__same_server(&resolver->found, found);
     resolver->found = *found;
@@ -183,7 +183,7 @@ static plock_lookup *new_lookup(plock_resolver *resolver, plock_error *error) {
 }
 
 /* Returns the lookups of this process. In a child, the parent's threads do not exist, so the
- * parent's lookups would never end. This function forgets them. With the lock held. */
+ * parent's lookups would never end. This function forgets them. Call with the lock held. */
 static plock_lookup *running_here(void) {
     if (running && running->generation != plock__generation()) running = NULL;
     return running;

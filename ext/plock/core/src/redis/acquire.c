@@ -54,8 +54,8 @@ static plock_status renew_owner(plock_redis_lease *lease) {
             plock__owner_renew(&lease->subject.owner, lease->store->config->encoding);
         return status ? plock__fail_plainly(&lease->base.error, status) : PLOCK_OK;
     }
-    /* all attempts with an owner that the caller brought have one number, so that one undo matches
-     * each of them */
+    /* all attempts with an owner that the caller brought share one number, so that a single undo
+     * matches all of them */
     if (!lease->undoes) plock__owner_number(&lease->subject.owner);
     lease->undoes = true;
     return PLOCK_OK;

@@ -313,8 +313,8 @@ static plock_status overdue(plock_call *call, plock_error *error) {
     if (call->state == PLOCK__PAUSING) return plock__fail_plainly(error, PLOCK_CLUSTERDOWN);
     if (call->state == PLOCK__ROUTING)
         return plock__routes_unknown_yet(call->node->config, call->load, error);
-    /* The transport itself reports a failure to connect. So the transport is connected here, but
-     * the server, or its TLS, does not answer. */
+    /* If connecting had failed, the transport would have said so. So the transport is connected,
+     * and what did not answer is the server, or its TLS. */
     if (call->state != PLOCK__CONFIRMING) return plock__connection_silent(call->connection, error);
     return plock__confirm_late(call, error);
 }

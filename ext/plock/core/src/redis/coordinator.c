@@ -96,7 +96,7 @@ static void channel_failed(plock_coordinator *coordinator, const plock_error *er
     plock__leave();
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static bool needed(const plock_coordinator *coordinator) {
     return coordinator->queues.first || coordinator->watches;
 }

@@ -37,16 +37,16 @@ struct plock_coordinator {
     unsigned routes_seen;
 };
 
-/* Returns the node's coordinator, or NULL if there is none. With the lock held. */
+/* Returns the node's coordinator, or NULL if there is none. Call with the lock held. */
 plock_coordinator *plock__coordinator_of(plock_node *node);
 
-/* Returns the coordinator that has the wait queue. With the lock held. */
+/* Returns the coordinator that has the wait queue. Call with the lock held. */
 static inline plock_coordinator *plock__coordinator_among(const plock_wait_queue *queue) {
     return PLOCK__CONTAINER(plock_coordinator, queues, queue->among);
 }
 
 /* Must be called after a waiter or a watch for the key was added. If another node serves the key
- * now, makes the coordinator check where each of its own keys belongs. With the lock held. */
+ * now, makes the coordinator check where each of its own keys belongs. Call with the lock held. */
 void plock__coordinator_places(plock_coordinator *coordinator, plock_text key);
 
 /* Finds the node's coordinator, or makes one. Returns PLOCK_OK with the lock held, or
@@ -57,11 +57,11 @@ PLOCK_MUST_USE plock_status plock__coordinator_find(plock_node *node,
                                                     plock_coordinator **start, plock_error *error);
 void plock__coordinator_start(plock_coordinator *coordinator);
 
-/* Makes the node's coordinator check whether it is still needed. With the lock held. */
+/* Makes the node's coordinator check whether it is still needed. Call with the lock held. */
 void plock__coordinator_review(plock_node *node);
 
 /* plock__coordinator_schedule makes the coordinator step now. plock__coordinator_tell makes it step
- * by the time `by`. With the lock held. */
+ * by the time `by`. Call with the lock held. */
 void plock__coordinator_schedule(plock_coordinator *coordinator);
 void plock__coordinator_tell(plock_coordinator *coordinator, plock_ns by);
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void moved(void *of) {
     plock_node *node = of;
     node->moved_in = ++node->pool.epoch;

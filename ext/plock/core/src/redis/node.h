@@ -53,7 +53,7 @@ void plock__node_release(plock_node *node);
 
 /* Records a failure as "URL: what happened", and returns the status. With sentinels, the URL names
  * no server, so the primary's address follows it. connection: leads to the primary that failed, or
- * NULL if no primary is known to have failed. Not with the lock held. */
+ * NULL if no primary is known to have failed. Do not call with the lock held. */
 PLOCK_MUST_USE plock_status plock__node_fail(plock_node *node, const plock_connection *connection,
                                              plock_status status, const char *what,
                                              plock_error *error);
@@ -71,16 +71,16 @@ bool plock__node_knew(const plock_node *node, unsigned script);
 
 /* Must be called when another server may be the primary now. Existing connections are not used any
  * more. The coordinator opens its channel again, makes all waiters ask again, and has all watched
- * leases checked. Not with the lock held. */
+ * leases checked. Do not call with the lock held. */
 void plock__node_moved(plock_node *node);
 
 /* Notes that a primary has answered on this connection. It may be the first primary to answer since
  * a server said that it was no primary. Connections made in the meantime may lead to the old
- * server, so all connections are then made again. Not with the lock held. */
+ * server, so all connections are then made again. Do not call with the lock held. */
 void plock__node_served(plock_node *node, const plock_connection *connection);
 
 /* Was this connection made before the node last moved to another server? A broken or silent
- * connection does not count as a move. With the lock held. */
+ * connection does not count as a move. Call with the lock held. */
 bool plock__node_left(const plock_node *node, const plock_connection *connection);
 
 /* Notes that the server has answered a request that was sent at `moment`. */

@@ -17,14 +17,15 @@ void plock__reroute_tag(plock_coordinator *coordinator);
 
 /* Finds the waiter that a message on the coordinator's channel is for. Returns NULL if this process
  * has no such waiter, or if another coordinator also receives the message. Sets *elsewhere to true
- * if another coordinator has the waiter, or may have it. With the lock held. */
+ * if another coordinator has the waiter, or may have it. Call with the lock held. */
 plock_waiter *plock__reroute_find(const plock_coordinator *coordinator,
                                   const plock_message *message, bool *elsewhere);
 
-/* Notifies the watches of a lease that was broken. With the lock held. */
+/* Notifies the watches of a lease that was broken. Call with the lock held. */
 void plock__reroute_break(const plock_coordinator *coordinator, const plock_message *message);
 
-/* Gives the channel of a new coordinator the id of its store, and a tag. With the lock held. */
+/* Gives the channel of a new coordinator the id of its store, and a tag. Call with the lock held.
+ */
 void plock__reroute_name(plock_coordinator *coordinator);
 
 #endif

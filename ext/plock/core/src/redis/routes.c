@@ -19,7 +19,7 @@ static plock_node *find(const plock_routes *routes, const plock_node_name *name)
     return node;
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void append(plock_routes *routes, plock_node *node) {
     node->number = routes->count++;
     if (routes->last)

@@ -46,7 +46,7 @@ void plock__routes_free(plock_store *store);
 void plock__routes_leave_load(plock_routes *routes);
 
 /* Must be called after the route of a slot has changed. Makes the coordinators check where their
- * waiters and watches belong. With the lock held. */
+ * waiters and watches belong. Call with the lock held. */
 void plock__routes_changed(plock_store *store);
 
 /* Returns the node that the request goes to, which is the node of its first key's slot. For a
@@ -58,15 +58,15 @@ plock_node *plock__route(plock_store *store, const plock_request *request);
 bool plock__is_no_server(const plock_node *node);
 
 /* Finds the node with this name, or makes it. Returns NULL if memory runs out, or if there are too
- * many nodes. Not with the lock held. */
+ * many nodes. Do not call with the lock held. */
 plock_node *plock__routes_node(plock_store *store, const plock_node_name *name);
 
-/* Has the store met as many nodes as it can? Not with the lock held. */
+/* Has the store met as many nodes as it can? Do not call with the lock held. */
 bool plock__routes_full(const plock_store *store);
 
 /* Notes that a node has named `to` as the node of the slot. Within the next second, a map does not
  * change this route, because the map may come from a node that does not know of the move yet. But
- * if `to` is distrusted in that time, the map counts. Not with the lock held. */
+ * if `to` is distrusted in that time, the map counts. Do not call with the lock held. */
 void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
 
 /* Returns the first node, in the order of their numbers, that serves a slot and has at least this
@@ -74,16 +74,17 @@ void plock__routes_move(plock_store *store, unsigned slot, plock_node *to);
 plock_node *plock__routes_primary(plock_store *store, unsigned number);
 
 /* Loads the map again in the background, because it may be out of date. If a load has already asked
- * the nodes, another load follows. Loads begin at least 100 ms apart. Not with the lock held. */
+ * the nodes, another load follows. Loads begin at least 100 ms apart. Do not call with the lock
+ * held. */
 void plock__routes_doubt(plock_store *store);
 
 /* The same for a node that cannot be reached, or does not serve its slots. The next map may change
- * the routes of these slots even if MOVED has set them within the last second. Not with the lock
- * held. */
+ * the routes of these slots even if MOVED has set them within the last second. Do not call with the
+ * lock held. */
 void plock__routes_distrust(plock_node *node);
 
 /* Begins or joins a load, which the caller awaits with plock__routes_await. Returns NULL if the map
- * is at most 100 ms old, or if no load can begin. Not with the lock held. */
+ * is at most 100 ms old, or if no load can begin. Do not call with the lock held. */
 plock_load *plock__routes_renew(plock_store *store);
 
 /* Waits for *load. If *load is NULL, waits for the store's first map. Returns PLOCK_AGAIN and the

@@ -35,15 +35,15 @@ plock_node *plock__store_nodes(plock_store *store, const plock_node *after);
 /* Notes that the store is used again, so that its pools keep connections. */
 void plock__store_use(plock_store *store);
 
-/* Makes all coordinators, and the job of trim.h, check whether the store still needs them. With the
- * lock held. */
+/* Makes all coordinators, and the job of trim.h, check whether the store still needs them. Call
+ * with the lock held. */
 void plock__store_review(plock_store *store);
 
 /* Take a reference for a coordinator or a failover job, and give one back. */
 plock_node *plock__store_attend(plock_node *node);
 void plock__store_unattend(plock_node *node);
 
-/* Is the store used only by jobs now, and no longer by the program? With the lock held. */
+/* Is the store used only by jobs now, and no longer by the program? Call with the lock held. */
 bool plock__store_unused(const plock_store *store);
 
 /* Take a reference, and give one back. Outside a step, callers use plock_store_close instead of

@@ -203,7 +203,7 @@ static bool asks_plainly(const plock_coordinator *coordinator, plock_text key) {
 }
 
 /* Puts the waiter into the wait queue for its key. If there is none yet, *spare becomes that wait
- * queue, and *spare is set to NULL. With the lock held. */
+ * queue, and *spare is set to NULL. Call with the lock held. */
 static void get_in_queue(plock_waiter *waiter, plock_wait_queue **spare,
                          plock_coordinator *coordinator, const plock_wait_request *wait_request,
                          const plock_place *place) {

@@ -14,8 +14,8 @@ void plock__waiter_release(plock_waiter *waiter);
 /* Does the waiter belong to the process from which this one was forked? */
 bool plock__waiter_inherited(const plock_waiter *waiter);
 
-/* Changes the waiter's state. No other function may change it. With the lock held. In the tests of
- * the core, a transition that is not in the table in waiter.h fails an assertion. */
+/* Changes the waiter's state. No other function may change it. Call with the lock held. In the
+ * tests of the core, a transition that is not in the table in waiter.h fails an assertion. */
 void plock__waiter_become(plock_waiter *waiter, enum plock_waiter_state state);
 
 /* These require the lock. If the first two leave the wait queue without a waiter, they return it,
@@ -30,16 +30,16 @@ void plock__waiter_checks_if_shaken(plock_waiter *waiter);
 
 /* --- waiter_leave.c --- */
 
-/* Ends the wait of a waiter that has given up and has no request under way. With the lock held.
- * Returns true if the server may still have a place in the queue, or the lock itself, for the
- * waiter. In that case the caller must release the engine's lock, and then call
+/* Ends the wait of a waiter that has given up and has no request under way. Call this function with
+ * the engine's lock held. Returns true if the waiter may still be in the server's queue, or hold
+ * the lock there. In that case the caller must release the engine's lock, and then call
  * plock__waiter_leave. */
 bool plock__waiter_depart(plock_waiter *waiter);
 void plock__waiter_leave(plock_waiter *waiter);
 
 /* Marks the waiter as parted, and wakes its thread. The waiter is out of the queue, or the attempt
- * to leave has failed. With the lock held, because the woken thread gives the waker back as soon as
- * it sees the new state. */
+ * to leave has failed. Call with the lock held, because the woken thread gives the waker back as
+ * soon as it sees the new state. */
 void plock__waiter_say_parted(plock_waiter *waiter);
 
 /* --- waiter_job.c --- */

@@ -107,7 +107,7 @@ void plock__watch_release(plock_watch *watch) {
     plock__free(watch);
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void link_watch(plock_coordinator *coordinator, plock_watch *watch) {
     watch->next = coordinator->watches;
     watch->link = &coordinator->watches;

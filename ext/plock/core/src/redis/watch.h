@@ -107,12 +107,12 @@ plock_ns plock__watch_valid_until(plock_watch *watch, bool *lost);
 void plock__watch_broken(const plock__index *watches, plock_text key, plock_text value);
 void plock__watch_doubt(plock_watch *watches);
 
-/* Makes another coordinator listen for the watch. With the lock held. */
+/* Makes another coordinator listen for the watch. Call with the lock held. */
 struct plock_coordinator;
 void plock__watch_move(plock_watch *watch, struct plock_coordinator *to);
 
-/* Tells these watches that their coordinator has ended, and no longer listens for them. With the
- * lock held. */
+/* Tells these watches that their coordinator has ended, and no longer listens for them. Call with
+ * the lock held. */
 void plock__watch_forsake(plock_watch *watches);
 
 #endif

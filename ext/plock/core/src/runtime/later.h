@@ -25,7 +25,8 @@ struct plock_later {
  * work. Returns PLOCK_OK, PLOCK_NO_MEMORY or PLOCK_DESCRIPTORS. */
 PLOCK_MUST_USE plock_status plock__later_enter(plock_later *later, plock_error *error);
 
-/* Sets the date of a listed entry, unless the entry has an earlier date. With the lock held. */
+/* Sets the date of a listed entry, unless the entry has an earlier date. Call with the lock held.
+ */
 void plock__later_by(plock_later *later, plock_ns due);
 
 /* Removes the entry, so that its work does not begin. Must be called with the lock held, in the

@@ -7,8 +7,8 @@
 #include <poll.h>
 
 /* Indexes in `polled`. If no place is left for a job's descriptor, the job is stepped at short
- * intervals. A job that only waits for a moment needs no place, so few jobs of leases and waiters
- * need a place. */
+ * intervals. A job that waits only for a deadline needs no place, so only a few of the jobs of
+ * leases and waiters need one. */
 enum { LEADER_WAKER, JOBS, PLACES = 257 };
 
 /* If there is no descriptor to poll for a job or an interrupt, the thread looks at that job or
