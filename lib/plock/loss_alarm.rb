@@ -62,7 +62,7 @@ module Plock
     # @return [Exception, nil] the first error that {#raise_inside} received
     attr_reader :error
 
-    # Runs a block, which must contain the acquire, the call of {#hearing} and the release.
+    # Runs a block, which must contain the acquire, the call to {#hearing} and the release.
     #
     # @return [Object] the block's value
     def around

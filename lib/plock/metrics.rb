@@ -5,7 +5,7 @@ require_relative "metrics/instruments"
 require_relative "metrics/recorder"
 
 module Plock
-  # Metrics of leases and of the pools of stores: {INSTRUMENTS} lists them. plock itself does not
+  # Metrics for leases and connection pools: {INSTRUMENTS} lists them. plock itself does not
   # load this file; `require "plock/metrics"` does.
   #
   # Each metric of leases has the labels `label` and `kind`, and `failures` also has `error`.

@@ -389,7 +389,7 @@ static void while_it_is_away_the_first_looks_without_queueing(void) {
     end();
 }
 
-/* Some of the failures here pass by themselves, and some do not. */
+/* Some of these failures go away by themselves, and some do not. */
 static void waiters_learn_that_the_channel_cannot_open(void) {
     static const struct {
         const char *said;

@@ -220,7 +220,7 @@ static void but_not_for_long(void) {
     end();
 }
 
-/* Two readers of one lock release on two connections. */
+/* Two readers release the same lock on two connections. */
 static void several_trails_of_a_key_are_waited_for(void) {
     plock_interest interest;
     plock_lease *readers[2], *writer, *other;

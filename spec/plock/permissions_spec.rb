@@ -67,8 +67,8 @@ RSpec.describe "A user with few rights" do
     expect(store.once(key, within: 10) { :ran }.value).to be :ran
   end
 
-  # A read lease that stays taken because of at_least: is broken. A writer waits for a reader,
-  # extends its lease and downgrades it. Then the next reader enters.
+  # First, breaks a read lease that `at_least:` keeps taken. Then a writer waits for a reader,
+  # extends its lease and downgrades it, so that the next reader enters.
   def use_shares(lock, others)
     lock.read(at_least: 5).tap { |lease| taken << lease }.release
     lock.break

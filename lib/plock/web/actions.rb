@@ -13,8 +13,8 @@ module Plock
     #
     # @api private
     class Actions
-      # Forbids inline scripts and styles, anything from other origins, and frames around the
-      # page.
+      # Forbids inline scripts and styles, anything from other origins, and other pages to frame
+      # this one.
       POLICY = [
         "default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'",
         "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"

@@ -93,8 +93,8 @@ module Torture
 
       # --- budgets ---
 
-      # Must this call end in time? A call without a budget must do so only if nothing is
-      # disturbed.
+      # Must this call end within its budget? In stores whose locks are no leases, only calls in a
+      # calm time must.
       def budgeted?(call, from, to) = @kind.leases || calm?(from, to)
 
       def budget(call)

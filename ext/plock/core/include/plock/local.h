@@ -90,7 +90,7 @@ typedef struct plock_local_acquire_options {
     size_t owner_length;
 } plock_local_acquire_options;
 
-/* Makes a lease of one key, which is not held yet. Returns PLOCK_OK, PLOCK_MISUSE (empty key),
+/* Makes a lease on one key. The lease is not held yet. Returns PLOCK_OK, PLOCK_MISUSE (empty key),
  * PLOCK_NO_MEMORY or PLOCK_CRYPTO. */
 PLOCK_MUST_USE plock_status plock_local_lease_new(plock_lease **lease, plock_local *store,
                                                   const char *key, size_t length);

@@ -19,7 +19,8 @@ plock_status plock__local_finish_without(plock_local_lease *lease, plock_status 
 
 /* --- operations on a held lease --- */
 
-/* Does the lease still have its claim, and has the claim not expired? In the critical section. */
+/* Returns true if the lease still has its claim, which has not expired. Call in the critical
+ * section. */
 static bool ours(const plock_local_lease *lease, plock_ns now) {
     return plock__local_still(lease, PLOCK__HELD) &&
            now < atomic_load(&lease->map->claims[lease->claim].until);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* --- dates and watch --- */
+/* --- when the lease expires, and its watch --- */
 
 void plock__lease_date(plock_redis_lease *lease, plock_ns asked_at, plock_ns now) {
     lease->base.ttl = lease->new_ttl;
