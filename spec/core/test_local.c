@@ -440,6 +440,25 @@ static void several_find_room_where_something_is_over(void) {
     (void)unlink(local_path());
 }
 
+static void leases_that_are_acquired_together_again_have_a_wait_of_their_own(void) {
+    plock_local *store = local_open();
+    plock_lease *leases[] = {local_lease(store, "one"), local_lease(store, "two")};
+    plock_interest interest;
+    plock_error error;
+    size_t refused;
+    const plock_local_acquire_options terms = {.ttl = LONG};
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(plock_local_acquire_all(leases, 2, &terms, &refused, &interest, &error),
+                     PLOCK_OK);
+        CHECK(plock_lease_waited(leases[0]) < PLOCK_SECOND / 2);
+        for (int lease = 0; lease < 2; lease++)
+            CHECK_STATUS(local_release(leases[lease]), PLOCK_OK);
+        (void)usleep(i ? 0 : 500000);
+    }
+    for (int i = 0; i < 2; i++) plock_lease_free(leases[i]);
+    plock_local_close(store);
+}
+
 int main(void) {
     const int descriptors = test_open_descriptors();
     local_begin();
@@ -460,6 +479,7 @@ int main(void) {
     RUN(a_child_releases_nothing_of_its_parents);
     plock_drain(plock_now() + PLOCK_SECOND);
     RUN(several_find_room_where_something_is_over);
+    RUN(leases_that_are_acquired_together_again_have_a_wait_of_their_own);
     RUN(some_of_many_can_be_broken);
     local_end();
     local_begin();

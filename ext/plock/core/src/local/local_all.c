@@ -142,7 +142,7 @@ plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
     plock_local_lease *leases[PLOCK_LOCAL_AT_ONCE_MAX];
     for (size_t i = 0; i < count; i++) leases[i] = plock__local_lease(bases[i]);
     /* when the first of the repeated calls began; 0: this is the first call */
-    const plock_ns began_at = leases[0]->began_at;
+    const plock_ns began_at = leases[0]->goes_on ? leases[0]->began_at : 0;
     for (size_t i = 0; i < count; i++) {
         const plock_status status = plock_local_lease_acquire(bases[i], &once);
         if (status) {
@@ -154,6 +154,7 @@ plock_status plock_local_acquire_all(plock_lease *const *bases, size_t count,
     group p = {.leases = leases, .count = count};
     plock__begin_step();
     const plock_status status = acquire(&p, refused, interest, error);
+    leases[0]->goes_on = status == PLOCK_AGAIN;
     plock__end_step();
     return status;
 }

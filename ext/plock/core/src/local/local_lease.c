@@ -58,6 +58,7 @@ static plock_status begin(plock_local_lease *lease, enum plock__local_operation 
     lease->operation = operation;
     lease->began_at = now;
     lease->away_since = 0;
+    lease->goes_on = false;
     lease->deadline = plock_after(now, SECTION_PATIENCE);
     plock__lease_forget_error(&lease->base);
     return PLOCK_OK;

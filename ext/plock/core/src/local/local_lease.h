@@ -88,6 +88,7 @@ struct plock_local_lease {
     plock_local_acquire_options terms; /* the options of the acquire or adopt */
     plock_ns began_at, deadline, patience_ends;
     plock_ns away_since; /* when the file was found missing or lost; 0: it is usable */
+    bool goes_on;        /* plock_local_acquire_all has returned PLOCK_AGAIN */
     plock_ns span;       /* extend: the new ttl; release: how long the key stays taken */
     /* The time until which the key stays taken after the claim has ended. 0: the key is free at
      * once. PLOCK_KEEP_AT_LEAST: the claim's own kept_until. The worker thread reads this field if
