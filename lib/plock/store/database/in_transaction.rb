@@ -63,7 +63,8 @@ module Plock
         def leave_inside(lease, ttl)
           give_back_inside(lease, 0.0, soon) if inside?
         rescue UnavailableError
-          @origin.when_over(-> {}, -> { take_back_later(lease, ttl: ttl) })
+          taken_back = -> { take_back_later(lease, ttl: ttl) }
+          @origin.when_over(-> {}, taken_back, taken_back) # the COMMIT may get no answer
         end
 
         def refuse_inside(refused)
