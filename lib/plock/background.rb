@@ -7,6 +7,9 @@ module Plock
   #
   # @api private
   module Background
+    # How many seconds one call may take while the process ends.
+    LAST_S = 0.25
+
     class << self
       # Starts a thread without the interrupt masks that it would inherit from the caller. With some
       # masks, the thread could not be killed, and would not end with the process.
@@ -30,9 +33,6 @@ module Plock
       # @return [Boolean] has the main thread ended? The process then ends as soon as the other
       #   threads have ended.
       def over? = !Thread.main.alive?
-
-      # How many seconds one call may take while the process ends.
-      LAST_S = 0.25
 
       # @param seconds [Float] how many seconds a call may take while the process is not ending
       # @return [Float]

@@ -22,11 +22,12 @@ module Plock
     # Like {#synchronize}, but interrupts are masked only during the wait for the mutex. Use this
     # for work that may take long, or that starts threads, because they would inherit the mask.
     def hold
-      held = false
-      Thread.handle_interrupt(UNINTERRUPTED) { held = !lock.nil? }
+      free = !owned? # an outer call of this fiber may hold the mutex; then `lock` raises
+      lock
       yield
     ensure
-      Interrupts.complete { unlock if held && owned? }
+      # a signal handler may have raised just after the mutex was locked
+      Interrupts.complete { unlock if free && owned? }
     end
   end
 end

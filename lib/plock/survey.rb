@@ -81,14 +81,12 @@ module Plock
     # @raise [UnsupportedError] the store cannot list its keys
     # @raise [Error] the request to the store failed
     def snapshot(budget = STEP_S)
-      if @mutex.try_lock
-        begin
-          advance(Clock.now + budget) if due?
-        ensure
-          @mutex.unlock
-        end
-      end
+      free = !@mutex.owned?
+      advance(Clock.now + budget) if @mutex.try_lock && due?
       @complete || @partial || Snapshot.new([], at: Time.now, complete: false)
+    ensure
+      # a signal handler may have raised just after the mutex was locked
+      Interrupts.complete { @mutex.unlock if free && @mutex.owned? }
     end
 
     # @param store_key [String]

@@ -176,6 +176,29 @@ RSpec.describe "At exit" do
     end
   end
 
+  describe "a release that a store in Ruby still owes" do
+    owe = <<~RUBY
+      require "plock/store/support/debts"
+      STDOUT.sync = true
+      debt = Plock::Store::Debts.add(now.call + 60)
+    RUBY
+
+    it "is made" do
+      expect(program(<<~RUBY)).to match(["child\nreleased\n", be_success])
+        #{owe}
+        Process.wait(fork { puts "child" })
+        Thread.new { sleep(0.05) && puts("released") || Plock::Store::Debts.pay(debt) }
+      RUBY
+    end
+
+    it "has 250 ms", :timing do
+      at_most(0.25 + 0.15) do
+        output, = program("#{owe}puts now.call")
+        monotonic - Float(output)
+      end
+    end
+  end
+
   it "exit! and SIGKILL leave the lock to its ttl" do
     program("store.hold(key, 60_000, 1.0, nil) { exit! }")
     expect(server.call("PTTL", key)).to be_between(1, 60_000)

@@ -1,8 +1,11 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "support/store_contract"
 
 RSpec.describe Plock::BriefMutex do
+  include Support::StoreContract
+
   # Two threads wait for the mutex. The first one gets its turn, but is interrupted before it
   # runs.
   #
@@ -42,6 +45,16 @@ RSpec.describe Plock::BriefMutex do
     worker.raise(IOError)
     expect { worker.join(5) }.to raise_error(IOError)
     expect(mutex).not_to be_locked
+  end
+
+  it "is free if a signal handler raises, at whatever step" do
+    mutex = described_class.new
+    steps = (1..50).find do |step|
+      cut_off = interrupted_at(step, by_signal: true) { mutex.hold { nil } }
+      expect(mutex).not_to be_locked
+      !cut_off
+    end
+    expect(steps).to be > 3
   end
 
   it "is not unlocked by one who could not lock it" do

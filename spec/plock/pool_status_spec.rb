@@ -75,6 +75,24 @@ RSpec.describe Plock::PoolStatus do
       expect(steps).to be > 5
     end
 
+    it "counts no call that waits, at whatever step a signal handler raises" do
+      leave = Queue.new
+      holder = background { pool.with(soon) { leave.pop } }
+      eventually { pool.status.used == 1 }
+      steps = (1..500).find do |step|
+        cut_off = interrupted_at(step, by_signal: true) do
+          pool.with(Plock::Clock.now + 0.001) { nil }
+        rescue Plock::UnavailableError
+          nil
+        end
+        expect([step, pool.status.used, pool.status.waiting]).to eq([step, 1, 0])
+        !cut_off
+      end
+      leave << true
+      holder.join
+      expect([pool.with(soon) { :served }, steps > 20]).to eq([:served, true])
+    end
+
     it "counts a call that gave up" do
       holding = Queue.new
       holder = background { pool.with(soon) { holding.pop } }

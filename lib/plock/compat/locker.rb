@@ -150,7 +150,7 @@ class Locker
     refuse_to_wait_for_itself if blocking && @alone.owned?
     another.hold(blocking, &block)
   ensure
-    @alone.unlock if alone && @alone.owned?
+    Plock::Interrupts.complete { @alone.unlock if alone && @alone.owned? }
   end
 
   # Takes the row if it is free.

@@ -3,6 +3,7 @@
 require_relative "../../afresh_in_child"
 require_relative "../../clock"
 require_relative "../support/backoff"
+require_relative "../support/debts"
 require_relative "../support/scheduler"
 
 module Plock
@@ -28,13 +29,16 @@ module Plock
         PAUSES_S = [0.1, 0.15, 0.25, 0.5, 1.0].freeze
 
         # A token that may still get a lease or a place.
-        Doubt = Struct.new(:key, :token, :until_time, :since, :settled, :at, :looks, :pause) do
+        Doubt = Struct.new(
+          :key, :token, :until_time, :since, :settled, :at, :looks, :pause, :debt
+        ) do
           # @param now [Float] a time of {Clock}
           def done(now)
             away = settled ? 1.0 : [now - since, 1.0].max
             self.looks = (looks || PAUSES_S).map { |seconds| seconds * away }
             self.settled = true
             self.pause = nil
+            Debts.pay(debt)
             first = looks.shift
             self.at = first && (now + first)
           end
@@ -68,7 +72,9 @@ module Plock
         def doubt(key, token, settled, until_time)
           now = Clock.now
           doubt = Doubt.new(key, token, until_time, now, settled, now)
-          doubt.done(now) if settled
+          if settled then doubt.done(now)
+          else doubt.debt = Debts.add(until_time)
+          end
           enter do
             @doubts << doubt
             schedule

@@ -5,6 +5,7 @@ require_relative "../../locking"
 require_relative "lease_state"
 require_relative "hold"
 require_relative "acquire_request"
+require_relative "debts"
 require_relative "renewal"
 require_relative "scheduler"
 require_relative "pool"
@@ -78,9 +79,12 @@ module Plock
       # for it.
       def take_back_later(lease)
         lease = stand_in_for(lease)
+        debt = Debts.add(Float::INFINITY)
         @scheduler.call_later do
           take_back(lease)
           nil
+        ensure
+          Debts.pay(debt)
         end
       end
 
@@ -89,8 +93,11 @@ module Plock
       # @param keep [Float] for how many more seconds the key stays taken
       def give_back_later(lease, keep)
         kept_until = Clock.now + keep
-        @scheduler.retry_until([lease.valid_until, kept_until].max) do
+        until_time = [lease.valid_until, kept_until].max
+        debt = Debts.add(until_time)
+        @scheduler.retry_until(until_time) do
           give_back(lease, [kept_until - Clock.now, 0.0].max)
+          Debts.pay(debt)
           nil
         end
       end

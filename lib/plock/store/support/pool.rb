@@ -217,7 +217,14 @@ module Plock
         end
         await_room(deadline, more) until reserve(loan, more)
       ensure
-        @lock.synchronize { @waiting -= 1 if waits }
+        Interrupts.complete do
+          @lock.synchronize do
+            waiting = waits ? @waiting - 1 : @waiting
+            # no signal handler can run between these assignments
+            @waiting = waiting
+            waits = false
+          end
+        end
       end
 
       def full?(more) = @count - @idle.size >= @size + more
