@@ -70,6 +70,8 @@ RSpec.describe Plock::PoolStatus do
         cut_off = interrupted_at(step, by_signal: true) { pool.with(soon) { nil } }
         expect([step, pool.status.used, pool.status.idle]).to match([step, 0, (be <= 1)])
         expect(pool.with(soon) { :served }).to be(:served)
+        open_ones = pool.instance_variable_get(:@all).size
+        expect([step, open_ones]).to eq([step, pool.status.idle])
         !cut_off
       end
       expect(steps).to be > 5

@@ -189,7 +189,7 @@ class RemoteLock
   # because the lock is its parent's.
   def holding(key, options)
     pid = Process.pid
-    entered = refused = failed = false
+    entered = refused = failed = again = false
     acquire_lock(key, options)
     entered = true
     yield
@@ -200,9 +200,10 @@ class RemoteLock
     failed = true
     raise
   ensure
-    runs = 0
-    unless refused
-      Plock::Interrupts.complete { leave(key, pid, entered, failed, first: (runs += 1) == 1) }
+    Plock::Interrupts.complete do
+      first = !again
+      again = true
+      leave(key, pid, entered, failed, first: first) unless refused
     end
   end
 

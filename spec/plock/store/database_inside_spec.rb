@@ -305,6 +305,47 @@ Support::Databases::NAMES.each do |name|
         end
       end
 
+      it "raises only the interrupt itself, at whatever step, if the transaction is rolled back" do
+        (1..200).step(3).find do |step|
+          interrupted = nil
+          model.transaction do
+            interrupted = interrupted_at(step) { store.try_acquire(key, ttl: 30) }
+            raise ActiveRecord::Rollback
+          end
+          !interrupted
+        end
+      end
+
+      it "is released by a commit after a signal handler raised, at whatever step of the release" do
+        (1..300).find do |step|
+          lease = store.acquire(key, ttl: 30)
+          cut_off = model.transaction do
+            interrupted_at(step, by_signal: true) do
+              Plock::Interrupts.complete { lease.release }
+            end
+          end
+          eventually { !other.status(key).held? }
+          !cut_off
+        end
+      end
+
+      it "is released by a commit after a signal handler raised before there was a savepoint" do
+        model.transaction do
+          lease = store.try_acquire(key, ttl: 30)
+          cut_off = false
+          allow(model.lease_connection).to receive(:execute).and_wrap_original do |original, *words|
+            next original.call(*words) if cut_off || !words.first.start_with?("SAVEPOINT")
+
+            cut_off = true
+            raise Support::StoreContract::Signalled
+          end
+          expect { Plock::Interrupts.complete { lease.release } }.to raise_error(
+            Support::StoreContract::Signalled
+          )
+        end
+        eventually { !other.status(key).held? }
+      end
+
       it "calls who waits when it is committed", :timing do
         # the waiter's attempt must not time out before the commit, or it would ask again only later
         patient = new_store(**Support::Databases::PATIENT)

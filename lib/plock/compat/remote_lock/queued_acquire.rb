@@ -38,17 +38,14 @@ class RemoteLock
 
     # @return [Boolean] whether the lock was ours
     def delete(key)
+      place = place(turns, key)
+      turn = Holdings.find(place)
       Plock::Interrupts.defer do
-        place = place(turns, key)
-        turn = Holdings.take(place)
-        next free(key) if turn.nil? || turn.over?
-
-        begin
-          free_with(key, turn)
-        ensure
-          Holdings.add(place, turn) unless turn.over? # this fiber may release again
-        end
+        turn.nil? || turn.over? ? free(key) : free_with(key, turn)
       end
+    ensure
+      # if the turn is not over, this fiber may release again
+      Plock::Interrupts.complete { Holdings.take(place) if turn&.over? }
     end
 
     private

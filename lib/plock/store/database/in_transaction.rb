@@ -90,7 +90,7 @@ module Plock
             end
             true
           end
-          if ours
+          if ours && lease.valid_until # else the same transaction has acquired it
             @origin.when_over(-> { give_back_later(lease, [kept_until - Clock.now, 0.0].max) })
           end
           !ours.nil?

@@ -21,7 +21,7 @@ module Plock
           @failures = failures
           @mysql = adapter.adapter_name.match?(/mysql|trilogy/i)
           @postgresql = adapter.adapter_name.match?(/postg/i)
-          @gone = false
+          @begun = @gone = false
         end
 
         # @return [Boolean] has MySQL rolled back the whole transaction, as after a deadlock?
@@ -30,6 +30,7 @@ module Plock
         # @yield the block runs statements, which are rolled back if the block raises or returns nil
         def guarded
           savepoint("SAVEPOINT")
+          @begun = true
           value = yield self
           kept = !value.nil?
           savepoint("RELEASE SAVEPOINT") if kept
@@ -73,7 +74,7 @@ module Plock
           savepoint("ROLLBACK TO SAVEPOINT")
           savepoint("RELEASE SAVEPOINT")
         rescue ActiveRecord::ActiveRecordError, *@failures
-          @gone = @mysql # the savepoint no longer exists
+          @gone = @mysql && @begun # the savepoint no longer exists
         end
       end
     end

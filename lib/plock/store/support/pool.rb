@@ -114,8 +114,9 @@ module Plock
       end
 
       def drop(connection)
-        ours = @lock.synchronize { @all.delete(connection) }
-        connection.close if ours
+        # forgets it last: if a signal handler raises, this runs again
+        connection.close if @lock.synchronize { @all.include?(connection) }
+        @lock.synchronize { @all.delete(connection) }
       end
 
       # Closes idle connections at once, and lent connections when they are returned. The pool opens
@@ -130,7 +131,7 @@ module Plock
           @count = count
           idle
         end
-        idle.each { |connection| drop(connection) }
+        Interrupts.complete { idle.each { |connection| drop(connection) } }
       end
 
       # @return [PoolStatus]
@@ -245,8 +246,11 @@ module Plock
       def put_back(loan)
         connection = loan.connection
         idle = connection&.finished? && !@closed
-        drop(connection) if connection && !idle
-      ensure
+        begin
+          drop(connection) if connection && !idle
+        rescue StandardError => e
+          failure = e # there is room for another connection nevertheless
+        end
         kept = idle ? [connection] : []
         @lock.synchronize do
           idle = @idle + kept
@@ -257,6 +261,7 @@ module Plock
           @count = count
           @returned.broadcast
         end
+        raise failure if failure
       end
     end
   end

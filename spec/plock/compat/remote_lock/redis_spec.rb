@@ -6,6 +6,7 @@ require "active_support/core_ext/numeric/time"
 require "connection_pool"
 require "plock/compat/remote_lock"
 require "redis"
+require "support/store_contract"
 require_relative "behaviour"
 require_relative "original_process"
 
@@ -29,6 +30,22 @@ RSpec.describe RemoteLock::Adapters::Redis, needs: "redis-server" do
       expect(
         RemoteLock.new(described_class.new(connection)).synchronize(key, retries: 1) { :in }
       ).to be :in
+    end
+  end
+
+  describe "with a signal handler that raises" do
+    include Support::StoreContract
+
+    it "leaves neither the lock nor a turn, at whatever step" do
+      other = RemoteLock.new(another_adapter)
+      other.synchronize(key) { nil }
+      steps = (1..1_000).find do |step|
+        cut_off = interrupted_at(step, by_signal: true) { lock.synchronize(key) { nil } }
+        expect([step, other.synchronize(key, retries: 5, initial_wait: 0.2) { :in }])
+          .to eq [step, :in]
+        !cut_off
+      end
+      expect(steps).to be > 50
     end
   end
 
