@@ -191,6 +191,14 @@ RSpec.describe "At exit" do
       RUBY
     end
 
+    it "is forgotten when there is nothing left to release" do
+      expect(program(<<~RUBY)).to match(["1\n", be_success])
+        require "plock/store/support/debts"
+        3.times { Plock::Store::Debts.add(now.call - 1) }
+        puts Plock::Store::Debts.instance_variable_get(:@owed).size
+      RUBY
+    end
+
     it "has 250 ms", :timing do
       at_most(0.25 + 0.15) do
         output, = program("#{owe}puts now.call")

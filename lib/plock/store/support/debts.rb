@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../../afresh_in_child"
 require_relative "../../background"
-require_relative "../../brief_mutex"
 require_relative "../../clock"
 
 module Plock
@@ -12,18 +12,18 @@ module Plock
     #
     # @api private
     module Debts
-      @lock = BriefMutex.new
+      extend AfreshInChild
+
+      @lock = Mutex.new
       @paid = ConditionVariable.new
-      @owed = {}.compare_by_identity
-      @pid = Process.pid
 
       class << self
         # @param until_time [Float] a time of {Clock}, from which on there is nothing to release
         # @return [Object] the debt, for {#pay}
         def add(until_time)
           debt = Object.new
-          @lock.synchronize do
-            start_afresh unless @pid == Process.pid
+          enter do
+            forget_expired
             @owed[debt] = until_time
           end
           debt
@@ -31,7 +31,7 @@ module Plock
 
         # @param debt [Object, nil] a debt that is paid already may be paid again
         def pay(debt)
-          @lock.synchronize do
+          enter do
             @owed.delete(debt)
             @paid.broadcast
           end
@@ -40,22 +40,26 @@ module Plock
         # Waits until all debts are paid, for at most {Background::LAST_S} seconds.
         def await
           deadline = Clock.now + Background::LAST_S
-          @lock.hold do
+          enter do
             @paid.wait(@lock, [deadline - Clock.now, 0.001].max) while owed? && Clock.now < deadline
           end
         end
 
         private
 
-        # A forked child owes nothing of its parent's.
         def start_afresh
           @owed = {}.compare_by_identity
-          @pid = Process.pid
+        end
+
+        # A release that never succeeded is not paid. The oldest debts come first.
+        def forget_expired
+          now = Clock.now
+          @owed.shift while @owed.any? && @owed.first.last <= now
         end
 
         def owed?
           now = Clock.now
-          @pid == Process.pid && @owed.each_value.any? { |until_time| now < until_time }
+          @owed.each_value.any? { |until_time| now < until_time }
         end
       end
 
