@@ -336,6 +336,6 @@ unsigned long scenario_starve(const scenario *s, scenario_arm *arm) {
     unsigned long n = 1;
     const int descriptors = test_open_descriptors();
     while (starve_once(s, arm, n) && CHECK(n < ALLOCATIONS_MAX)) n++;
-    CHECK_INT(test_open_descriptors(), descriptors);
+    CHECK_DESCRIPTORS(descriptors);
     return n - 1;
 }

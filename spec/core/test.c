@@ -93,3 +93,10 @@ bool test_patient(unsigned *rounds) {
     (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     return ++*rounds < PATIENT_ROUNDS;
 }
+
+int test_descriptors_awaited(int expected) {
+    unsigned rounds = 0;
+    int open = test_open_descriptors();
+    while (open != expected && test_patient(&rounds)) open = test_open_descriptors();
+    return open;
+}

@@ -430,7 +430,7 @@ static void nothing_is_left_behind(void) {
     distrust_closes_the_idle_now_and_the_others_later();
     plock__forget_wakers();
     CHECK_INT(plock__live_allocations(), before);
-    CHECK_INT(test_open_descriptors(), descriptors);
+    CHECK_DESCRIPTORS(descriptors);
 }
 
 int main(void) {

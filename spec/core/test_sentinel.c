@@ -95,7 +95,7 @@ static void end_servers(void) {
 static void end(void) {
     end_servers();
     fake_settle();
-    CHECK_INT(test_open_descriptors(), descriptors);
+    CHECK_DESCRIPTORS(descriptors);
 }
 
 static plock_status find(const char *options, sentinel one, sentinel two, sentinel three) {
@@ -246,7 +246,7 @@ static int found_beside(sentinel third, const char *first, const char *second) {
     const bool is_first = !strcmp(end_server(0), port), is_second = !strcmp(end_server(1), port);
     CHECK(is_first != is_second);
     fake_settle();
-    CHECK_INT(test_open_descriptors(), before);
+    CHECK_DESCRIPTORS(before);
     return is_first ? 0 : 1;
 }
 

@@ -81,7 +81,7 @@ static void end(void) {
     plock__free(map);
     plock_config_free(config);
     fake_settle();
-    CHECK_INT(test_open_descriptors(), descriptors);
+    CHECK_DESCRIPTORS(descriptors);
 }
 
 static plock_status ask(const char *timeout, node one, node two, node three) {

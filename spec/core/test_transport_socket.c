@@ -44,7 +44,7 @@ static void end(void) {
     plock__resolver_clear(&resolver);
     plock_config_free(config);
     fake_settle();
-    CHECK_INT(test_open_descriptors(), descriptors);
+    CHECK_DESCRIPTORS(descriptors);
 }
 
 static void begin_tcp(const char *host, const char *port) {

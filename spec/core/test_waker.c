@@ -243,7 +243,7 @@ static void an_interrupt_is_heard_beside_a_descriptor_and_without_one_left(void)
         if (!left) CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
         plock_waker_give(interrupt);
         plock__forget_wakers();
-        CHECK_INT(test_open_descriptors(), before);
+        CHECK_DESCRIPTORS(before);
         (void)close(ends[0]);
         (void)close(ends[1]);
     }
@@ -375,14 +375,14 @@ static void a_forked_child_shares_none_with_its_parent(void) {
     plock_waker_give(wakers[1]);
     const int before = test_open_descriptors();
     test_in_child(use_in_child, wakers);
-    CHECK_INT(test_open_descriptors(), before);
+    CHECK_DESCRIPTORS(before);
     CHECK(!audible(wakers[0], 0)); /* the child's wake has no effect in the parent */
     plock_waker_wake(wakers[0]);
     CHECK(audible(wakers[0], 0));
     plock_waker_give(wakers[0]);
 }
 
-static void count_in_child(void *context) { CHECK_INT(test_open_descriptors(), *(int *)context); }
+static void count_in_child(void *context) { CHECK_DESCRIPTORS(*(int *)context); }
 
 static void a_forked_child_keeps_no_descriptor_open(void) {
     plock__forget_wakers();
@@ -394,7 +394,7 @@ static void a_forked_child_keeps_no_descriptor_open(void) {
     test_in_child(count_in_child, &before);
     plock_waker_give(used);
     plock__forget_wakers();
-    CHECK_INT(test_open_descriptors(), before);
+    CHECK_DESCRIPTORS(before);
     CHECK_INT(plock__live_allocations(), 0);
 }
 
