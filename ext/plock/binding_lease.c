@@ -387,7 +387,7 @@ void binding_init_lease(void) {
     rb_define_method(lease_class, "downgrade", lease_downgrade, 0);
     rb_define_private_method(lease_class, "share", lease_share, 0);
     rb_define_private_method(lease_class, "value", lease_value, 0);
-    rb_define_private_method(lease_class, "leave", lease_leave, 0);
+    rb_define_method(lease_class, "leave", lease_leave, 0);
     rb_define_method(lease_class, "inspect", lease_inspect, 0);
     binding_local_hold_class = rb_define_class_under(binding_plock, "LocalHold", lease_class);
     rb_gc_register_mark_object(binding_local_hold_class);

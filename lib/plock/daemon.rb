@@ -28,36 +28,26 @@ module Plock
       return Daemon.settle && super if held.empty?
 
       Interrupts.defer do
-        handed = []
         forked = false
         begin
-          held.each { |store, lease| Daemon.hand_on(store, lease, handed) }
+          held.each { |_store, lease| lease.hand_on }
           Daemon.settle
           super.tap { forked = true }
         ensure
-          failure = Daemon.go_on(handed) # runs in the parent if no daemon was forked
+          # runs in the parent if no daemon was forked
+          failure = Interrupts.complete { Daemon.go_on(held) }
           raise failure if failure && forked
         end
       end
     end
 
-    # Hands one lease over. If another thread is releasing the lease, this does nothing.
-    #
-    # @param handed [Array] see {go_on}
-    # @raise [UnsupportedError] the lease cannot be handed over
-    def self.hand_on(store, lease, handed)
-      rest = lease.valid? && lease.hand_on
-      handed << [store, lease, rest] if rest || lease.lost?
-    end
-
     # Continues each lease in this process, even if an earlier lease failed.
     #
-    # @param handed [Array] for each lease its store, the lease, and the result of
-    #   {Lease#hand_on}, or false if the lease was lost
+    # @param held [Array<Array(Locking, Lease)>]
     # @return [Error, nil] the first failure of a store
-    def self.go_on(handed)
-      failures = handed.filter_map do |store, lease, rest|
-        lease.go_on(store, rest)
+    def self.go_on(held)
+      failures = held.filter_map do |store, lease|
+        lease.go_on(store)
         nil
       rescue Error => e
         e

@@ -7,13 +7,8 @@ module Plock
   #
   # @api private
   class Hold
-    # Hands the lease over to the process that adopts the result.
-    #
-    # @return [String, false, nil] the dump, in ASCII; false: the lease was lost; nil: it had
-    #   already been released or handed over
+    # @return [String] in ASCII; another process can adopt it after {#leave}
     def dump
-      left = leave or return left
-
       [*[key, value].map { |text| [text].pack("m0") }, fence, (ttl * 1000).round, *share].join(":")
     end
 

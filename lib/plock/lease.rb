@@ -204,15 +204,14 @@ module Plock
       check!
       left = left_to_keep(true)
       kept_until = left.zero? ? 0 : (left + Clock.wall).round(6)
-      dump = handed = nil
+      dump = nil
       begin
-        Interrupts.defer { handed = hand_on }
-        learn(handed)
-        dump = [FORMAT, [@key.to_s].pack("m0"), kept_until, handed].join(":")
+        learn(Interrupts.defer { hand_on })
+        dump = @dumped = [FORMAT, [@key.to_s].pack("m0"), kept_until, @hold.dump].join(":")
       ensure
         # no call and no mask may come after the String is made, because Ruby could interrupt
         # there
-        Interrupts.complete { take_back(handed) if handed } unless dump
+        Interrupts.complete { take_back } unless dump
       end
     end
 

@@ -31,7 +31,7 @@ module Plock
 
     def downgrade = false
 
-    def dump = false
+    def leave = false
 
     def release(_keep) = false
 

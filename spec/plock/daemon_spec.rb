@@ -303,7 +303,7 @@ RSpec.describe "Process.daemon inside a block" do
     it "forks nothing if a lease cannot be handed over, and keeps the others" do
       store.acquire(key) do |outer|
         store.acquire("#{key}:2") do |lease|
-          allow(outer.hold).to receive(:dump).and_raise(
+          allow(outer.hold).to receive(:leave).and_raise(
             Plock::UnsupportedError.new("bound", code: :unsupported)
           )
           expect { process { |*| raise "forked" }.daemon }.to raise_error(

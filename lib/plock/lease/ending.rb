@@ -46,9 +46,9 @@ module Plock
       # @return [Boolean] is there nothing to release?
       def over? = @hold.nil? || @released || @given_away || @hold.inherited?
 
-      # Begins a release. Only one thread or fiber at a time can do so. Other threads and fibers
-      # wait here until its release has ended, or until the lease expires. The caller must call
-      # {#release_over} in an `ensure`.
+      # Begins a release or a hand-over. Only one thread or fiber at a time can do so. Other threads
+      # and fibers wait here until its release has ended, or until the lease is handed over or
+      # expires. The caller must call {#release_over} in an `ensure`.
       #
       # @api private
       # @return [Float, nil] seconds for which the lease was held, or 0.0 if there is no
@@ -57,6 +57,7 @@ module Plock
         me = Fiber.current
         look = FIRST_LOOK_S
         until (@releaser ||= me).equal?(me)
+          break if @given_away
           break if Clock.now >= @hold.valid_until # then the key is free in any case
 
           sleep(look)

@@ -17,45 +17,47 @@ module Plock
       AGAIN_S = 0.1
       private_constant :LEAST_SPAN, :AGAIN_S
 
-      # Hands the lease over to the process that will adopt the returned value.
+      # @return [String, nil] the dump that {Lease#dump} has made; a caller needs it if a signal
+      #   handler raised just before that call returned
+      attr_reader :dumped
+
+      # Gives the lease up, so that another process can adopt it with its hold's dump. The calling
+      # fiber must then let the other process have the dump, or call {#go_on} or {#take_back}.
+      # Until then, no other fiber can release the lease or hand it over.
       #
-      # @return [String, false, nil] the store's part of the dump; false: the lease is lost; nil:
-      #   another thread has released the lease, or handed it over
+      # @return [Boolean, nil] false: the lease is lost; nil: another thread has released the
+      #   lease, or handed it over
       def hand_on
-        handed = @hold.dump or return handed
+        return release_over if releasing.nil? || @given_away
+        return unless handing_on?
+
+        ours = valid? ? @hold.leave : (false if lost?)
+        @lost = true if ours == false
+        return ours unless ours
 
         @given_away = true
-        told = false
         tell(:hand_over, held_for) if Events.listening
-        told = true
-        handed
-      ensure
-        take_back(handed) if handed && !told
+        true
       end
 
-      # Takes the lease over again, in this process. If the store no longer has the hold, the lease
-      # is lost. `max_hold:` and `at_least:` still count from the first acquire.
+      # Takes the lease over again after {#hand_on}, perhaps in another process. If the store no
+      # longer has the hold, the lease is lost. `max_hold:` and `at_least:` still count from the
+      # first acquire. Can start over after any of its steps.
       #
       # @param store [Locking]
-      # @param handed [String, false] what {#hand_on} returned
       # @raise [Error] the request to the store failed; the lease is not valid here, and is
       #   released in the background
-      def go_on(store, handed)
-        @since ||= @hold.acquired_at
-        has = handed &&
-              store.adopt_hold(
-                handed, @options.renew, left_to_renew, @options.watch?, replicas: @options.replicas
-              ) do |hold|
-                @hold = hold
-              end
-        @given_away = false
-        @releaser = nil # may be a thread of the parent process
-        return lose_on_the_way unless has
+      def go_on(store)
+        return unless handing_on?
 
-        tell(:adopt, 0.0, ttl: ttl) if Events.listening
-        watch if @options.watch?
+        note_hand_over
+        adopted = @given_away && carry_on(store)
+        lose_on_the_way if @lost
+        @releaser = nil
+        tell(:adopt, 0.0, ttl: ttl) if adopted && Events.listening
       rescue *Locking::Acquisition::STORE_FAILURES
-        release_later(store, handed)
+        release_later(store)
+        @releaser = nil
         raise
       end
 
@@ -65,25 +67,59 @@ module Plock
 
       private
 
-      # Releases the lease that was handed over, because the caller does not receive the dump.
-      def take_back(handed)
-        release_handed(@options.store, handed)
-      rescue *Locking::Acquisition::STORE_FAILURES
-        release_later(@options.store, handed)
+      # Has this fiber called {#hand_on}, and neither {#go_on} nor {#take_back}?
+      def handing_on? = @releaser.equal?(Fiber.current)
+
+      # A signal handler may have cut {#hand_on} off just after the store gave the lease up.
+      def note_hand_over
+        @given_away = true unless @released || @hold.valid? || lost?
       end
 
-      def release_handed(store, handed)
-        store.adopt_hold(handed, false, nil, false, replicas: 0)&.release(left_to_keep)
+      # @return [Boolean] did the store still have the hold?
+      def carry_on(store)
+        has = adopt_again(
+          store, @options.renew, left_to_renew, @options.watch?, replicas: @options.replicas
+        )
+        @given_away = false
+        @lost = true unless has
+        watch if has && @options.watch?
+        has
+      end
+
+      # @return [Boolean] true if this process has the hold again, perhaps because a signal handler
+      #   cut an earlier call off after the adoption
+      def adopt_again(store, *options, **replicas)
+        return true if @hold.valid?
+
+        @since ||= @hold.acquired_at
+        !store.adopt_hold(@hold.dump, *options, **replicas) { |hold| @hold = hold }.nil?
+      end
+
+      # Releases the lease if {#hand_on} gave it up, because the caller does not receive the dump.
+      # Can start over after any of its steps.
+      def take_back
+        return unless handing_on?
+
+        note_hand_over
+        release_handed(@options.store) if @given_away
+        @releaser = nil
+      rescue *Locking::Acquisition::STORE_FAILURES
+        release_later(@options.store)
+        @releaser = nil
+      end
+
+      def release_handed(store)
+        @hold.release(left_to_keep) if adopt_again(store, false, nil, false, replicas: 0)
       end
 
       # Repeats the release until it succeeds or the lease expires, because no other process can
       # release the lease.
-      def release_later(store, handed)
+      def release_later(store)
         over = @hold.valid_until
         Background.launch("plock release") do
           until Clock.now >= over
             begin
-              break release_handed(store, handed)
+              break release_handed(store)
             rescue *Locking::Acquisition::STORE_FAILURES
               raise if Background.killed?
 
@@ -97,7 +133,6 @@ module Plock
       def lose_on_the_way
         Dispatcher.start
         @hold = LostHold.new(@hold)
-        @lost = true
         lose
       end
 

@@ -74,12 +74,15 @@ module Plock
       # @raise [Error]
       def hand_back(dump, other, span)
         key, _keep, rest = Lease.read(dump)
-        Thread.handle_interrupt(UNINTERRUPTED) do
-          hold = adopt_hold(rest, false, nil, false, span, Lease.read(other).last) or
-            raise lost_before_adoption(key)
-          hold.dump
+        hold = nil
+        Interrupts.defer do
+          adopt_hold(rest, false, nil, false, span, Lease.read(other).last) do |given|
+            hold = given
+          end or raise lost_before_adoption(key)
         end
         nil
+      ensure
+        Interrupts.complete { hold&.leave }
       end
 
       private

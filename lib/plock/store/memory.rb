@@ -150,21 +150,27 @@ module Plock
       end
 
       # @api private
-      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil)
+      def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &taken)
         key, token = Store::StateHold.read(dump, KIND)
         next_token = heir ? Store::StateHold.read(heir, KIND)[1] : Plock.token
+        lease = nil
         Dispatcher.start
-        at(key) do |lock, now|
-          given = lock.held_by(token)
-          next if given.nil? || given.ended == :released
+        handing_out(taken, -> { give_back(lease) if lease && !heir }) do
+          at(key) do |lock, now|
+            given = lock.held_by(token)
+            next if given.nil? || given.ended == :released
 
-          given.finish(:given)
-          lease = MemoryLease.new(@backend, key, ttl || given.ttl,
-                                  token: next_token, label: given.owner[:label], share: given.share,
-                                  renew: renew, max_hold: max_hold, watch: watch)
-          lease.grant(@backend.next_fence(now), now, lease.ttl, ttl || (given.expires_at - now))
-          lock.replace(given, lease)
-          hold_of(lease).tap { |hold| yield hold if block_given? }
+            given.finish(:given)
+            lease = MemoryLease.new(@backend, key, ttl || given.ttl,
+                                    token: next_token, label: given.owner[:label],
+                                    share: given.share, renew: renew, max_hold: max_hold,
+                                    watch: watch)
+            lease.grant(
+              @backend.next_fence(now), now, lease.ttl, ttl || (given.expires_at - now)
+            )
+            lock.replace(given, lease)
+            hold_of(lease)
+          end
         end
       end
 

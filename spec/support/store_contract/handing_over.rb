@@ -222,18 +222,38 @@ RSpec.shared_examples "a store that hands leases over" do
       store.break(key)
     end
 
-    it "leave nothing behind if a dump is interrupted, at whatever step before its return" do
-      late = Support::StoreContract::LATE_NEWS
-      steps = (1..5_000).find do |step|
-        interrupted = nil
-        store.acquire(key, ttl: long * 10) do |lease|
-          interrupted = interrupted_at(step) { lease.dump }
+    { "is interrupted" => false, "is cut off by a signal handler that raises" => true }
+      .each do |what, by_signal|
+      it "leave nothing behind if a dump #{what}, at whatever step before its return" do
+        lease = nil
+        dump = -> { (@interrupted_in = nil) || lease&.dump }
+        interrupted_everywhere(dump, by_signal: by_signal) do
+          returned = @interrupted_in.nil? || @interrupted_in == [Plock::Lease, :dump, :return]
+          lease&.release
+          store.break(key) if returned
+          eventually(Support::StoreContract::LATE_NEWS, @interrupted_in.inspect) { free? }
+          lease = store.acquire(key, ttl: long * 10)
         end
-        returned = !interrupted || @interrupted_in == [Plock::Lease, :dump, :return]
-        returned ? store.break(key) : eventually(late, "left at step #{step}") { free? }
-        !interrupted
+        lease.release
       end
-      expect(steps).to be > 10
+    end
+
+    it "can be handed back under its earlier dump, at whatever step a signal handler raises" do
+      earlier = later = nil
+      hand_back = -> { store.hand_back(later, earlier, long) if later }
+      interrupted_everywhere(hand_back, by_signal: true) do
+        if later
+          dump = [earlier, later].find do |each|
+            store.adopt(each) { true }
+          rescue Plock::LeaseLost
+            nil
+          end
+          expect(dump).not_to be_nil, "lost after #{@interrupted_in.inspect}"
+        end
+        earlier = store.acquire(key, ttl: long).dump
+        later = store.adopt(earlier).dump
+      end
+      store.break(key)
     end
 
     it "leave nothing behind if a subscriber ends the thread that dumps it" do
@@ -242,6 +262,25 @@ RSpec.shared_examples "a store that hands leases over" do
       expect_free
     ensure
       Plock.unsubscribe(subscription)
+    end
+
+    # The stand-in for Process does not fork. So the lease is handed over and taken over again.
+    it "move a lease to a daemon or release it, at whatever step a signal handler raises" do
+      process = Object.new.tap { |object| object.define_singleton_method(:daemon) { |*| 0 } }
+      process.singleton_class.prepend(Plock::Daemon)
+      inside = []
+      become_daemon = -> do
+        store.acquire(key, ttl: long * 10) do |lease|
+          process.daemon
+          inside << lease.check!.valid?
+        end
+      end
+      warnings do # of leases that were released while the daemon took them over
+        interrupted_everywhere(become_daemon, by_signal: true) do
+          eventually(Support::StoreContract::LATE_NEWS, @interrupted_in.inspect) { free? }
+        end
+      end
+      expect(inside).to include(true).and all(be(true))
     end
 
     it "refuse what is not the dump of a lease" do

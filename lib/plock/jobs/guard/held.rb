@@ -62,7 +62,7 @@ module Plock
         end
 
         # Hands back a job's lease, so that the dump in the job's ticket is valid again. The next
-        # run can then adopt the lease from the same dump.
+        # run can then adopt the lease from the same dump. Can start over after any of its steps.
         #
         # @param ticket [JobState]
         # @param span [Float] seconds
@@ -70,7 +70,8 @@ module Plock
         # @raise [Error] the store failed; then the lease expires
         def hand_back(store, lease, ticket, span)
           Thread.handle_interrupt(UNINTERRUPTED) do
-            opened(store).hand_back(lease.dump, ticket.lease, span.clamp(LEAST, MOST))
+            dump = lease.dumped || lease.dump
+            opened(store).hand_back(dump, ticket.lease, span.clamp(LEAST, MOST))
           end
         end
 

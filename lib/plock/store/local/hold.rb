@@ -10,14 +10,8 @@ module Plock
   class LocalHold < Hold
     FORMAT = "local"
 
-    # Gives the lease up without a release. The process that adopts the result gets the lease.
-    #
-    # @return [String, false, nil] an ASCII string; false: the lease was lost; nil: the lease
-    #   was released or handed over before
-    # @raise [Error] the store could not be used
+    # @return [String] in ASCII; another process can adopt it after {#leave}
     def dump
-      left = leave or return left
-
       [FORMAT, fence, *[key, token].map { |text| [text].pack("m0") }].join(":")
     end
 

@@ -72,7 +72,7 @@ module Plock
       attr_reader :waited
 
       def_delegators :@lease, :id, :key, :token, :fence, :ttl, :acquired_at, :valid_until,
-                     :inherited?, :valid?, :lost?, :extend, :release, :downgrade
+                     :inherited?, :valid?, :lost?, :extend, :release, :downgrade, :leave
 
       def initialize(lease, kind, waited, contended)
         @lease = lease
@@ -88,10 +88,8 @@ module Plock
 
       def contended? = @contended
 
-      # @return [String, false, nil] false: the lease was lost; nil: it was released or handed over
+      # @return [String] in ASCII; another process can adopt it after {#leave}
       def dump
-        left = @lease.leave or return left
-
         name, owner = [key, token].map { |text| [text].pack("m0") }
         "#{FORMAT} #{@kind} #{owner} #{fence} #{ttl} #{name} #{@lease.share&.to_str}"
       end

@@ -119,8 +119,8 @@ module Plock
       # Moves a lease to a new token. If the adoption is interrupted, or its answer is lost, the
       # lease is taken back, because no other code knows the new token.
       #
-      # @param heir [String, nil] the dump of another lease, whose token becomes the new token.
-      #   Other processes know that token, so the lease is not taken back if the answer is lost.
+      # @param heir [String, nil] the dump of another lease, whose token becomes the new token. Such
+      #   a lease is not taken back.
       def adopt_hold(dump, renew, max_hold, watch, ttl = nil, heir = nil, replicas: nil, &given)
         key, token, fence, granted, share = StateHold.read(dump, kind)
         known = fence && (share.nil? || can?(:semaphores))
@@ -129,8 +129,10 @@ module Plock
         lease = lease_for(key, share: share, renew: renew, max_hold: max_hold, watch: watch)
         lease.token = StateHold.read(heir, kind)[1] if heir
         lease.ttl = ttl || granted
-        undo = method(:take_back_later) unless heir
-        handing_out(given, -> { give_up(lease, undo) }) do
+        undo = method(:take_back_later)
+        # the lease of an heir stays, because other processes know its token
+        cleanup = heir ? -> { lease.leave if lease.fence } : -> { give_up(lease, undo) }
+        handing_out(given, cleanup) do
           asked_at = Clock.now
           fence, left = take_over(lease, token, ttl, granted)
           lease.given(fence, asked_at, lease.ttl, left) if fence
