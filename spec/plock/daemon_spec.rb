@@ -384,6 +384,20 @@ RSpec.describe "Process.daemon inside a block" do
       end
     end
 
+    it "releases at the end a lease that another thread began to release during the hand-over" do
+      store.acquire(key, ttl: 60) do |lease|
+        other = nil
+        allow(lease.hold).to receive(:leave).and_wrap_original do |leave|
+          other = background { lease.release }
+          eventually { other.stop? }
+          leave.call
+        end
+        process { |*| other.join }.daemon
+        expect([other.value, lease.valid?]).to eq([false, true])
+      end
+      expect(store.status(key).held?).to be(false)
+    end
+
     it "leaves alone leases that are over and leases of other threads" do
       lease = store.acquire(key)
       background { store.acquire("#{key}:2") { Thread.stop } }

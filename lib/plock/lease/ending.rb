@@ -52,7 +52,7 @@ module Plock
       #
       # @api private
       # @return [Float, nil] seconds for which the lease was held, or 0.0 if there is no
-      #   subscriber; nil: the lease had already been released
+      #   subscriber; nil: the lease had already been released or handed over
       def releasing
         me = Fiber.current
         look = FIRST_LOOK_S
@@ -63,7 +63,7 @@ module Plock
           sleep(look)
           look = [2 * look, LONGEST_LOOK_S].min
         end
-        return if @released
+        return if @released || @given_away
 
         Events.listening ? held_for : 0.0
       end
@@ -80,7 +80,7 @@ module Plock
       # @param held_for [Float, nil] as {#releasing} returned it
       # @return [Boolean] was the lease still held?
       def released(ours, held_for)
-        @released = true
+        @released = true unless @given_away # a daemon may still take the lease over
         @lost ||= ours == false if held_for
         lose if @lost
         tell(:release, held_for, released: ours) if held_for && !ours.nil? && Events.listening

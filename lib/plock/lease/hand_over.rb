@@ -28,16 +28,16 @@ module Plock
       # @return [Boolean, nil] false: the lease is lost; nil: another thread has released the
       #   lease, or handed it over
       def hand_on
-        return release_over if releasing.nil? || @given_away
+        return release_over if releasing.nil?
         return unless handing_on?
 
         ours = valid? ? @hold.leave : (false if lost?)
-        @lost = true if ours == false
-        return ours unless ours
+        return release_over if ours.nil?
 
-        @given_away = true
-        tell(:hand_over, held_for) if Events.listening
-        true
+        @lost ||= !ours
+        @given_away = ours
+        tell(:hand_over, held_for) if ours && Events.listening
+        ours
       end
 
       # Takes the lease over again after {#hand_on}, perhaps in another process. If the store no
