@@ -50,6 +50,17 @@ Support::Databases::NAMES.each do |name|
       eventually(10) { other.try_acquire(key) { :entered } }
     end
 
+    it "releases for an owner after the transaction if it is rolled back" do
+      lock = store.config.store_key(key)
+      expect(store.lock_acquire(lock, "owner", 30)).to be(true)
+      model.transaction do
+        expect(store.lock_release(lock, "owner")).to be(true)
+        expect(other.status(key).held?).to be(true)
+        raise ActiveRecord::Rollback
+      end
+      eventually(10) { other.lock_acquire(lock, "other", 30) }
+    end
+
     it "is refused if it is held, and leaves the transaction as it was" do
       holder = other.acquire(key, ttl: 30)
       model.transaction do

@@ -61,7 +61,7 @@ module Plock
         # If the release fails, the caller may still commit the transaction, and the lease with it.
         # Then the lease is released on another connection.
         def leave_inside(lease, ttl)
-          give_back_inside(lease, 0.0, soon) if inside?
+          give_back_inside(lease, 0.0, soon, acquired_here: true) if inside?
         rescue UnavailableError
           taken_back = -> { take_back_later(lease, ttl: ttl) }
           @origin.when_over(-> {}, taken_back, taken_back) # the COMMIT may get no answer
@@ -78,7 +78,9 @@ module Plock
         # When the transaction is committed, the first waiter is called, even if it is in this
         # process. If the transaction is rolled back, the release is repeated afterwards, because
         # the owner has released the lease.
-        def give_back_inside(lease, keep, deadline)
+        #
+        # @param acquired_here [Boolean] does a rollback also undo the acquire?
+        def give_back_inside(lease, keep, deadline, acquired_here: false)
           kept_until = Clock.now + keep
           ours = @origin.inside do |inside|
             waiting = tables.release(inside, lease.key, lease.token, micros(keep), deadline)
@@ -90,7 +92,7 @@ module Plock
             end
             true
           end
-          if ours && lease.valid_until # else the same transaction has acquired it
+          if ours && !acquired_here
             @origin.when_over(-> { give_back_later(lease, [kept_until - Clock.now, 0.0].max) })
           end
           !ours.nil?

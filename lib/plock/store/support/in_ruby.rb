@@ -93,7 +93,8 @@ module Plock
       # @param keep [Float] for how many more seconds the key stays taken
       def give_back_later(lease, keep)
         kept_until = Clock.now + keep
-        until_time = [lease.valid_until, kept_until].max
+        # a lease of {ByOwner} has no `valid_until`
+        until_time = [lease.valid_until || Float::INFINITY, kept_until].max
         debt = Debts.add(until_time)
         @scheduler.retry_until(until_time) do
           give_back(lease, [kept_until - Clock.now, 0.0].max)
